@@ -1,0 +1,3 @@
+"""Ullage keeps room in an LLM agent's context window."""
+
+from __future__ import annotations

@@ -1,0 +1,56 @@
+"""Chooses the engine: the Rust extension, or its twin in plain Python.
+
+The only module that imports either. Use it as `from ullage._engine import core`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from ullage import _env
+from ullage.exceptions import EngineError, InvalidPolicy
+
+__all__ = ["NAME", "core"]
+
+NAME: str
+"""Which engine runs: `rust` or `python`."""
+
+
+def _rust() -> Any:
+    module = importlib.import_module("ullage._core")
+    try:
+        installed = version("ullage")
+    except PackageNotFoundError:
+        return module
+    if module.__version__ != installed:
+        raise EngineError(
+            f"extension {module.__version__} does not belong to ullage {installed}",
+            hint="rebuild it: pip install --force-reinstall .",
+        )
+    return module
+
+
+def _choose() -> tuple[str, Any]:
+    wanted = _env.text(_env.ENGINE)
+    if wanted not in ("", "rust", "python"):
+        raise InvalidPolicy(_env.ENGINE, wanted, "must be rust or python")
+    if wanted != "python":
+        try:
+            return "rust", _rust()
+        except ModuleNotFoundError as exc:
+            # Only a missing extension is a reason to fall back; a broken one stays loud.
+            if exc.name != "ullage._core":
+                raise
+            if wanted == "rust":
+                raise EngineError(
+                    "ULLAGE_ENGINE=rust, but the extension is not installed", hint="pip install ."
+                ) from exc
+    return "python", importlib.import_module("ullage._reference")
+
+
+if TYPE_CHECKING:
+    from ullage import _core as core
+else:
+    NAME, core = _choose()

@@ -1,0 +1,17 @@
+"""The core in plain Python: oracle of the Rust engine, documentation of the algorithms, fallback.
+
+File for file the twin of `rust/core/src`; the same names, arguments and order of statements.
+"""
+
+from __future__ import annotations
+
+from ullage._reference.digest import (
+    BlockDigest,
+    BlockFlag,
+    BlockKind,
+    MessageDigest,
+    MessageFlag,
+    Role,
+)
+
+__all__ = ["BlockDigest", "BlockFlag", "BlockKind", "MessageDigest", "MessageFlag", "Role"]

@@ -1,0 +1,210 @@
+"""Every exception of Ullage, drawn.
+
+```text
+UllageError                     .code (stable), .hint (advice, not part of the message)
+├── InvalidMessage (ValueError)      a message or entry that no provider could take; .index .field .got
+├── InvalidTranscript (ValueError)   a transcript line or file that cannot be read; .path .line .offset
+├── InvalidPolicy (ValueError)       a policy, setting or argument out of range; .field .value .limit
+├── UnknownModel (LookupError)       a model name that the table does not hold (where one is required)
+├── ContextTooLarge                  the floor itself does not fit; .floor_tokens .limit_tokens
+├── CompactionError                  .code is one of the six names of SPEC FULL-4
+├── StoreError (OSError)             the log, the offload store or the memory folder failed; .path
+├── LogConflict                      the log changed under a writer, or another writer holds it
+├── EngineError (ImportError)        the Rust engine was demanded and is missing, or is of another version
+└── MissingExtra (ImportError)       an optional package is absent; .extra names what to install
+```
+
+The Rust core raises these very classes; there is no second copy of any of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "CompactionError",
+    "ContextTooLarge",
+    "EngineError",
+    "InvalidMessage",
+    "InvalidPolicy",
+    "InvalidTranscript",
+    "LogConflict",
+    "MissingExtra",
+    "StoreError",
+    "UllageError",
+    "UnknownModel",
+]
+
+
+class UllageError(Exception):
+    """Base of all errors that Ullage raises on purpose.
+
+    Attributes:
+        code: A stable name for programs, such as `invalid_message`.
+        hint: Advice for a person; empty if there is none. Not part of `str(error)`.
+    """
+
+    code: str = "ullage_error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class InvalidMessage(UllageError, ValueError):
+    """A message or entry is not of the form that any provider accepts.
+
+    Attributes:
+        index: Position in the list that was passed, or `None` for a single message.
+        field: Path inside the message, such as `content[2].tool_use_id`; empty for the whole.
+        got: Short description of what stood there.
+    """
+
+    code = "invalid_message"
+
+    def __init__(
+        self, reason: str, *, index: int | None = None, field: str = "", got: str = "", hint: str = ""
+    ) -> None:
+        place = "message" if index is None else f"message {index}"
+        where = f"{place}, {field}" if field else place
+        super().__init__(f"{where}: {reason}" + (f" (got {got})" if got else ""), hint=hint)
+        self.reason = reason
+        self.index = index
+        self.field = field
+        self.got = got
+
+
+class InvalidTranscript(UllageError, ValueError):
+    """A transcript file, or one line of it, cannot be read as any known format.
+
+    Attributes:
+        path: The file, as given.
+        line: 1-based line number, or `None` for the whole file.
+        offset: Byte offset in the file, or `None`.
+    """
+
+    code = "invalid_transcript"
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        path: str = "",
+        line: int | None = None,
+        offset: int | None = None,
+        hint: str = "",
+    ) -> None:
+        where = path or "transcript"
+        if line is not None:
+            where += f", line {line}"
+        super().__init__(f"{where}: {reason}", hint=hint)
+        self.reason = reason
+        self.path = path
+        self.line = line
+        self.offset = offset
+
+
+class InvalidPolicy(UllageError, ValueError):
+    """A policy, setting or argument is out of range.
+
+    Attributes:
+        field: Name of the field or argument.
+        value: What was given.
+        limit: What would be accepted, in words.
+    """
+
+    code = "invalid_policy"
+
+    def __init__(self, field: str, value: Any, limit: str, *, hint: str = "") -> None:
+        super().__init__(f"{field}: {limit} (got {value!r})", hint=hint)
+        self.field = field
+        self.value = value
+        self.limit = limit
+
+
+class UnknownModel(UllageError, LookupError):
+    """The model table has no row for a name where one is required."""
+
+    code = "unknown_model"
+
+
+class ContextTooLarge(UllageError):
+    """What may never be removed is larger than the window: no compaction can help.
+
+    Attributes:
+        floor_tokens: System prompt + tool definitions + protected messages, in tokens.
+        limit_tokens: What the window leaves for them.
+        parts: Tokens by category (`system`, `tools`, `protected`).
+    """
+
+    code = "context_too_large"
+
+    def __init__(
+        self, floor_tokens: int, limit_tokens: int, *, parts: dict[str, int] | None = None, hint: str = ""
+    ) -> None:
+        listed = ", ".join(f"{name} {count:,}" for name, count in (parts or {}).items())
+        detail = f" ({listed})" if listed else ""
+        super().__init__(
+            f"what must stay needs {floor_tokens:,} tokens{detail}, the window leaves {limit_tokens:,}",
+            hint=hint,
+        )
+        self.floor_tokens = floor_tokens
+        self.limit_tokens = limit_tokens
+        self.parts = dict(parts or {})
+
+
+class CompactionError(UllageError):
+    """A full compaction failed; nothing of the conversation has changed.
+
+    Attributes:
+        code: `not_enough_messages`, `prompt_too_long`, `no_summary`, `api_error`, `aborted` or
+            `incomplete_summary`.
+    """
+
+    def __init__(self, code: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class StoreError(UllageError, OSError):
+    """The log, the offload store or the memory folder failed; what was there before still is.
+
+    Attributes:
+        path: The file or folder.
+    """
+
+    code = "store_error"
+
+    def __init__(self, reason: str, *, path: str = "", hint: str = "") -> None:
+        super().__init__(f"{path}: {reason}" if path else reason, hint=hint)
+        self.reason = reason
+        self.path = path
+
+
+class LogConflict(UllageError):
+    """Another writer holds the log, or it changed since it was read."""
+
+    code = "log_conflict"
+
+
+class EngineError(UllageError, ImportError):
+    """`ULLAGE_ENGINE=rust` was demanded but the extension is missing, or its version differs."""
+
+    code = "engine"
+
+
+class MissingExtra(UllageError, ImportError):
+    """An optional package is needed and not installed.
+
+    Attributes:
+        extra: The extra to install, as in `pip install 'ullage[cli]'`.
+    """
+
+    code = "missing_extra"
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"this needs the package {package!r}", hint=f"pip install 'ullage[{extra}]'"
+        )
+        self.package = package
+        self.extra = extra

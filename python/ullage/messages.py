@@ -1,0 +1,51 @@
+"""The types of messages and entries. Plain dicts: nothing is wrapped, unknown keys pass through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+__all__ = ["Block", "Content", "Entry", "Item", "Message", "Usage"]
+
+Block: TypeAlias = dict[str, Any]
+"""One content block, such as `{"type": "text", "text": "..."}`."""
+
+Content: TypeAlias = str | list[Block]
+"""A message's content: a string stands for one text block."""
+
+
+class Usage(TypedDict, total=False):
+    """Token counts as the provider reports them for one response."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+
+
+class Message(TypedDict):
+    """One entry of what is sent to a model."""
+
+    role: Literal["user", "assistant", "system", "developer", "tool"]
+    content: Content
+    id: NotRequired[str]
+    usage: NotRequired[Usage]
+
+
+class Entry(TypedDict, total=False):
+    """A message in an envelope, as a transcript stores it. Lines without `message` are metadata."""
+
+    type: str
+    uuid: str
+    parentUuid: str | None
+    timestamp: str
+    message: Message
+    isMeta: bool
+    isSidechain: bool
+    isCompactSummary: bool
+
+
+Item: TypeAlias = Mapping[str, Any]
+"""A bare message or an entry: every function takes both."""
+
+Items: TypeAlias = Sequence[Item]

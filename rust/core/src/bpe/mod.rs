@@ -1,0 +1,1 @@
+//! Exact counting: byte-pair encoding.

@@ -1,0 +1,1 @@
+//! Which tool results to clear.

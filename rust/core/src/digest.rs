@@ -1,0 +1,1 @@
+//! Fixed-size digests of messages and blocks.

@@ -1,0 +1,1 @@
+//! Index of a transcript: offsets and digests, no objects built.

@@ -1,0 +1,1 @@
+//! Every default, with unit and reason.

@@ -1,0 +1,1 @@
+//! Which messages hold images or documents.

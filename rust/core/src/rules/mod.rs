@@ -1,0 +1,1 @@
+//! The verifier: what a provider would refuse, over digests.

@@ -1,0 +1,1 @@
+//! Character classes, rough and calibrated estimates.

@@ -1,0 +1,1 @@
+//! Head truncation on overflow, hard truncation.

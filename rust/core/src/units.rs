@@ -1,0 +1,1 @@
+//! Newtypes and saturating conversions.

@@ -1,0 +1,20 @@
+//! `ullage._core`: converts between Python and `ullage_core`, and nothing else.
+use pyo3::prelude::*;
+
+mod bpe;
+mod index;
+mod ledger;
+mod media;
+mod rules;
+mod text;
+
+#[pymodule(gil_used = false)]
+fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    bpe::register(m)?;
+    index::register(m)?;
+    ledger::register(m)?;
+    media::register(m)?;
+    rules::register(m)?;
+    text::register(m)
+}
