@@ -6,7 +6,14 @@ Errors are the classes of `ullage.exceptions`. Token counts are ints. Indices ar
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
-from ullage._reference.digest import BlockDigest, BlockFlag, BlockKind, MessageDigest, MessageFlag, Role
+from ullage._reference.digest import (
+    BlockDigest,
+    BlockFlag,
+    BlockKind,
+    MessageDigest,
+    MessageFlag,
+    Role,
+)
 
 __version__: str
 
@@ -75,7 +82,9 @@ class Ledger:
         weights: For the calibrated estimate; `None`: calibrated counts equal the rough ones.
     """
 
-    def __init__(self, weights: Weights | None = None, items: Iterable[Mapping[str, Any]] = ()) -> None: ...
+    def __init__(
+        self, weights: Weights | None = None, items: Iterable[Mapping[str, Any]] = ()
+    ) -> None: ...
     @property
     def version(self) -> int: ...  # grows with every change that is not an append
     def append(self, item: Mapping[str, Any]) -> int: ...
@@ -92,7 +101,9 @@ class Ledger:
     def string(self, ref: int) -> str: ...
     def anchor(self) -> Anchor | None: ...
     def anchored(self, freed: int = 0) -> AnchoredCount: ...
-    def rounds(self, start: int = 0, stop: int | None = None) -> list[int]: ...  # first index of each round
+    def rounds(
+        self, start: int = 0, stop: int | None = None
+    ) -> list[int]: ...  # first index of each round
     def last_boundary(self) -> int | None: ...
     def find_uuid(self, uuid: str) -> int | None: ...
     def find_call(self, tool_use_id: str) -> tuple[int, int] | None: ...  # newest; (message, block)
@@ -107,7 +118,9 @@ class Ledger:
         max_tokens: int = 40_000,
         min_text_messages: int = 5,
     ) -> KeepWindow: ...
-    def truncate_head(self, gap_tokens: int | None, *, start: int = 0, share_percent: int = 20) -> int: ...
+    def truncate_head(
+        self, gap_tokens: int | None, *, start: int = 0, share_percent: int = 20
+    ) -> int: ...
 
 # ---- media -----------------------------------------------------------------------------------
 

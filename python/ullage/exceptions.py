@@ -63,7 +63,13 @@ class InvalidMessage(UllageError, ValueError):
     code = "invalid_message"
 
     def __init__(
-        self, reason: str, *, index: int | None = None, field: str = "", got: str = "", hint: str = ""
+        self,
+        reason: str,
+        *,
+        index: int | None = None,
+        field: str = "",
+        got: str = "",
+        hint: str = "",
     ) -> None:
         place = "message" if index is None else f"message {index}"
         where = f"{place}, {field}" if field else place
@@ -140,7 +146,12 @@ class ContextTooLarge(UllageError):
     code = "context_too_large"
 
     def __init__(
-        self, floor_tokens: int, limit_tokens: int, *, parts: dict[str, int] | None = None, hint: str = ""
+        self,
+        floor_tokens: int,
+        limit_tokens: int,
+        *,
+        parts: dict[str, int] | None = None,
+        hint: str = "",
     ) -> None:
         listed = ", ".join(f"{name} {count:,}" for name, count in (parts or {}).items())
         detail = f" ({listed})" if listed else ""

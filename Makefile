@@ -1,0 +1,71 @@
+# Everything a person or the CI runs. `make demo` and `make test` are the two that matter.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Where the tests run: a copy outside the checkout, so that only the installed wheel is tested.
+OUT ?= $(shell $(PYTHON) -c "import tempfile; print(tempfile.gettempdir())")/ullage-check-$(shell id -u)
+WORKERS ?= 2
+PYTEST ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types rust wheel wheel-test bench docs fmt clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.tools: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+demo: | $(BIN)/python ## Build Ullage and compact an example session
+	$(BIN)/python -m pip install --quiet ".[cli]"
+	$(BIN)/ullage demo
+
+test: rust wheel wheel-test lint types ## Build the wheel and pass every test, on both engines
+
+wheel: $(VENV)/.tools ## Build the wheel into dist/
+	rm -rf dist
+	$(BIN)/maturin build --release --quiet --out dist
+	@ls -l dist
+
+wheel-test: $(VENV)/.tools ## Install the wheel outside the checkout and test it there, on both engines
+	rm -rf "$(OUT)" && mkdir -p "$(OUT)"
+	$(PYTHON) -m venv "$(OUT)/venv"
+	"$(OUT)/venv/bin/python" -m pip install --quiet --upgrade pip
+	"$(OUT)/venv/bin/python" -m pip install --quiet --group test
+	"$(OUT)/venv/bin/python" -m pip install --quiet "$$(ls dist/*.whl)[cli]"
+	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)/"
+	cd "$(OUT)" && ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) $(PYTEST)
+	cd "$(OUT)" && ULLAGE_ENGINE=python venv/bin/python -m pytest -q -n $(WORKERS) --ignore tests/packaging $(PYTEST)
+
+rust: ## Rust: format, lints, tests
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo test --quiet
+
+lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
+	$(BIN)/ruff check python tests benches
+	$(BIN)/ruff format --check python tests benches
+	$(BIN)/lint-imports
+
+types: $(VENV)/.tools ## Python: types, and the stub against the built extension
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	$(BIN)/mypy
+	$(BIN)/python -c "import ullage._core" && $(BIN)/python -m mypy.stubtest ullage._core --allowlist tests/packaging/stubtest-allow.txt
+
+bench: $(VENV)/.tools ## Run every benchmark: ours, our twin, the peers that install
+	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps .
+	$(BIN)/python -m pytest benches/python --benchmark-enable --benchmark-columns=min,median,rounds $(PYTEST)
+
+fmt: $(VENV)/.tools ## Format everything
+	cargo fmt --all
+	$(BIN)/ruff check --fix-only --quiet python tests benches
+	$(BIN)/ruff format --quiet python tests benches
+
+clean: ## Remove what was built
+	rm -rf target dist build $(VENV) "$(OUT)"
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
