@@ -8,11 +8,7 @@ from typing import Any, NamedTuple, final
 
 from ullage._reference.digest import (
     BlockDigest,
-    BlockFlag,
-    BlockKind,
     MessageDigest,
-    MessageFlag,
-    Role,
 )
 
 __version__: str
@@ -144,9 +140,9 @@ class TranscriptIndex:
     """Offsets and digests of a JSONL file; objects are built for the lines that are asked for."""
 
     @staticmethod
-    def open(path: str, weights: Weights | None = None) -> "TranscriptIndex": ...
+    def open(path: str, weights: Weights | None = None) -> TranscriptIndex: ...
     @staticmethod
-    def from_bytes(data: bytes, weights: Weights | None = None) -> "TranscriptIndex": ...
+    def from_bytes(data: bytes, weights: Weights | None = None) -> TranscriptIndex: ...
     def __len__(self) -> int: ...
     @property
     def size(self) -> int: ...  # bytes
