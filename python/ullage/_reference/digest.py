@@ -62,6 +62,12 @@ class MessageFlag(IntFlag):
     OUTPUT_CONFIG = 1 << 15  # a system message's `output_config`
     CLEAR_AT = 1 << 16  # a system message's `clear_at`
     OPENAI_CHAT = 1 << 17  # has `tool_calls`, role tool, or role developer
+    EMPTY_CALLS = 1 << 18  # OpenAI: `tool_calls` is there and is [] or no list
+    OTHER_CONTENT = 1 << 19  # OpenAI: `refusal`, `audio` or `function_call` stands for content
+    REASONING = 1 << 20  # `reasoning_content` is a string, "" included
+    BAD_ROLE = 1 << 21  # a bare message whose role is missing or unknown: Role.NONE
+    FUNCTION_ROLE = 1 << 22  # OpenAI's legacy role `function`: Role.TOOL
+    PREFIX = 1 << 23  # Mistral: an assistant message with `prefix: true`
 
 
 class BlockFlag(IntFlag):
@@ -90,10 +96,24 @@ class BlockFlag(IntFlag):
     NOT_A_BLOCK = 1 << 20  # an item of the content list that is no object, or has no type
     NESTED_CACHE = 1 << 21  # cache_control on a block inside a tool_result (counted for A17)
     OPAQUE = 1 << 22  # carries encrypted_content or the like: verbatim or not at all
+    BAD_ARGUMENTS = 1 << 23  # OpenAI: `function.arguments` is no string
+    BAD_FORMAT = 1 << 24  # base64 image, also nested, that is not jpeg, png, gif or webp
+    NULL_CONTENT = 1 << 25  # compaction whose content is null or absent ("" is EMPTY_TEXT)
+    CITATIONS_OFF = 1 << 26  # a search result, also nested, without citations enabled
+    CACHE_EDIT = 1 << 27  # block type `cache_edits`, or a key `cache_reference`
+    OVER_5MB = 1 << 28  # base64 data of an image, also nested, over 5 * 2**20 characters
+    OVER_10MB = 1 << 29  # the same over 10 * 2**20
+    OVER_2000PX = 1 << 30  # a side of an image, also nested, as far as it can be read
+    OVER_8000PX = 1 << 31
 
 
 class BlockDigest(NamedTuple):
-    """One content block. 0 in `id` and `name` means none; else they index `Ledger.string`."""
+    """One content block. 0 in `id` and `name` means none; else they index `Ledger.string`.
+
+    `aux` holds for images width << 16 | height (0 if unknown), for documents their pages (0 if
+    unknown), for tool results the number of images in them, for tool changes 1 (addition) or 2
+    (removal).
+    """
 
     kind: int
     flags: int
@@ -101,8 +121,8 @@ class BlockDigest(NamedTuple):
     rough: int
     chars: int  # code points of what is counted
     id: int  # tool_use.id, tool_result.tool_use_id, server tool ids
-    name: int  # tool name; for SERVER_TOOL_RESULT its type
-    aux: int  # images: width << 16 | height, 0 if unknown; documents: pages
+    name: int  # tool name ("mcp:" before it for mcp_tool_use); for SERVER_TOOL_RESULT its type
+    aux: int  # by kind; see below
 
 
 class MessageDigest(NamedTuple):
