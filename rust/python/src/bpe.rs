@@ -1,7 +1,121 @@
 //! Binding of `ullage_core::bpe`.
+use std::borrow::Cow;
+
+use pyo3::exceptions::{PyOverflowError, PyUnicodeEncodeError};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
+use ullage_core::bpe::{self, Tokenizer};
+
+/// Texts from this many bytes on are worth letting other threads run meanwhile.
+const DETACH_BYTES: usize = 4096;
 
 /// Adds this file's names to the module.
-pub(crate) fn register(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(encodings, m)?)?;
+    m.add_function(wrap_pyfunction!(count_text, m)?)?;
+    m.add_function(wrap_pyfunction!(count_text_up_to, m)?)?;
+    m.add_function(wrap_pyfunction!(encode_text, m)?)
+}
+
+/// Names of the encodings that can be counted with.
+#[pyfunction]
+fn encodings() -> Vec<&'static str> {
+    bpe::ENCODINGS.to_vec()
+}
+
+/// Number of tokens of a text.
+#[pyfunction]
+#[pyo3(signature = (text, encoding = "o200k_base"))]
+fn count_text(py: Python<'_>, text: &Bound<'_, PyString>, encoding: &str) -> PyResult<usize> {
+    let tokenizer = tokenizer(py, encoding)?;
+    with_utf8(text, |utf8| tokenizer.count(utf8))
+}
+
+/// Number of tokens of a text, or `None` if there are more than `limit`.
+#[pyfunction]
+#[pyo3(signature = (text, limit, encoding = "o200k_base"))]
+fn count_text_up_to(
+    py: Python<'_>,
+    text: &Bound<'_, PyString>,
+    limit: &Bound<'_, PyAny>,
+    encoding: &str,
+) -> PyResult<Option<usize>> {
+    let limit = limit_of(limit)?;
+    let tokenizer = tokenizer(py, encoding)?;
+    with_utf8(text, |utf8| tokenizer.count_up_to(utf8, limit))
+}
+
+/// Token ids of a text.
+#[pyfunction]
+#[pyo3(signature = (text, encoding = "o200k_base"))]
+fn encode_text(py: Python<'_>, text: &Bound<'_, PyString>, encoding: &str) -> PyResult<Vec<u32>> {
+    let tokenizer = tokenizer(py, encoding)?;
+    with_utf8(text, |utf8| tokenizer.encode(utf8))
+}
+
+fn tokenizer(py: Python<'_>, encoding: &str) -> PyResult<Tokenizer> {
+    bpe::tokenizer(encoding).ok_or_else(|| {
+        let known = format!("must be one of {}", bpe::ENCODINGS.join(", "));
+        invalid_policy(py, "encoding", encoding, &known)
+    })
+}
+
+/// A count that no text reaches stands for every larger int.
+fn limit_of(limit: &Bound<'_, PyAny>) -> PyResult<usize> {
+    match limit.extract::<usize>() {
+        Err(error) if error.is_instance_of::<PyOverflowError>(limit.py()) => {
+            if limit.lt(0)? {
+                return Err(invalid_policy(
+                    limit.py(),
+                    "limit",
+                    limit,
+                    "must be 0 or more",
+                ));
+            }
+            Ok(usize::MAX)
+        }
+        other => other,
+    }
+}
+
+fn invalid_policy<'py>(
+    py: Python<'py>,
+    field: &str,
+    value: impl IntoPyObject<'py>,
+    limit: &str,
+) -> PyErr {
+    let raise = || {
+        let class = py.import("ullage.exceptions")?.getattr("InvalidPolicy")?;
+        class.call1((field, value, limit))
+    };
+    raise().map_or_else(|error| error, PyErr::from_value)
+}
+
+/// Runs `work` on the text as UTF-8; without the interpreter lock if it is long.
+fn with_utf8<T: Send>(
+    text: &Bound<'_, PyString>,
+    work: impl FnOnce(&str) -> T + Send,
+) -> PyResult<T> {
+    let fixed;
+    let utf8 = match text.to_cow() {
+        Ok(utf8) => utf8,
+        Err(error) if error.is_instance_of::<PyUnicodeEncodeError>(text.py()) => {
+            fixed = without_surrogates(text)?;
+            Cow::Borrowed(fixed.to_str()?)
+        }
+        Err(error) => return Err(error),
+    };
+    if utf8.len() < DETACH_BYTES {
+        return Ok(work(&utf8));
+    }
+    Ok(text.py().detach(|| work(&utf8)))
+}
+
+/// tiktoken's own repair: surrogate pairs become their character, lone ones U+FFFD.
+fn without_surrogates<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+    let py = text.py();
+    let utf16 = text.call_method1(intern!(py, "encode"), ("utf-16", "surrogatepass"))?;
+    let fixed = utf16.call_method1(intern!(py, "decode"), ("utf-16", "replace"))?;
+    Ok(fixed.cast_into()?)
 }
