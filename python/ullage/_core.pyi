@@ -88,6 +88,7 @@ class Ledger:
     def replace(self, index: int, item: Mapping[str, Any]) -> None: ...
     def truncate(self, length: int) -> None: ...
     def sync(self, items: list[Mapping[str, Any]]) -> int: ...  # by identity; number of items read
+    def changed_since(self, version: int) -> int: ...  # lowest index edited since, else the length
     def invalidate(self, index: int) -> None: ...  # the next sync reads this item again
     def __len__(self) -> int: ...
     def tokens(self, start: int = 0, stop: int | None = None) -> int: ...  # O(1), prefix sums
@@ -158,13 +159,13 @@ class TranscriptIndex:
 
 # ---- rules -----------------------------------------------------------------------------------
 
-class Violation(NamedTuple):
-    """One broken rule. `message` -1: the request as a whole; `block` -1: the message as a whole."""
-
-    rule: str  # such as "A05"
-    severity: str  # "error" or "warning"
-    message: int
-    block: int
-    detail: str
-
 def check(ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> list[Violation]: ...
+
+@final
+class Verifier:
+    """Checks one ledger again and again, reading only what changed since the last time."""
+
+    def __init__(self, ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> None: ...
+    @property
+    def read(self) -> int: ...  # messages that the last check read
+    def check(self) -> list[Violation]: ...

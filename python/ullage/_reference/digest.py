@@ -8,7 +8,15 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
-__all__ = ["BlockDigest", "BlockFlag", "BlockKind", "MessageDigest", "MessageFlag", "Role"]
+__all__ = [
+    "BlockDigest",
+    "BlockFlag",
+    "BlockKind",
+    "MessageDigest",
+    "MessageFlag",
+    "Role",
+    "Violation",
+]
 
 
 class Role(IntEnum):
@@ -111,8 +119,8 @@ class BlockDigest(NamedTuple):
     """One content block. 0 in `id` and `name` means none; else they index `Ledger.string`.
 
     `aux` holds for images width << 16 | height (0 if unknown), for documents their pages (0 if
-    unknown), for tool results the number of images in them, for tool changes 1 (addition) or 2
-    (removal).
+    unknown), for tool results the images in them | nested 5m markers << 16 | nested 1h markers << 24,
+    for tool changes 1 (addition by reference), 2 (removal) or 3 (addition that defines the tool).
     """
 
     kind: int
@@ -121,7 +129,7 @@ class BlockDigest(NamedTuple):
     rough: int
     chars: int  # code points of what is counted
     id: int  # tool_use.id, tool_result.tool_use_id, server tool ids
-    name: int  # tool name ("mcp:" before it for mcp_tool_use); for SERVER_TOOL_RESULT its type
+    name: int  # tool name, "mcp:" before it for mcp_tool_use; SERVER_TOOL_RESULT, UNKNOWN: the type
     aux: int  # by kind; see below
 
 
@@ -138,3 +146,13 @@ class MessageDigest(NamedTuple):
     uuid: int  # string index of the entry's uuid, 0 none
     usage: int  # input + cache creation + cache read + output, 0 if none
     timestamp: int  # milliseconds since the epoch, 0 unknown
+
+
+class Violation(NamedTuple):
+    """One broken rule. `message` -1: the request as a whole; `block` -1: the message as a whole."""
+
+    rule: str  # such as "A05"
+    severity: str  # "error" or "warning"
+    message: int
+    block: int
+    detail: str
