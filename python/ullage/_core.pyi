@@ -129,12 +129,22 @@ class LineDigest(NamedTuple):
     """One line of a transcript."""
 
     offset: int
-    length: int  # bytes without the line end
+    length: int  # bytes without the line end and white space around
+    number: int  # from 1; blank lines count
     type: int  # string index of `type`
     subtype: int
     uuid: int
     parent: int
     message: MessageDigest | None
+
+class LineHead(NamedTuple):
+    """What a line says of itself; "" where it says nothing."""
+
+    type: str
+    subtype: str
+    uuid: str
+    parent: str
+    flags: int  # MessageFlag
 
 @final
 class TranscriptIndex:
@@ -151,6 +161,7 @@ class TranscriptIndex:
     def torn(self) -> tuple[int, int] | None: ...  # (offset, length) of an unfinished last line
     @property
     def bad(self) -> list[tuple[int, str]]: ...  # (line number from 1, reason) of unreadable lines
+    def heads(self) -> list[LineHead]: ...  # of every line, in one call
     def line(self, index: int) -> LineDigest: ...
     def raw(self, index: int) -> bytes: ...
     def load(self, index: int) -> dict[str, Any]: ...

@@ -13,5 +13,16 @@ from ullage._reference.digest import (
     MessageFlag,
     Role,
 )
+from ullage._reference.jsonl import LineDigest, LineHead, TranscriptIndex
 
-__all__ = ["BlockDigest", "BlockFlag", "BlockKind", "MessageDigest", "MessageFlag", "Role"]
+__all__ = [
+    "BlockDigest",
+    "BlockFlag",
+    "BlockKind",
+    "LineDigest",
+    "LineHead",
+    "MessageDigest",
+    "MessageFlag",
+    "Role",
+    "TranscriptIndex",
+]

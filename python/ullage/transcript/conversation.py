@@ -1,0 +1,183 @@
+"""What a transcript says the model was shown last, with where each part came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ullage.messages import Item
+from ullage.transcript import records
+from ullage.transcript.replay import Placeholder, Replay, Row, RowFlag, Source, replay
+from ullage.transcript.view import message_of, project, rendered, to_messages
+
+__all__ = ["Conversation", "Entries", "ResumeReport", "converse", "row_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeReport:
+    """What a resume left out, repaired or could not find."""
+
+    removed: Mapping[str, str] = field(default_factory=dict)
+    """Uuid of each entry that is not in the context: `compacted`, `collapsed`, `snipped`, `cleared`,
+    `sidechain`, `synthetic`, `rewound`, `unfinished`, or `not shown` (an attachment without text)."""
+    orphans: tuple[tuple[str, str], ...] = ()
+    """(uuid, tool use id) of results without a call in the context, or a second for the same call."""
+    missing: tuple[str, ...] = ()
+    """Uuids that a boundary says were kept and that the file does not hold."""
+    ignored: tuple[str, ...] = ()
+    """Uuids of boundaries that have no effect, since their group of lines is incomplete."""
+    torn: tuple[int, int] | None = None
+    """(offset, length) of an unfinished last line."""
+    bad: tuple[tuple[int, str], ...] = ()
+    """(line number, reason) of lines that could not be read, or not as they should be."""
+
+    def __repr__(self) -> str:
+        return (
+            f"ResumeReport(removed={len(self.removed)}, orphans={len(self.orphans)}, "
+            f"missing={len(self.missing)}, ignored={len(self.ignored)}, "
+            f"torn={self.torn}, bad={len(self.bad)})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What the model was shown last.
+
+    Attributes:
+        messages: As they go to the API: `role` and `content` only.
+        sources: For each message the uuids of the entries that it was made of.
+        entries: Entries in the order of the context, one per line of the transcript, attachments as
+            the user text that they become; what needed no change is the stored object.
+        boundary: The newest compact boundary that counts, or `None`.
+        replaced: Tool use id to the text that the tool-result budget put in place of its result.
+        kept: Tool use ids whose result the budget decided to send whole.
+        cleared: Tool use id to the text that microcompaction put in place of its result.
+        commits: Collapsed spans in the context, by collapse id.
+        snapshot: State of context collapse, or `None`.
+        report: What was left out.
+    """
+
+    messages: list[dict[str, Any]]
+    sources: list[tuple[str, ...]]
+    entries: list[Item]
+    boundary: Item | None = None
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
+    cleared: Mapping[str, str] = field(default_factory=dict)
+    commits: Mapping[str, records.CollapseCommit] = field(default_factory=dict)
+    snapshot: records.CollapseSnapshot | None = None
+    report: ResumeReport = field(default_factory=ResumeReport)
+
+    def __repr__(self) -> str:
+        compacted = ", after a boundary" if self.boundary is not None else ""
+        return (
+            f"Conversation({len(self.messages)} messages, {len(self.entries)} entries{compacted})"
+        )
+
+
+class Entries:
+    """Entries or bare messages in memory, as a source for the replay."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = list(items)
+
+    def rows(self) -> Sequence[Row]:
+        """One row for each item."""
+        return [row_of(at, item) for at, item in enumerate(self._items)]
+
+    def load(self, at: int) -> Item:
+        """The item itself."""
+        return self._items[at]
+
+
+def row_of(at: int, item: Item) -> Row:
+    """The row of an entry; a bare message counts as an entry of its role."""
+    kind = _text(item.get("type"))
+    if "role" in item and "message" not in item:
+        kind = _text(item.get("role"))
+    subtype, uuid, parent = (_text(item.get(key)) for key in ("subtype", "uuid", "parentUuid"))
+    return Row(at, kind, subtype, uuid, parent, _flags(kind, item))
+
+
+def _flags(kind: str, item: Item) -> int:
+    message = message_of(item) or {}
+    flags = 0
+    if item.get("isSidechain") is True:
+        flags |= RowFlag.SIDECHAIN
+    if item.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
+        flags |= RowFlag.SYNTHETIC
+    if item.get("isCompactSummary") is True:
+        flags |= RowFlag.SUMMARY
+    if kind == "user" and not flags and item.get("isMeta") is not True and _says(message):
+        flags |= RowFlag.PROMPT
+    return flags
+
+
+def _says(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return isinstance(content, str)
+    kinds = [block.get("type") if isinstance(block, Mapping) else None for block in content]
+    return any(kind != "tool_result" for kind in kinds)
+
+
+# ---- from the fold to messages ---------------------------------------------------------------
+
+
+def converse(
+    source: Source,
+    *,
+    torn: tuple[int, int] | None = None,
+    bad: Sequence[tuple[int, str]] = (),
+) -> Conversation:
+    """Replays a source and builds the messages of its context.
+
+    Args:
+        source: Lines in file order.
+        torn: For the report: an unfinished last line.
+        bad: For the report: unreadable lines.
+    """
+    state = replay(source)
+    entries = list(_entries(state, source))
+    view = to_messages(entries)
+    return Conversation(
+        view.messages,
+        view.sources,
+        entries,
+        boundary=source.load(state.boundary.at) if state.boundary else None,
+        replaced=state.replaced,
+        kept=frozenset(state.kept),
+        cleared={key: text for key, text in state.texts.items() if state.replaced.get(key) != text},
+        commits=state.commits,
+        snapshot=state.snapshot,
+        report=ResumeReport(
+            state.removed,
+            tuple(view.orphans),
+            tuple(state.missing),
+            tuple(state.ignored),
+            torn,
+            tuple(bad),
+        ),
+    )
+
+
+def _entries(state: Replay, source: Source) -> Iterable[Item]:
+    for slot in state.context:
+        if isinstance(slot, Placeholder):
+            yield _stand_in(slot)
+            continue
+        entry = rendered(source.load(slot.at))
+        if entry is not None:
+            yield project(entry, state.texts)
+        elif slot.uuid:
+            state.removed[slot.uuid] = "not shown"
+
+
+def _stand_in(slot: Placeholder) -> Item:
+    message = {"role": "user", "content": slot.text}
+    return {"type": "user", "uuid": slot.uuid, "isMeta": True, "message": message}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,187 @@
+"""A transcript file, indexed once and read where it is looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from ullage._engine import core
+from ullage._reference.digest import MessageFlag  # noqa: TID251 - the vocabulary of both engines
+from ullage.exceptions import InvalidTranscript
+from ullage.messages import Item
+from ullage.transcript import records
+from ullage.transcript.conversation import Conversation, converse
+from ullage.transcript.replay import Row, RowFlag
+from ullage.transcript.view import message_of
+
+__all__ = ["Transcript"]
+
+
+class Transcript:
+    """A Claude Code transcript: its lines, what the model was shown last, and facts about it.
+
+    Opening indexes the file without building objects; a line's object is built when it is asked for.
+    The index is of the file as it was when opened; lines that are appended later are not seen.
+
+    Example:
+        >>> transcript = Transcript.from_bytes(b'{"type":"user","uuid":"u1","message":{"role":"user","content":"hi"}}')
+        >>> transcript.messages()
+        [{'role': 'user', 'content': 'hi'}]
+    """
+
+    def __init__(self, index: Any, path: str = "") -> None:
+        self.index = index
+        """The `TranscriptIndex` underneath: offsets, digests, raw lines."""
+        self.path = path
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], weights: Any = None) -> Transcript:
+        """Indexes a file.
+
+        Args:
+            path: The JSONL file.
+            weights: For calibrated token counts; `None`: rough counts only.
+
+        Raises:
+            InvalidTranscript: It is a directory or no regular file.
+            StoreError: It is missing or cannot be read.
+        """
+        return cls(core.TranscriptIndex.open(os.fspath(path), weights), os.fspath(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, weights: Any = None) -> Transcript:
+        """Indexes bytes in memory."""
+        return cls(core.TranscriptIndex.from_bytes(data, weights))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __repr__(self) -> str:
+        return f"Transcript({self.path or 'in memory'}, {len(self)} lines, {self.index.size} bytes)"
+
+    # ---- lines -------------------------------------------------------------------------------
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        return [_row(at, head) for at, head in enumerate(self.index.heads())]
+
+    def rows(self) -> Sequence[Row]:
+        """Type, links and flags of every line, without building its object."""
+        return self._rows
+
+    def load(self, at: int) -> Item:
+        """The object of a line, by its position among the lines.
+
+        Raises:
+            InvalidTranscript: The line is not a JSON object.
+        """
+        entry: Item = self.index.load(at)
+        return entry
+
+    def entries(self) -> Iterator[Item]:
+        """All lines in file order as objects; unreadable ones are in `index.bad` and left out."""
+        for at in range(len(self)):
+            try:
+                yield self.load(at)
+            except InvalidTranscript:
+                continue
+
+    # ---- context -----------------------------------------------------------------------------
+
+    @cached_property
+    def conversation(self) -> Conversation:
+        """What the model was shown last, with where each part came from."""
+        return converse(_Readable(self), torn=self.index.torn, bad=self.index.bad)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """What the model was shown last, as API messages."""
+        return list(self.conversation.messages)
+
+    def ledger(self, weights: Any = None) -> Any:
+        """A ledger of the entries in context, in their order.
+
+        Args:
+            weights: For calibrated token counts; `None`: rough counts only.
+        """
+        return core.Ledger(weights, self.conversation.entries)
+
+    # ---- facts -------------------------------------------------------------------------------
+
+    @cached_property
+    def boundaries(self) -> list[int]:
+        """Positions of all compact boundaries, oldest first."""
+        return [row.at for row in self._rows if row.subtype == "compact_boundary"]
+
+    @cached_property
+    def session_id(self) -> str:
+        """`sessionId` of the newest line that has one; empty if none does."""
+        return self._newest("sessionId", lambda row: True)
+
+    @cached_property
+    def model(self) -> str:
+        """The model of the newest response that a model gave; empty if there is none."""
+        entry = self._newest_response()
+        return _text((message_of(entry) or {}).get("model")) if entry else ""
+
+    @cached_property
+    def usage(self) -> Mapping[str, Any] | None:
+        """Usage of the newest response that a model gave, as it was reported."""
+        entry = self._newest_response()
+        usage = (message_of(entry) or {}).get("usage") if entry else None
+        return usage if isinstance(usage, Mapping) else None
+
+    @cached_property
+    def metadata(self) -> dict[str, Item]:
+        """The newest line of each type that says something about the session, by type."""
+        newest = {row.type: row.at for row in self._rows if row.type in records.METADATA_TYPES}
+        return {kind: self.load(at) for kind, at in newest.items()}
+
+    def _newest_response(self) -> Item | None:
+        skip = RowFlag.SIDECHAIN | RowFlag.SYNTHETIC
+        for row in reversed(self._rows):
+            if row.type == "assistant" and not row.flags & skip:
+                return self.load(row.at)
+        return None
+
+    def _newest(self, key: str, wanted: Any) -> str:
+        for row in reversed(self._rows):
+            if wanted(row) and (value := _text(self.load(row.at).get(key))):
+                return value
+        return ""
+
+
+class _Readable:
+    """The lines of a transcript as a source for the replay; a line that fails to load is empty."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+
+    def rows(self) -> Sequence[Row]:
+        return self._transcript.rows()
+
+    def load(self, at: int) -> Item:
+        try:
+            return self._transcript.load(at)
+        except InvalidTranscript:
+            return {}
+
+
+_FLAGS = (
+    (MessageFlag.SIDECHAIN, RowFlag.SIDECHAIN),
+    (MessageFlag.SYNTHETIC, RowFlag.SYNTHETIC),
+    (MessageFlag.SUMMARY, RowFlag.SUMMARY),
+)
+
+
+def _row(at: int, head: Any) -> Row:
+    kind, subtype, uuid, parent, found = head
+    flags = sum(mine for theirs, mine in _FLAGS if found & theirs)
+    if found & MessageFlag.USER_INPUT and kind == "user" and not flags:
+        flags |= RowFlag.PROMPT
+    return Row(at, kind, subtype, uuid, parent, flags)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,88 @@
+"""Resume: what the model was shown last, from a file or from entries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ullage.messages import Item
+from ullage.transcript.conversation import Conversation, Entries, converse
+from ullage.transcript.index import Transcript
+
+__all__ = ["context_entries", "messages_after_boundary", "resume"]
+
+
+def resume(source: str | os.PathLike[str] | Transcript | Iterable[Item]) -> Conversation:
+    """Rebuilds what the model was shown last (LOG-2).
+
+    Lines count in file order from the newest complete boundary on, with kept messages in their place
+    after the summary; sub-agents, errors and rewound branches are left out; snips, clearings,
+    collapses and budget decisions are replayed.
+
+    Args:
+        source: A path, an opened transcript, or entries or bare messages in file order.
+
+    Returns:
+        Messages, where each came from, and a report of what was left out.
+
+    Raises:
+        InvalidTranscript: The path is a directory or no regular file.
+        StoreError: The file is missing or cannot be read.
+
+    Example:
+        >>> resume([{"role": "user", "content": "hi"}]).messages
+        [{'role': 'user', 'content': 'hi'}]
+    """
+    if isinstance(source, str | os.PathLike):
+        source = Transcript.open(source)
+    return source.conversation if isinstance(source, Transcript) else converse(Entries(source))
+
+
+def context_entries(items: Iterable[Item]) -> list[Item]:
+    """The entries in context, not merged into messages: one per line, as stored where possible.
+
+    Args:
+        items: Entries or bare messages in file order.
+    """
+    return converse(Entries(items)).entries
+
+
+def messages_after_boundary(items: Sequence[Item]) -> list[Any]:
+    """The items after the newest boundary, as the same objects; all of them if there is none.
+
+    Kept messages that stand before the boundary, as they do in a file, are put in their place after
+    the summary. Nothing else is left out: this is for lists, `resume` is for transcripts.
+
+    Args:
+        items: Bare messages or entries.
+
+    Example:
+        >>> boundary = {"type": "system", "subtype": "compact_boundary"}
+        >>> old, new = {"role": "user", "content": "a"}, {"role": "user", "content": "b"}
+        >>> messages_after_boundary([old, boundary, new])
+        [{'role': 'user', 'content': 'b'}]
+    """
+    at = next((at for at in reversed(range(len(items))) if _is_boundary(items[at])), None)
+    if at is None:
+        return list(items)
+    after = list(items[at + 1 :])
+    uuids, anchor = _kept(items[at])
+    here = {item.get("uuid") for item in after}
+    before = {item.get("uuid"): item for item in items[:at]}
+    kept = [before[uuid] for uuid in uuids if uuid in before and uuid not in here]
+    place = next((i + 1 for i, item in enumerate(after) if item.get("uuid") == anchor), 0)
+    return after[:place] + kept + after[place:]
+
+
+def _is_boundary(item: Item) -> bool:
+    return item.get("type") == "system" and item.get("subtype") == "compact_boundary"
+
+
+def _kept(boundary: Item) -> tuple[list[str], str]:
+    metadata = boundary.get("compactMetadata")
+    kept = metadata.get("preservedMessages") if isinstance(metadata, Mapping) else None
+    if not isinstance(kept, Mapping):
+        return [], ""
+    uuids = kept.get("uuids")
+    return list(uuids) if isinstance(uuids, list) else [], str(kept.get("anchorUuid", ""))

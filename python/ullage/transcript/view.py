@@ -1,0 +1,231 @@
+"""From entries in context to the messages of a request.
+
+A response that was stored in pieces becomes one assistant message again; the results of its calls
+become the user message right after it, results first, whatever order the lines were written in.
+Blocks, and messages that need no change, are the stored objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ullage.messages import Block, Content, Item
+from ullage.transcript.attachments import PERSON_KINDS, render
+
+__all__ = ["CLEARED", "MessageView", "message_of", "project", "rendered", "to_messages"]
+
+CLEARED = "[Old tool result content cleared]"
+"""What stands in place of a tool result that was cleared (MIC-1)."""
+
+Message = dict[str, Any]
+
+
+class MessageView(NamedTuple):
+    """Messages of a request, and for each the uuids of the entries that it came from."""
+
+    messages: list[Message]
+    sources: list[tuple[str, ...]]
+    orphans: list[tuple[str, str]]  # (uuid, tool_use_id) of results without a call, left out
+
+
+def message_of(item: Item) -> Mapping[str, Any] | None:
+    """The message in an entry, or a bare message itself; `None` if there is none."""
+    inner = item.get("message")
+    if isinstance(inner, Mapping):
+        return inner if "role" in inner else None
+    return item if "role" in item else None
+
+
+# ---- one entry -------------------------------------------------------------------------------
+
+
+def rendered(item: Item) -> Item | None:
+    """An entry as functions over messages understand it.
+
+    An attachment becomes a user entry with the text that the model is shown; an entry with a
+    message is returned as it is.
+
+    Returns:
+        `None` if the model is shown nothing of it.
+    """
+    if item.get("type") != "attachment":
+        return item if message_of(item) is not None else None
+    attachment = item.get("attachment")
+    content = render(attachment) if isinstance(attachment, Mapping) else None
+    if content is None or not isinstance(attachment, Mapping):
+        return None
+    rest = {key: value for key, value in item.items() if key != "attachment"}
+    meta = attachment.get("type") not in PERSON_KINDS
+    message = {"role": "user", "content": content}
+    return {**rest, "type": "user", "isMeta": meta, "message": message}
+
+
+def project(item: Item, texts: Mapping[str, str]) -> Item:
+    """The entry with the content of some tool results replaced.
+
+    Args:
+        item: An entry or a bare message.
+        texts: Text to stand as the content of a result, by tool use id.
+
+    Returns:
+        The same object if none of its results is named, else a copy that shares all other parts.
+    """
+    message = message_of(item)
+    content = message.get("content") if message else None
+    if not texts or message is None or not isinstance(content, list):
+        return item
+    blocks = [_replaced(block, texts) for block in content]
+    if all(new is old for new, old in zip(blocks, content, strict=True)):
+        return item
+    changed = {**message, "content": blocks}
+    return changed if message is item else {**item, "message": changed}
+
+
+def _replaced(block: Any, texts: Mapping[str, str]) -> Any:
+    if not isinstance(block, Mapping) or block.get("type") != "tool_result":
+        return block
+    text = texts.get(_text(block.get("tool_use_id")))
+    return block if text is None else {**block, "content": text}
+
+
+# ---- many entries ----------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """A block and the entry that it came from; a string content is one part."""
+
+    owner: int
+    block: Block | str
+
+
+@dataclass(slots=True)
+class _Step:
+    """One response (none at the very start), the results that answer it, and what else was said."""
+
+    response_id: str = ""
+    said: list[_Part] = field(default_factory=list)
+    answers: list[_Part] = field(default_factory=list)
+    follows: list[_Part] = field(default_factory=list)
+
+
+def to_messages(items: Iterable[Item]) -> MessageView:
+    """The messages of a request, from entries in the order of the context.
+
+    Args:
+        items: Entries or bare messages; attachments are rendered, other lines are passed over.
+
+    Returns:
+        Messages with `role` and `content` only, and where each came from. A result whose call is
+        not among the items, or that answers a call a second time, is left out and named.
+    """
+    shown = [item for item in map(rendered, items) if item is not None]
+    steps, orphans = _steps(shown)
+    messages: list[Message] = []
+    sources: list[tuple[str, ...]] = []
+    for step in steps:
+        for role, parts in (("assistant", step.said), ("user", [*step.answers, *step.follows])):
+            if message := _message(role, parts, shown):
+                messages.append(message)
+                sources.append(_uuids(parts, shown))
+    return MessageView(messages, sources, [(_uuid(shown[at]), call) for at, call in orphans])
+
+
+def _steps(items: Sequence[Item]) -> tuple[list[_Step], list[tuple[int, str]]]:
+    steps = [_Step()]
+    by_call: dict[str, _Step] = {}
+    answers: list[_Part] = []
+    for owner, item in enumerate(items):
+        message = message_of(item) or {}
+        if message.get("role") == "assistant":
+            step = _step_for(steps, _text(message.get("id")))
+            step.said.extend(parts := list(_parts(owner, message)))
+            by_call.update((call, step) for call in _calls(parts))
+            continue
+        for part in _parts(owner, message):
+            # A result can stand before its call in the file, so answers wait for all calls.
+            (answers if _is_result(part.block) else steps[-1].follows).append(part)
+    return steps, _assign(answers, by_call)
+
+
+def _step_for(steps: list[_Step], response_id: str) -> _Step:
+    if len(steps) == 1 or not response_id or steps[-1].response_id != response_id:
+        steps.append(_Step(response_id))
+    return steps[-1]
+
+
+def _assign(answers: Iterable[_Part], by_call: Mapping[str, _Step]) -> list[tuple[int, str]]:
+    """Puts each result after the response that called for it; gives back those left over."""
+    orphans = []
+    answered: set[str] = set()
+    for part in answers:
+        call = _text(part.block.get("tool_use_id")) if isinstance(part.block, Mapping) else ""
+        step = by_call.get(call)
+        if step is None or call in answered:
+            orphans.append((part.owner, call))
+        else:
+            answered.add(call)
+            step.answers.append(part)
+    return orphans
+
+
+def _parts(owner: int, message: Mapping[str, Any]) -> Iterable[_Part]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [_Part(owner, content)]
+    return [_Part(owner, block) for block in content] if isinstance(content, list) else []
+
+
+def _calls(parts: Iterable[_Part]) -> Iterable[str]:
+    for part in parts:
+        if isinstance(part.block, Mapping) and part.block.get("type") == "tool_use":
+            yield _text(part.block.get("id"))
+
+
+def _is_result(block: Block | str) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "tool_result"
+
+
+def _message(role: str, parts: Sequence[_Part], items: Sequence[Item]) -> Message | None:
+    if not parts:
+        return None
+    if (stored := _stored(parts, items)) is not None:
+        return stored
+    if len(parts) == 1:
+        block = parts[0].block
+        return {"role": role, "content": block if isinstance(block, str) else [block]}
+    blocks = [_as_block(part.block) for part in parts if part.block != ""]
+    return {"role": role, "content": blocks} if blocks else None
+
+
+def _stored(parts: Sequence[_Part], items: Sequence[Item]) -> Message | None:
+    """The stored message, if the parts are exactly its content."""
+    message = message_of(items[parts[0].owner])
+    if not isinstance(message, dict):
+        return None
+    content: Content = message["content"]
+    blocks = [content] if isinstance(content, str) else content
+    if len(parts) != len(blocks) or any(
+        part.block is not block for part, block in zip(parts, blocks, strict=True)
+    ):
+        return None
+    if message.keys() == {"role", "content"}:
+        return message
+    return {"role": message["role"], "content": content}
+
+
+def _as_block(part: Block | str) -> Block:
+    return {"type": "text", "text": part} if isinstance(part, str) else part
+
+
+def _uuids(parts: Iterable[_Part], items: Sequence[Item]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_uuid(items[part.owner]) for part in parts))
+
+
+def _uuid(item: Item) -> str:
+    return _text(item.get("uuid"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
