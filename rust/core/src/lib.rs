@@ -21,6 +21,7 @@ pub mod media;
 pub mod plan;
 pub mod rounds;
 pub mod rules;
+pub mod strings;
 pub mod text;
 pub mod truncate;
 pub mod units;
