@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, final
 from ullage._reference.digest import (
     BlockDigest,
     MessageDigest,
+    Violation,
 )
 
 __version__: str
