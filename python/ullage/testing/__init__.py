@@ -1,0 +1,28 @@
+"""The test kit: conversations, hostile inputs, scripted summarizers and servers that enforce rules.
+
+What the library's own tests use, for yours. Nothing optional is imported until it is asked for.
+"""
+
+from __future__ import annotations
+
+from ullage.testing.generator import (
+    STYLES,
+    Command,
+    Scenario,
+    Style,
+    Truth,
+    conversation,
+    scenario,
+    session_287k,
+)
+
+__all__ = [
+    "STYLES",
+    "Command",
+    "Scenario",
+    "Style",
+    "Truth",
+    "conversation",
+    "scenario",
+    "session_287k",
+]

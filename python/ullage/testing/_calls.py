@@ -1,0 +1,143 @@
+"""Single tool calls with believable answers; each keeps the session's facts."""
+
+from __future__ import annotations
+
+from ullage.messages import Block
+from ullage.testing import _outputs
+from ullage.testing._media import image_block
+from ullage.testing._project import Edit, SourceFile
+from ullage.testing._session import Call, Command, Session
+
+__all__ = [
+    "bash",
+    "delegate",
+    "edit",
+    "fetch",
+    "git_diff",
+    "glob",
+    "grep",
+    "missing",
+    "read",
+    "screenshot",
+    "tests",
+    "todo",
+    "write",
+]
+
+
+def read(session: Session, file: SourceFile) -> Call:
+    """Read a file: whole, or a range of a long one."""
+    session.note("files_read", file.path)
+    for symbol in file.symbols:
+        session.note("identifiers", symbol)
+    arguments: dict[str, object] = {"file_path": file.path}
+    start = 1
+    if len(file.lines) > 80 and session.rng.chance(25):
+        start = session.rng.between(1, len(file.lines) // 2)
+        arguments["offset"] = start
+    arrow = session.project.language in ("go", "rust")  # both forms occur in real transcripts
+    return Call("Read", arguments, _outputs.numbered(file, start=start, arrow=arrow))
+
+
+def missing(session: Session) -> Call:
+    """A read that fails, because the path is wrong."""
+    path = f"{session.project.root}/src/{session.project.symbol()}.txt"
+    error = f"File does not exist: {path}"
+    session.note("errors", error)
+    return Call(
+        "Read", {"file_path": path}, f"<tool_use_error>{error}</tool_use_error>", failed=True
+    )
+
+
+def grep(session: Session, word: str) -> Call:
+    """Search for a word in what is known of the project."""
+    output = _outputs.grep_lines(session.project, word)
+    arguments = {"pattern": word, "path": session.project.root, "output_mode": "content"}
+    return Call("Grep", arguments, output)
+
+
+def glob(session: Session) -> Call:
+    """List files."""
+    chars = min(session.size(), 9_000)
+    return Call("Glob", {"pattern": "**/*"}, _outputs.glob_list(session.project, chars))
+
+
+def bash(session: Session, command: str, output: str, *, ok: bool = True) -> Call:
+    """Run a command; a standing instruction's runner is put in front."""
+    if session.runner and not command.startswith(("git", "tail", "curl", "jq")):
+        command = f"{session.runner} {command}"
+    session.commands.append(Command(command, ok))
+    text = output if ok else f"Exit code 1\n{output}"
+    return Call(
+        "Bash", {"command": command, "description": command.split()[0]}, text, failed=not ok
+    )
+
+
+def tests(session: Session, file: SourceFile, symbol: str, *, ok: bool) -> tuple[Call, str]:
+    """Run the tests of a symbol; the second item is the error, empty if they pass."""
+    command, size = session.project.test_command(symbol), min(session.size(), 30_000)
+    if ok:
+        return bash(session, command, _outputs.passed_run(session.rng, size)), ""
+    output, error = _outputs.failed_run(session.project, file, symbol, size)
+    session.note("errors", error)
+    return bash(session, command, output, ok=False), error
+
+
+def edit(session: Session, file: SourceFile, symbol: str) -> tuple[Call, Edit]:
+    """Change a file for real: later reads show the new text."""
+    change = session.project.edit(file, symbol)
+    session.note("files_edited", file.path)
+    arguments = {"file_path": file.path, "old_string": change.old, "new_string": change.new}
+    return Call("Edit", arguments, _outputs.edited(file, change)), change
+
+
+def write(session: Session, file: SourceFile) -> Call:
+    """Create a file."""
+    session.note("files_written", file.path)
+    for symbol in file.symbols:
+        session.note("identifiers", symbol)
+    arguments = {"file_path": file.path, "content": file.text}
+    return Call("Write", arguments, f"File created successfully at: {file.path}")
+
+
+def git_diff(session: Session, file: SourceFile, change: Edit) -> Call:
+    """Show a change."""
+    return bash(session, "git diff", _outputs.diff(session.project, file, change))
+
+
+def todo(session: Session, steps: list[str], done: int) -> Call:
+    """Write the list of steps: `done` of them finished, the next one in progress."""
+    states = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)
+    session.todos = [
+        {"content": step, "status": state, "activeForm": f"Working on: {step}"}
+        for step, state in zip(steps, states, strict=False)
+    ]
+    output = "Todos have been modified successfully. Proceed with the current tasks."
+    return Call("TodoWrite", {"todos": [dict(item) for item in session.todos]}, output)
+
+
+def delegate(session: Session, prompt: str) -> Call:
+    """Give work to a sub-agent, which reports."""
+    report = _outputs.web_page(session.rng, "Report", min(session.size(), 6_000))
+    arguments = {
+        "description": "Look into it",
+        "prompt": prompt,
+        "subagent_type": "general-purpose",
+    }
+    return Call("Task", arguments, [{"type": "text", "text": report}])
+
+
+def fetch(session: Session, title: str) -> Call:
+    """Fetch a page."""
+    url = f"https://docs.example.com/{session.rng.hex(4)}/{title.lower().replace(' ', '-')}"
+    session.note("urls", url)
+    page = _outputs.web_page(session.rng, title, session.size())
+    return Call("WebFetch", {"url": url, "prompt": f"What does it say about {title}?"}, page)
+
+
+def screenshot(session: Session) -> Call:
+    """Read a picture."""
+    path = f"{session.project.root}/shots/{session.rng.hex(6)}.png"
+    session.note("files_read", path)
+    content: list[Block] = [image_block(session.rng)]
+    return Call("Read", {"file_path": path}, content)
