@@ -28,15 +28,17 @@ __all__ = [
 def read(session: Session, file: SourceFile) -> Call:
     """Read a file: whole, or a range of a long one."""
     session.note("files_read", file.path)
-    for symbol in file.symbols:
-        session.note("identifiers", symbol)
     arguments: dict[str, object] = {"file_path": file.path}
     start = 1
     if len(file.lines) > 80 and session.rng.chance(25):
         start = session.rng.between(1, len(file.lines) // 2)
         arguments["offset"] = start
     arrow = session.project.language in ("go", "rust")  # both forms occur in real transcripts
-    return Call("Read", arguments, _outputs.numbered(file, start=start, arrow=arrow))
+    output = _outputs.numbered(file, start=start, arrow=arrow)
+    for symbol in file.symbols:
+        if symbol in output:
+            session.note("identifiers", symbol)
+    return Call("Read", arguments, output)
 
 
 def missing(session: Session) -> Call:

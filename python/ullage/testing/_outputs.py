@@ -39,14 +39,22 @@ _EVENTS = (
     "job acknowledged queue=billing job=%d lag_seconds=%d",
 )
 _PROSE = (
-    "The default is chosen so that a worker which restarts finds its cursor again without reading "
-    "the whole stream; raise it only if the broker keeps fewer segments than that.",
-    "Every call is idempotent: send the same key twice and the second answer repeats the first, "
-    "with the header `Idempotency-Replayed: true`.",
-    "Limits are per tenant and not per key. A burst above the limit is answered with 429 and a "
-    "`Retry-After` in seconds, and does not count against the next window.",
-    "Since version 4 the client closes idle connections after 55 seconds, five seconds before the "
-    "load balancer would; earlier versions see sporadic resets.",
+    (
+        "The default is chosen so that a worker which restarts finds its cursor again without reading "
+        "the whole stream; raise it only if the broker keeps fewer segments than that."
+    ),
+    (
+        "Every call is idempotent: send the same key twice and the second answer repeats the first, "
+        "with the header `Idempotency-Replayed: true`."
+    ),
+    (
+        "Limits are per tenant and not per key. A burst above the limit is answered with 429 and a "
+        "`Retry-After` in seconds, and does not count against the next window."
+    ),
+    (
+        "Since version 4 the client closes idle connections after 55 seconds, five seconds before the "
+        "load balancer would; earlier versions see sporadic resets."
+    ),
 )
 
 
@@ -100,12 +108,13 @@ def passed_run(rng: Rng, chars: int) -> str:
 
 
 def _collected(rng: Rng, chars: int) -> str:
-    lines, suite = [], rng.pick(("unit", "integration", "contract", "smoke"))
-    for at in range(1 + chars // 62):
-        lines.append(
+    suite = rng.pick(("unit", "integration", "contract", "smoke"))
+    return "\n".join(
+        [
             f"tests/{suite}/case_{at:04} ................ ok ({at * 7 % 91 + 1} ms) [{at % 8}]"
-        )
-    return "\n".join(lines)
+            for at in range(1 + chars // 62)
+        ]
+    )
 
 
 def service_log(rng: Rng, chars: int) -> str:
@@ -124,29 +133,28 @@ def service_log(rng: Rng, chars: int) -> str:
 
 def records(rng: Rng, chars: int) -> str:
     """An indented JSON list of records, about `chars` characters."""
-    rows: list[dict[str, object]] = []
-    for at in range(1 + chars // 190):
-        rows.append(
-            {
-                "id": f"inv_{rng.hex(10)}",
-                "tenant": rng.between(1, 400),
-                "amount": rng.between(100, 999_999) / 100,
-                "state": rng.pick(("open", "paid", "void")),
-                "tags": ["q1", f"batch-{at:03}"],
-                "note": None,
-            }
-        )
-    return json.dumps(rows, indent=2)
+    return json.dumps([_record(rng, at) for at in range(1 + chars // 190)], indent=2)
+
+
+def _record(rng: Rng, at: int) -> dict[str, object]:
+    return {
+        "id": f"inv_{rng.hex(10)}",
+        "tenant": rng.between(1, 400),
+        "amount": rng.between(100, 999_999) / 100,
+        "state": rng.pick(("open", "paid", "void")),
+        "tags": ["q1", f"batch-{at:03}"],
+        "note": None,
+    }
 
 
 def install_log(rng: Rng, tool: str, chars: int) -> str:
     """What a package manager prints."""
-    lines = [f"{tool}: resolving dependencies"]
-    for at in range(1 + chars // 70):
-        lines.append(
-            f"  + @scope/package-{at:03} {rng.below(9)}.{rng.below(30)}.{rng.below(9)} sha {rng.hex(12)}"
-        )
-    return "\n".join([*lines, f"done in {rng.between(1, 40)}.{rng.below(10)}s"])
+    lines = [
+        f"  + @scope/package-{at:03} {rng.below(9)}.{rng.below(30)}.{rng.below(9)} {rng.hex(12)}"
+        for at in range(1 + chars // 70)
+    ]
+    end = f"done in {rng.between(1, 40)}.{rng.below(10)}s"
+    return "\n".join([f"{tool}: resolving dependencies", *lines, end])
 
 
 def diff(project: Project, file: SourceFile, edit: Edit) -> str:

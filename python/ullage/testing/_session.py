@@ -179,7 +179,7 @@ class Session:
         if self._prefix is not None:
             self._prefix.add(role, content)
         self.messages.append({"role": role, "content": content})
-        self.offsets.append((self.offsets[-1] if self.offsets else 0) + seconds)
+        self.offsets.append(self.offsets[-1] + seconds if self.offsets else 0)
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             self.chars += self._weigh(block)
 

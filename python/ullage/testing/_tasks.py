@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from ullage.testing import _calls, _outputs
 from ullage.testing._media import image_block, pdf_block
@@ -21,6 +20,8 @@ def request(session: Session, kind: str, **names: str) -> str:
     language = session.rng.pick(session.style.languages)
     known = REQUESTS[language].get(kind) or REQUESTS["en"][kind]
     text = session.rng.pick(known).format(**names)
+    if names["fn"] in text:
+        session.note("identifiers", names["fn"])
     if session.rng.chance(8) and not session.runner:
         instruction, session.runner = session.rng.pick(INSTRUCTIONS)
         session.note("instructions", instruction)
@@ -32,7 +33,6 @@ def _target(session: Session) -> tuple[SourceFile, dict[str, str]]:
     file = session.project.file(session.size())
     symbol = session.rng.pick(file.symbols)
     error = session.rng.pick(("TimeoutError", "off by one", "null region", "HTTP 502"))
-    session.note("identifiers", symbol)
     return file, {"fn": symbol, "file": file.path, "error": error, "new": session.project.symbol()}
 
 
