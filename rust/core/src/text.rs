@@ -1,1 +1,221 @@
-//! Character classes, rough and calibrated estimates.
+//! Character classes, rough and calibrated estimates (TOK-1, TOK-2).
+//!
+//! A text is read once and leaves [`Features`]: counts of letters, words, digits, scripts. An estimate
+//! is their sum weighted by [`Weights`], numbers fitted on real usage figures and kept as data.
+//! The features know nothing of any tokenizer; only the weights do.
+
+mod image;
+mod json;
+mod kernel;
+mod narrow;
+
+pub use image::{image_size, image_tokens};
+pub use json::{JsonTally, float_repr, string_escapes, string_json_length};
+
+/// A text as its owner stores it: Python's three widths, or UTF-8 in which lone surrogates may stand.
+#[derive(Clone, Copy, Debug)]
+pub enum Text<'a> {
+    /// Bytes below 0x80 only.
+    Ascii(&'a [u8]),
+    /// One byte a code point, U+0000 to U+00FF.
+    Latin1(&'a [u8]),
+    /// One unit a code point, up to U+FFFF.
+    Ucs2(&'a [u16]),
+    /// One unit a code point.
+    Ucs4(&'a [u32]),
+    /// UTF-8, surrogates allowed (as JSON escapes can make them). Other invalid bytes count as one
+    /// code point each and never fail.
+    Wtf8(&'a [u8]),
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Wtf8(text.as_bytes())
+    }
+}
+
+impl Text<'_> {
+    /// Length in code points.
+    #[must_use]
+    pub fn char_len(&self) -> usize {
+        match self {
+            Self::Ascii(bytes) | Self::Latin1(bytes) => bytes.len(),
+            Self::Ucs2(units) => units.len(),
+            Self::Ucs4(units) => units.len(),
+            Self::Wtf8(bytes) => narrow::wtf8_len(bytes),
+        }
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Ascii(bytes) | Self::Latin1(bytes) | Self::Wtf8(bytes) => bytes.is_empty(),
+            Self::Ucs2(units) => units.is_empty(),
+            Self::Ucs4(units) => units.is_empty(),
+        }
+    }
+}
+
+/// Number of entries of [`Features`].
+pub const FEATURES: usize = feature::NAMES.len();
+
+/// Names and positions of the features, the contract between the engines and the weights.
+pub mod feature {
+    /// In the order of [`super::Features`]. The first [`SCRIPTS`] are counted on ASCII, the next on
+    /// the script of other characters, the last two on JSON only.
+    pub const NAMES: [&str; 39] = [
+        "lower",
+        "upper",
+        "words",
+        "words5",
+        "words9",
+        "words13",
+        "glued_words",
+        "humps",
+        "caps",
+        "digits",
+        "numbers",
+        "mixed",
+        "punctuation",
+        "punctuation_runs",
+        "repeats",
+        "spaces",
+        "gaps",
+        "tabs",
+        "tab_runs",
+        "newlines",
+        "newline_runs",
+        "controls",
+        "latin",
+        "greek_cyrillic",
+        "arabic_hebrew",
+        "indic",
+        "kana",
+        "cjk",
+        "hangul",
+        "cjk_punctuation",
+        "latin_symbols",
+        "typographic",
+        "arrows",
+        "box",
+        "symbols",
+        "other",
+        "astral",
+        "structure",
+        "escapes",
+    ];
+    /// Position of the first script.
+    pub const SCRIPTS: usize = 22;
+    /// Position of `structure`: quotes, colons, commas, brackets of compact JSON.
+    pub const STRUCTURE: usize = 37;
+    /// Position of `escapes`: characters that JSON strings are longer than their text.
+    pub const ESCAPES: usize = 38;
+}
+
+/// Counts of a text by character class; they add up over texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features(pub [u64; FEATURES]);
+
+impl Default for Features {
+    fn default() -> Self {
+        Self([0; FEATURES])
+    }
+}
+
+impl Features {
+    /// Reads a text once.
+    #[must_use]
+    pub fn of(text: Text<'_>) -> Self {
+        let mut features = Self::default();
+        features.add_text(text);
+        features
+    }
+
+    /// Adds the counts of a text.
+    pub fn add_text(&mut self, text: Text<'_>) {
+        narrow::feed(text, &mut kernel::Kernel::new(&mut self.0));
+    }
+
+    /// Adds the counts of another.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine = mine.saturating_add(theirs);
+        }
+    }
+}
+
+/// Block kinds of the digest vocabulary.
+pub const BLOCK_KINDS: usize = 15;
+/// Roles of the digest vocabulary.
+pub const ROLES: usize = 5;
+/// Tokens are weighed in this many parts.
+pub const UNIT: u64 = 4096;
+/// No feature may weigh more than 256 tokens: sums of texts below 2^40 characters stay below 2^64.
+pub const MAX_WEIGHT: u32 = 1 << 20;
+
+/// How an image becomes tokens (RULES: patches of a downscaled image).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageRule {
+    /// Side of a patch; each costs one token.
+    pub patch_px: u32,
+    /// Larger images are scaled down to this long side.
+    pub max_edge_px: u32,
+    /// And then to this many patches.
+    pub max_tokens: u32,
+    /// For an image whose size cannot be read.
+    pub default_tokens: u32,
+}
+
+/// Numbers of a calibrated estimate for one model family, in 1/4096 token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// By [`feature::NAMES`].
+    pub features: [u32; FEATURES],
+    /// Overhead of a block, by block kind.
+    pub blocks: [u32; BLOCK_KINDS],
+    /// Overhead of a message, by role.
+    pub messages: [u32; ROLES],
+    /// For images.
+    pub image: ImageRule,
+}
+
+impl Weights {
+    /// Weight of the features, in 1/4096 token.
+    #[must_use]
+    pub fn weigh(&self, features: &Features) -> u64 {
+        let products = self.features.iter().zip(features.0);
+        products.fold(0, |sum, (&weight, count)| {
+            sum.saturating_add(count.saturating_mul(u64::from(weight)))
+        })
+    }
+}
+
+/// Whole tokens of a weight in 1/4096 token, half up.
+#[must_use]
+pub fn whole_tokens(weight: u64) -> u64 {
+    weight.saturating_add(UNIT / 2) / UNIT
+}
+
+/// Calibrated tokens of a text alone.
+#[must_use]
+pub fn estimate_text(text: Text<'_>, weights: &Weights) -> u64 {
+    whole_tokens(weights.weigh(&Features::of(text)))
+}
+
+/// TOK-1: characters by characters per token, rounded half up; `None` if that is 0.
+#[must_use]
+pub fn rough_tokens(chars: u64, chars_per_token: u64) -> Option<u64> {
+    let half = chars_per_token / 2;
+    chars.saturating_add(half).checked_div(chars_per_token)
+}
+
+/// The padded variant: 4/3, rounded up.
+#[must_use]
+pub fn padded(tokens: u64) -> u64 {
+    // ceil(4n/3) without overflow: n + ceil(n/3).
+    tokens.saturating_add(tokens.div_ceil(3))
+}
+
+#[cfg(test)]
+mod tests;

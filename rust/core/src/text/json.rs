@@ -1,0 +1,119 @@
+//! Length and features of a value's compact JSON, without building it.
+//!
+//! The text meant is `json.dumps(value, ensure_ascii=False, separators=(",", ":"))`.
+
+use super::{Features, Text, feature};
+
+/// What a walk over a value collects. The walk calls one method per thing it meets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JsonTally {
+    /// Counts of keys, strings, numbers and words, each by itself, and of `structure` and `escapes`.
+    pub features: Features,
+    /// Code points of the JSON.
+    pub length: u64,
+}
+
+impl JsonTally {
+    /// A string or a key.
+    pub fn string(&mut self, text: Text<'_>) {
+        let escapes = string_escapes(text);
+        self.features.add_text(text);
+        self.features.0[feature::ESCAPES] += escapes;
+        self.length += text.char_len() as u64 + escapes;
+        self.structure(2);
+    }
+
+    /// A number as JSON spells it, or `true`, `false`, `null`.
+    pub fn word(&mut self, ascii: &str) {
+        self.features.add_text(Text::Ascii(ascii.as_bytes()));
+        self.length += ascii.len() as u64;
+    }
+
+    /// Brackets and commas of an array with this many items.
+    pub fn array(&mut self, items: usize) {
+        self.structure(2 + items.saturating_sub(1) as u64);
+    }
+
+    /// Brackets, commas and colons of an object with this many members.
+    pub fn object(&mut self, members: usize) {
+        self.structure(2 + (2 * members).saturating_sub(1) as u64);
+    }
+
+    fn structure(&mut self, characters: u64) {
+        self.features.0[feature::STRUCTURE] += characters;
+        self.length += characters;
+    }
+}
+
+/// Code points of a string in JSON, quotes included.
+#[must_use]
+pub fn string_json_length(text: Text<'_>) -> u64 {
+    text.char_len() as u64 + string_escapes(text) + 2
+}
+
+/// How many code points longer a string gets by escaping: 1 for `"`, `\` and the control characters with
+/// a short form, 5 for the others.
+#[must_use]
+pub fn string_escapes(text: Text<'_>) -> u64 {
+    match text {
+        Text::Ascii(bytes) | Text::Latin1(bytes) | Text::Wtf8(bytes) => {
+            sum(bytes, |byte| extra(u32::from(byte)))
+        }
+        Text::Ucs2(units) => sum(units, |unit| extra(u32::from(unit))),
+        Text::Ucs4(units) => sum(units, extra),
+    }
+}
+
+fn sum<T: Copy>(units: &[T], extra: impl Fn(T) -> u8) -> u64 {
+    // 48 units of at most 5 stay below 256: the inner sum is one byte a lane.
+    let part = |part: &[T]| u64::from(part.iter().fold(0_u8, |sum, &unit| sum + extra(unit)));
+    units.chunks(48).map(part).sum()
+}
+
+fn extra(point: u32) -> u8 {
+    match point {
+        0x22 | 0x5C | 0x08 | 0x09 | 0x0A | 0x0C | 0x0D => 1,
+        0..0x20 => 5,
+        _ => 0,
+    }
+}
+
+/// A finite or infinite float as Python's `repr` spells it; JSON's `NaN`, `Infinity` for the others.
+#[must_use]
+pub fn float_repr(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    let shortest = format!("{value:e}");
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (sign, mantissa) = mantissa
+        .strip_prefix('-')
+        .map_or(("", mantissa), |rest| ("-", rest));
+    let digits = mantissa.replace('.', "");
+    format!("{sign}{}", spelled(&digits, exponent))
+}
+
+/// Shortest digits of `d.ddd * 10^exponent`, in the form that Python chooses.
+fn spelled(digits: &str, exponent: i32) -> String {
+    let count = digits.len() as i32;
+    match exponent {
+        -4..0 => format!("0.{}{digits}", "0".repeat((-exponent - 1) as usize)),
+        0..16 if count <= exponent + 1 => {
+            format!("{digits}{}.0", "0".repeat((exponent + 1 - count) as usize))
+        }
+        0..16 => {
+            let (whole, part) = digits.split_at((exponent + 1) as usize);
+            format!("{whole}.{part}")
+        }
+        _ => {
+            let (first, rest) = digits.split_at(1);
+            let point = if rest.is_empty() { "" } else { "." };
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{first}{point}{rest}e{sign}{:02}", exponent.abs())
+        }
+    }
+}
