@@ -14,6 +14,18 @@ from ullage._reference.digest import (
     Role,
 )
 from ullage._reference.jsonl import LineDigest, LineHead, TranscriptIndex
+from ullage._reference.text import (
+    Weights,
+    estimate_text,
+    features,
+    image_size,
+    image_tokens,
+    json_features,
+    json_length,
+    padded,
+    rough_text,
+    rough_tokens,
+)
 
 __all__ = [
     "BlockDigest",
@@ -25,4 +37,14 @@ __all__ = [
     "MessageFlag",
     "Role",
     "TranscriptIndex",
+    "Weights",
+    "estimate_text",
+    "features",
+    "image_size",
+    "image_tokens",
+    "json_features",
+    "json_length",
+    "padded",
+    "rough_text",
+    "rough_tokens",
 ]

@@ -12,6 +12,8 @@ mod narrow;
 pub use image::{image_size, image_tokens};
 pub use json::{JsonTally, float_repr, string_escapes, string_json_length};
 
+use crate::digest::{BLOCK_KINDS, ROLES};
+
 /// A text as its owner stores it: Python's three widths, or UTF-8 in which lone surrogates may stand.
 #[derive(Clone, Copy, Debug)]
 pub enum Text<'a> {
@@ -145,16 +147,19 @@ impl Features {
     }
 }
 
-/// Block kinds of the digest vocabulary.
-pub const BLOCK_KINDS: usize = 15;
-/// Roles of the digest vocabulary.
-pub const ROLES: usize = 5;
 /// Tokens are weighed in this many parts.
 pub const UNIT: u64 = 4096;
 /// No feature may weigh more than 256 tokens: sums of texts below 2^40 characters stay below 2^64.
 pub const MAX_WEIGHT: u32 = 1 << 20;
 
-/// How an image becomes tokens (RULES: patches of a downscaled image).
+/// Counts and sizes that callers may pass; far above any request, far below an overflow.
+pub const MAX_COUNT: u64 = 1 << 53;
+/// Containers inside containers that a JSON walk enters: no API takes tool input so deep.
+pub const MAX_DEPTH: u32 = 128;
+/// Larger integers are refused: their decimal text costs quadratic time.
+pub const MAX_INT_BITS: u64 = 14_000;
+
+/// How an image becomes tokens: patches of the image, scaled down where it is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageRule {
     /// Side of a patch; each costs one token.
@@ -165,6 +170,18 @@ pub struct ImageRule {
     pub max_tokens: u32,
     /// For an image whose size cannot be read.
     pub default_tokens: u32,
+}
+
+impl Default for ImageRule {
+    /// The standard tier of the Anthropic API.
+    fn default() -> Self {
+        Self {
+            patch_px: 28,
+            max_edge_px: 1568,
+            max_tokens: 1568,
+            default_tokens: 1568,
+        }
+    }
 }
 
 /// Numbers of a calibrated estimate for one model family, in 1/4096 token.

@@ -1,7 +1,304 @@
 //! Binding of `ullage_core::text`.
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use ullage_core::digest::{BLOCK_KINDS, ROLES};
+use ullage_core::text::{
+    self as core, FEATURES, Features, ImageRule, JsonTally, MAX_COUNT, MAX_DEPTH, MAX_INT_BITS,
+    MAX_WEIGHT, Text,
+};
+
+/// Lends a string's own storage to `read`: no copy, no UTF-8 made.
+pub(crate) fn with_text<R>(
+    string: &Bound<'_, PyString>,
+    read: impl FnOnce(Text<'_>) -> R,
+) -> PyResult<R> {
+    #[cfg(not(feature = "abi3"))]
+    {
+        use pyo3::types::string::PyStringData;
+        #[expect(unsafe_code, reason = "the only way to a str's storage")]
+        // SAFETY: the string is borrowed, so alive, for as long as the slice; a str never changes.
+        let data = unsafe { string.data()? };
+        Ok(read(match data {
+            PyStringData::Ucs1(bytes) => Text::Latin1(bytes),
+            PyStringData::Ucs2(units) => Text::Ucs2(units),
+            PyStringData::Ucs4(units) => Text::Ucs4(units),
+        }))
+    }
+    #[cfg(feature = "abi3")]
+    {
+        if let Ok(text) = string.to_str() {
+            return Ok(read(Text::from(text)));
+        }
+        let bytes = string.call_method1("encode", ("utf-8", "surrogatepass"))?;
+        Ok(read(Text::Wtf8(
+            bytes.cast::<pyo3::types::PyBytes>()?.as_bytes(),
+        )))
+    }
+}
+
+/// `InvalidPolicy(field, value, limit)`.
+fn invalid_policy(field: &str, value: &Bound<'_, PyAny>, limit: &str) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let class = CLASS.import(value.py(), "ullage.exceptions", "InvalidPolicy");
+    class
+        .and_then(|class| class.call1((field, value, limit)))
+        .map_or_else(|error| error, PyErr::from_value)
+}
+
+/// `InvalidMessage(reason, got=type)`.
+fn invalid_message(reason: &str, got: &Bound<'_, PyAny>) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let raised = || {
+        let py = got.py();
+        let named = PyDict::new(py);
+        named.set_item("got", got.get_type().name()?)?;
+        let class = CLASS.import(py, "ullage.exceptions", "InvalidMessage")?;
+        class.call((reason,), Some(&named))
+    };
+    raised().map_or_else(|error| error, PyErr::from_value)
+}
+
+/// An integer in a range; what is no integer is a `TypeError`.
+fn integer(field: &str, value: &Bound<'_, PyAny>, least: u64, most: u64) -> PyResult<u64> {
+    let limit = || format!("must be an integer from {least} to {most}");
+    if !value.is_instance_of::<PyInt>() {
+        let name = value.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "{field}: {} (got {name})",
+            limit()
+        )));
+    }
+    match value.extract::<u64>() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        Err(error) if !error.is_instance_of::<PyOverflowError>(value.py()) => Err(error),
+        _ => Err(invalid_policy(field, value, &limit())),
+    }
+}
+
+/// So many integers, each from 0 to `most`.
+fn integers<const N: usize>(
+    field: &str,
+    values: &Bound<'_, PyAny>,
+    most: u32,
+) -> PyResult<[u32; N]> {
+    let items: Vec<Bound<'_, PyAny>> = values.extract()?;
+    let count = items.len();
+    let items: [_; N] = items.try_into().map_err(|_: Vec<_>| {
+        invalid_policy(
+            field,
+            values,
+            &format!("must have {N} entries, not {count}"),
+        )
+    })?;
+    let mut numbers = [0; N];
+    for (number, item) in numbers.iter_mut().zip(items) {
+        *number = integer(field, &item, 0, u64::from(most))? as u32;
+    }
+    Ok(numbers)
+}
+
+/// Numbers of a calibrated estimate for one model family, in 1/4096 token.
+#[pyclass(frozen, module = "ullage._core")]
+pub(crate) struct Weights {
+    pub(crate) inner: core::Weights,
+}
+
+#[pymethods]
+impl Weights {
+    #[new]
+    #[pyo3(signature = (features, *, blocks, messages, image=None))]
+    fn new(
+        features: &Bound<'_, PyAny>,
+        blocks: &Bound<'_, PyAny>,
+        messages: &Bound<'_, PyAny>,
+        image: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let features = integers::<FEATURES>("features", features, MAX_WEIGHT)?;
+        let blocks = integers::<BLOCK_KINDS>("blocks", blocks, MAX_WEIGHT)?;
+        let messages = integers::<ROLES>("messages", messages, MAX_WEIGHT)?;
+        let image = image
+            .map(|image| integers::<4>("image", image, u32::MAX))
+            .transpose()?;
+        let image = image.map_or_else(ImageRule::default, |rule| ImageRule {
+            patch_px: rule[0],
+            max_edge_px: rule[1],
+            max_tokens: rule[2],
+            default_tokens: rule[3],
+        });
+        Ok(Self {
+            inner: core::Weights {
+                features,
+                blocks,
+                messages,
+                image,
+            },
+        })
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (chars, chars_per_token=None))]
+fn rough_tokens(
+    chars: &Bound<'_, PyAny>,
+    chars_per_token: Option<&Bound<'_, PyAny>>,
+) -> PyResult<u64> {
+    let chars = integer("chars", chars, 0, MAX_COUNT)?;
+    rough(chars, chars_per_token)
+}
+
+fn rough(chars: u64, per_token: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
+    let given = per_token.map(|given| integer("chars_per_token", given, 1, MAX_COUNT));
+    // The range excludes the only divisor without an answer.
+    Ok(core::rough_tokens(chars, given.transpose()?.unwrap_or(4)).unwrap_or(0))
+}
+
+#[pyfunction]
+fn padded(tokens: &Bound<'_, PyAny>) -> PyResult<u64> {
+    integer("tokens", tokens, 0, MAX_COUNT).map(core::padded)
+}
+
+#[pyfunction]
+#[pyo3(signature = (text, chars_per_token=None))]
+fn rough_text(
+    text: &Bound<'_, PyString>,
+    chars_per_token: Option<&Bound<'_, PyAny>>,
+) -> PyResult<u64> {
+    let chars = with_text(text, |text| text.char_len() as u64)?;
+    rough(chars, chars_per_token)
+}
+
+#[pyfunction]
+fn features<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(text.py(), with_text(text, Features::of)?.0)
+}
+
+#[pyfunction]
+fn json_features<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(value.py(), json_tally(value)?.features.0)
+}
+
+#[pyfunction]
+fn json_length(value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    Ok(json_tally(value)?.length)
+}
+
+#[pyfunction]
+fn estimate_text(text: &Bound<'_, PyString>, weights: &Bound<'_, Weights>) -> PyResult<u64> {
+    with_text(text, |text| core::estimate_text(text, &weights.get().inner))
+}
+
+#[pyfunction]
+fn image_size(data: &Bound<'_, PyString>) -> PyResult<(u32, u32)> {
+    with_text(data, core::image_size)
+}
+
+#[pyfunction]
+fn image_tokens(
+    width: &Bound<'_, PyAny>,
+    height: &Bound<'_, PyAny>,
+    weights: &Bound<'_, Weights>,
+) -> PyResult<u32> {
+    let width = integer("width", width, 0, u64::from(u32::MAX))? as u32;
+    let height = integer("height", height, 0, u64::from(u32::MAX))? as u32;
+    Ok(core::image_tokens(
+        width,
+        height,
+        &weights.get().inner.image,
+    ))
+}
+
+/// Length and features of a value's compact JSON.
+pub(crate) fn json_tally(value: &Bound<'_, PyAny>) -> PyResult<JsonTally> {
+    let mut tally = JsonTally::default();
+    walk(value, &mut tally, 0)?;
+    Ok(tally)
+}
+
+/// In the order of `json.dumps`: a subclass counts as what it extends.
+fn walk(value: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult<()> {
+    if let Ok(string) = value.cast::<PyString>() {
+        return with_text(string, |text| tally.string(text));
+    }
+    if let Some(word) = word(value)? {
+        tally.word(&word);
+        return Ok(());
+    }
+    if depth >= MAX_DEPTH {
+        return Err(invalid_message(
+            &format!("nested deeper than {MAX_DEPTH}"),
+            value,
+        ));
+    }
+    if let Ok(items) = value.cast::<PyList>() {
+        tally.array(items.len());
+        return items
+            .iter()
+            .try_for_each(|item| walk(&item, tally, depth + 1));
+    }
+    if let Ok(items) = value.cast::<PyTuple>() {
+        tally.array(items.len());
+        return items
+            .iter()
+            .try_for_each(|item| walk(&item, tally, depth + 1));
+    }
+    let Ok(members) = value.cast::<PyDict>() else {
+        return Err(invalid_message("not a JSON value", value));
+    };
+    tally.object(members.len());
+    members.iter().try_for_each(|(key, item)| {
+        member(&key, tally)?;
+        walk(&item, tally, depth + 1)
+    })
+}
+
+fn member(key: &Bound<'_, PyAny>, tally: &mut JsonTally) -> PyResult<()> {
+    if let Ok(string) = key.cast::<PyString>() {
+        return with_text(string, |text| tally.string(text));
+    }
+    let word = word(key)?.ok_or_else(|| invalid_message("not a JSON key", key))?;
+    tally.string(Text::Ascii(word.as_bytes()));
+    Ok(())
+}
+
+/// How JSON spells a number, a truth value or none.
+fn word(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    if value.is_none() {
+        return Ok(Some("null".to_owned()));
+    }
+    if let Ok(truth) = value.cast::<PyBool>() {
+        return Ok(Some(truth.is_true().to_string()));
+    }
+    if let Ok(float) = value.cast::<PyFloat>() {
+        return Ok(Some(core::float_repr(float.value())));
+    }
+    let Ok(int) = value.cast::<PyInt>() else {
+        return Ok(None);
+    };
+    if let Ok(small) = int.extract::<i64>() {
+        return Ok(Some(small.to_string()));
+    }
+    let class = value.py().get_type::<PyInt>();
+    if class.call_method1("bit_length", (int,))?.extract::<u64>()? > MAX_INT_BITS {
+        return Err(invalid_message(
+            &format!("an integer of more than {MAX_INT_BITS} bits"),
+            value,
+        ));
+    }
+    class.call_method1("__repr__", (int,))?.extract().map(Some)
+}
 
 /// Adds this file's names to the module.
-pub(crate) fn register(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<Weights>()?;
+    m.add_function(wrap_pyfunction!(rough_tokens, m)?)?;
+    m.add_function(wrap_pyfunction!(padded, m)?)?;
+    m.add_function(wrap_pyfunction!(rough_text, m)?)?;
+    m.add_function(wrap_pyfunction!(features, m)?)?;
+    m.add_function(wrap_pyfunction!(json_features, m)?)?;
+    m.add_function(wrap_pyfunction!(json_length, m)?)?;
+    m.add_function(wrap_pyfunction!(estimate_text, m)?)?;
+    m.add_function(wrap_pyfunction!(image_size, m)?)?;
+    m.add_function(wrap_pyfunction!(image_tokens, m)?)
 }

@@ -5,10 +5,7 @@ use super::{ImageRule, Text};
 /// Width and height in pixels; (0, 0) if the format is none of PNG, JPEG, GIF, WebP, or is broken.
 #[must_use]
 pub fn image_size(base64: Text<'_>) -> (u32, u32) {
-    let (Text::Ascii(chars) | Text::Latin1(chars) | Text::Wtf8(chars)) = base64 else {
-        return (0, 0);
-    };
-    let head = Base64(chars);
+    let head = Base64(base64);
     let found = if head.is(0, b"\x89PNG\r\n\x1a\n") {
         head.big(16, 4).zip(head.big(20, 4))
     } else if head.is(0, b"GIF8") {
@@ -58,11 +55,19 @@ fn patches(width: u32, height: u32, edge: u64, rule: &ImageRule) -> u64 {
 
 /// Bytes behind base64 characters, any of them without decoding those before it.
 #[derive(Clone, Copy)]
-struct Base64<'a>(&'a [u8]);
+struct Base64<'a>(Text<'a>);
 
 impl Base64<'_> {
+    fn unit(self, at: usize) -> Option<u8> {
+        match self.0 {
+            Text::Ascii(units) | Text::Latin1(units) | Text::Wtf8(units) => units.get(at).copied(),
+            Text::Ucs2(units) => units.get(at).and_then(|&unit| unit.try_into().ok()),
+            Text::Ucs4(units) => units.get(at).and_then(|&unit| unit.try_into().ok()),
+        }
+    }
+
     fn sextet(self, at: usize) -> Option<u32> {
-        Some(u32::from(match *self.0.get(at)? {
+        Some(u32::from(match self.unit(at)? {
             byte @ b'A'..=b'Z' => byte - b'A',
             byte @ b'a'..=b'z' => byte - b'a' + 26,
             byte @ b'0'..=b'9' => byte - b'0' + 52,

@@ -99,21 +99,19 @@ pub fn float_repr(value: f64) -> String {
 
 /// Shortest digits of `d.ddd * 10^exponent`, in the form that Python chooses.
 fn spelled(digits: &str, exponent: i32) -> String {
-    let count = digits.len() as i32;
+    let places = exponent.unsigned_abs() as usize;
     match exponent {
-        -4..0 => format!("0.{}{digits}", "0".repeat((-exponent - 1) as usize)),
-        0..16 if count <= exponent + 1 => {
-            format!("{digits}{}.0", "0".repeat((exponent + 1 - count) as usize))
-        }
+        -4..0 => format!("0.{}{digits}", "0".repeat(places - 1)),
+        0..16 if digits.len() <= places + 1 => format!("{digits:0<width$}.0", width = places + 1),
         0..16 => {
-            let (whole, part) = digits.split_at((exponent + 1) as usize);
+            let (whole, part) = digits.split_at(places + 1);
             format!("{whole}.{part}")
         }
         _ => {
             let (first, rest) = digits.split_at(1);
             let point = if rest.is_empty() { "" } else { "." };
             let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{first}{point}{rest}e{sign}{:02}", exponent.abs())
+            format!("{first}{point}{rest}e{sign}{places:02}")
         }
     }
 }

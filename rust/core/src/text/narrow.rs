@@ -7,7 +7,7 @@ use super::kernel::Kernel;
 pub(super) const BASE: u8 = 0x80;
 /// How many scripts there are.
 pub(super) const SCRIPTS: usize = 15;
-/// Codes below this are letters of words: latin, greek_cyrillic, arabic_hebrew, indic, kana.
+/// Codes below this are letters of words: the scripts from `latin` to `kana`.
 pub(super) const WORDY_END: u8 = BASE + 5;
 
 const OTHER: u8 = BASE + 13;
@@ -65,6 +65,7 @@ const fn table() -> [u8; 1024] {
 pub(super) fn feed(text: Text<'_>, kernel: &mut Kernel<'_>) {
     match text {
         Text::Ascii(bytes) => kernel.take(bytes),
+        Text::Latin1(bytes) if bytes.is_ascii() => kernel.take(bytes),
         Text::Latin1(bytes) => units(bytes, kernel, |unit| narrow(u32::from(unit))),
         Text::Ucs2(points) => units(points, kernel, |unit| narrow(u32::from(unit))),
         Text::Ucs4(points) => units(points, kernel, narrow),
