@@ -15,13 +15,20 @@ from ullage import _reference as twin
 core: Any = pytest.importorskip("ullage._core")
 
 TEXT = st.text(st.characters(codec=None, exclude_categories=[])) | st.text(
-    st.sampled_from("abzAZ059_-/. \n\t\r\0\x7féß\xa0«жЩאعक가漢字かー、！—→│✓\u0301\ud800\udfff🎉𠀀"), max_size=80
+    st.sampled_from(
+        "abzAZ059_-/. \n\t\r\0\x7féß\xa0«жЩאعक가漢字かー、！—→│✓\u0301\ud800\udfff🎉𠀀"
+    ),
+    max_size=80,
 )
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
 JSON = st.recursive(
     SCALARS,
-    lambda items: st.lists(items, max_size=4)
-    | st.dictionaries(TEXT | st.integers() | st.floats() | st.booleans() | st.none(), items, max_size=4),
+    lambda items: (
+        st.lists(items, max_size=4)
+        | st.dictionaries(
+            TEXT | st.integers() | st.floats() | st.booleans() | st.none(), items, max_size=4
+        )
+    ),
     max_leaves=12,
 )
 
@@ -33,7 +40,9 @@ def weights(module: Any, **changes: Any) -> Any:
         "messages": range(5),
     }
     numbers |= changes
-    return module.Weights(numbers.pop("features"), **{name: tuple(n) for name, n in numbers.items()})
+    return module.Weights(
+        numbers.pop("features"), **{name: tuple(n) for name, n in numbers.items()}
+    )
 
 
 def outcome(call: Any, *args: Any, **named: Any) -> Any:

@@ -137,7 +137,9 @@ class Weights:
         self.features = _integers("features", features, len(FEATURE_NAMES), MAX_WEIGHT)
         self.blocks = _integers("blocks", blocks, _BLOCK_KINDS, MAX_WEIGHT)
         self.messages = _integers("messages", messages, _ROLES, MAX_WEIGHT)
-        self.image = ImageRule() if image is None else ImageRule(*_integers("image", image, 4, _U32))
+        self.image = (
+            ImageRule() if image is None else ImageRule(*_integers("image", image, 4, _U32))
+        )
 
     def weigh(self, counts: Sequence[int]) -> int:
         """Weight of features, in 1/4096 token."""
@@ -413,7 +415,9 @@ def _word(value: Any) -> str | None:
     if not isinstance(value, int):
         return None
     if int.bit_length(value) > MAX_INT_BITS:
-        raise InvalidMessage(f"an integer of more than {MAX_INT_BITS} bits", got=type(value).__name__)
+        raise InvalidMessage(
+            f"an integer of more than {MAX_INT_BITS} bits", got=type(value).__name__
+        )
     return int.__repr__(value)
 
 
