@@ -1,10 +1,21 @@
 """What each provider wants and says: shapes of messages both ways, and the meaning of its errors.
 
-Plain dicts in and out; no SDK is imported here.
+Each module of a shape has `to_provider` and `from_provider`. Plain dicts in and out; no SDK is imported.
 """
 
 from __future__ import annotations
 
+from ullage.providers import anthropic, openai_chat
+from ullage.providers._common import Internal, Loss, Shaped, normal_form
 from ullage.providers.overflow import Classified, classify
 
-__all__ = ["Classified", "classify"]
+__all__ = [
+    "Classified",
+    "Internal",
+    "Loss",
+    "Shaped",
+    "anthropic",
+    "classify",
+    "normal_form",
+    "openai_chat",
+]

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a pattern that is broken over lines can no longer be searched for
 r"""What providers say when they refuse a request, as data.
 
 Each row is matched without regard to case against one normalised line of text (see `_evidence`).

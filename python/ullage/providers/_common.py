@@ -1,0 +1,368 @@
+"""What the shape adapters share: their result types, ids, and the carrier of foreign data.
+
+The internal view is Anthropic-shaped. What another provider attached to a block and Anthropic has no
+word for travels under the key `foreign`, by shape: `{"foreign": {"gemini": {...}}}`. A block that is
+nothing but such data has the type `foreign`. Adapters put it back where it came from and leave it out
+elsewhere, and say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ullage.messages import Block, Item
+
+__all__ = ["Internal", "Loss", "Shaped", "normal_form"]
+
+FOREIGN = "foreign"
+
+MEDIA = frozenset({"image", "document"})
+THINKING = frozenset({"thinking", "redacted_thinking"})
+ANTHROPIC_ONLY = frozenset(
+    {
+        "redacted_thinking",
+        "thinking",
+        "search_result",
+        "container_upload",
+        "server_tool_use",
+        "mcp_tool_use",
+        "mcp_tool_listing",
+        "fallback",
+        "compaction",
+        "tool_addition",
+        "tool_removal",
+        "tool_reference",
+        "browser_state",
+        "connector_text",
+    }
+)
+"""Block types that no other provider has a word for; so are all `*_tool_result` but `tool_result`."""
+
+USER_FILLER = "[The conversation continues here.]"
+"""Stands where a provider wants a user line first. It asks for nothing and agrees to nothing."""
+
+TOOL_FILLER = "[Results received.]"
+"""Stands where a provider wants an assistant line between tool results and a user message."""
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+class Loss(NamedTuple):
+    """Something that a target shape cannot express.
+
+    Attributes:
+        what: What is concerned, such as `thinking`.
+        where: Its place in the source, such as `messages[3].content[0]`.
+        why: What became of it.
+    """
+
+    what: str
+    where: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shaped:
+    """A conversation in a provider's shape.
+
+    Attributes:
+        parts: Keys to put into the request, such as `messages` and `tools`.
+        losses: What the shape cannot express.
+        ids: The provider's id → our id, for each tool call whose id had to change.
+    """
+
+    parts: dict[str, Any]
+    losses: tuple[Loss, ...] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        sizes = (f"{key}={_size(value)}" for key, value in self.parts.items())
+        return f"Shaped({', '.join(sizes)}, losses={len(self.losses)})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Internal:
+    """A conversation in the internal view.
+
+    Attributes:
+        messages: Anthropic-shaped messages.
+        system: The system prompt, a string or text blocks; `None` if there is none.
+        tools: Anthropic-shaped definitions; `None` if the source names none.
+        losses: What the internal view cannot express.
+    """
+
+    messages: list[dict[str, Any]]
+    system: str | list[Block] | None = None
+    tools: list[dict[str, Any]] | None = None
+    losses: tuple[Loss, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Internal(messages={len(self.messages)}, losses={len(self.losses)})"
+
+
+def _size(value: Any) -> int:
+    return len(value) if hasattr(value, "__len__") else 1
+
+
+class Losses:
+    """Collects losses while a conversation is translated."""
+
+    def __init__(self) -> None:
+        self._found: list[Loss] = []
+
+    def add(self, what: str, where: str, why: str) -> None:
+        """Notes one loss."""
+        self._found.append(Loss(what, where, why))
+
+    def all(self) -> tuple[Loss, ...]:
+        """The losses in the order in which they were met."""
+        return tuple(self._found)
+
+
+# ---- messages and blocks -------------------------------------------------------------------------
+
+
+def bare(items: Iterable[Item]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Positions and messages: entries are unwrapped, entries without a message are passed over."""
+    for index, item in enumerate(items):
+        inner = item.get("message")
+        message = inner if isinstance(inner, Mapping) and "role" in inner else item
+        if isinstance(message.get("role"), str):
+            yield index, message
+
+
+def blocks_of(content: Any) -> list[Block]:
+    """Content as blocks: a string is one text block, `None` is none."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [block for block in content or () if isinstance(block, Mapping)]  # type: ignore[misc]
+
+
+def is_text(block: Mapping[str, Any]) -> bool:
+    """Whether a block is a well-formed text block."""
+    return block.get("type") == "text" and isinstance(block.get("text"), str)
+
+
+def result_text(content: Any) -> str:
+    """The text of a tool result; other blocks as compact JSON."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(
+        block["text"] if is_text(block) else dumps(block) for block in blocks_of(content)
+    )
+
+
+def foreign(value: Mapping[str, Any], shape: str) -> Mapping[str, Any]:
+    """What `shape` attached to a block or message; empty if nothing."""
+    carried = value.get(FOREIGN)
+    data = carried.get(shape) if isinstance(carried, Mapping) else None
+    return data if isinstance(data, Mapping) else {}
+
+
+def carrying(block: dict[str, Any], shape: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The block, with `data` attached for `shape` if there is any."""
+    return {**block, FOREIGN: {shape: dict(data)}} if data else block
+
+
+def note_foreign(value: Mapping[str, Any], shape: str, where: str, losses: Losses) -> None:
+    """Notes what other shapes attached, as it cannot go to this one."""
+    carried = value.get(FOREIGN)
+    if isinstance(carried, Mapping):
+        for other in carried:
+            if other != shape:
+                losses.add(f"{other} data", where, "only that provider can read it")
+
+
+def note_keys(block: Mapping[str, Any], known: frozenset[str], where: str, losses: Losses) -> None:
+    """Notes keys of a block that the target has no place for."""
+    for key in block:
+        if key not in known and not (key == "is_error" and not block[key]):
+            losses.add(key, where, "the target has no such field")
+
+
+def is_anthropic_only(kind: Any) -> bool:
+    """Whether no other provider has a word for this block type."""
+    server_result = isinstance(kind, str) and kind.endswith("_tool_result")
+    return kind in ANTHROPIC_ONLY or server_result
+
+
+def as_text(block: Mapping[str, Any]) -> str | None:
+    """A reading of a block that the target cannot hold; `None` if it has nothing for a reader."""
+    kind = block.get("type")
+    if kind == "search_result":
+        body = result_text(block.get("content"))
+        return "\n".join(part for part in (block.get("title"), block.get("source"), body) if part)
+    if kind == "compaction" and isinstance(block.get("content"), str):
+        return str(block["content"]) or None
+    if kind == "document":
+        return _document_text(block)
+    if kind in ("image", "container_upload"):
+        return f"[{kind}]"
+    return None
+
+
+def _document_text(block: Mapping[str, Any]) -> str:
+    source = block.get("source")
+    source = source if isinstance(source, Mapping) else {}
+    title = f"{block['title']}\n" if block.get("title") else ""
+    if source.get("type") == "text":
+        return f"{title}{source.get('data', '')}"
+    if source.get("type") == "content":
+        return f"{title}{result_text(source.get('content'))}"
+    return f"[document{': ' + str(block['title']) if block.get('title') else ''}]"
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON, keys in their order, characters as they are."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def loads_object(text: str) -> dict[str, Any] | None:
+    """A JSON object, or `None` if the text is anything else, `NaN` included."""
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments as a provider's JSON text → our input, and what is needed to give back that text.
+
+    Text that is no JSON object becomes `{"arguments": text}`: our calls hold objects only.
+    """
+    if isinstance(text, Mapping):
+        return dict(text), {"object": True}
+    text = "" if text is None else str(text)
+    value = loads_object(text)
+    if value is None:
+        return {"arguments": text}, {"unparsed": True}
+    return value, ({} if dumps(value) == text else {"arguments": text})
+
+
+def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
+    """The text that was read, unless the input was changed since; else compact JSON."""
+    value = block.get("input")
+    if data.get("object"):
+        return value
+    if data.get("unparsed") and isinstance(value, Mapping) and set(value) == {"arguments"}:
+        return value["arguments"]
+    text = data.get("arguments")
+    if isinstance(text, str) and loads_object(text) == value:
+        return text
+    return dumps({} if value is None else value)
+
+
+# ---- media ---------------------------------------------------------------------------------------
+
+
+def to_url(source: Any) -> str | None:
+    """An image's or document's source as a URL, `data:` for base64; `None` if it has none."""
+    if not isinstance(source, Mapping):
+        return None
+    if source.get("type") == "url" and isinstance(source.get("url"), str):
+        return str(source["url"])
+    if source.get("type") == "base64" and isinstance(source.get("data"), str):
+        return f"data:{source.get('media_type', '')};base64,{source['data']}"
+    return None
+
+
+def from_url(url: str) -> dict[str, Any]:
+    """The reverse of `to_url`."""
+    head, comma, data = url.partition(",")
+    if comma and head.startswith("data:") and head.endswith(";base64"):
+        return {"type": "base64", "media_type": head[5:-7], "data": data}
+    return {"type": "url", "url": url}
+
+
+# ---- ids -----------------------------------------------------------------------------------------
+
+
+def call_ids(items: Iterable[Item]) -> list[str]:
+    """Ids of all tool calls and results, in order of appearance, without repeats."""
+    seen: dict[str, None] = {}
+    for _, message in bare(items):
+        for block in blocks_of(message.get("content")):
+            key = {"tool_use": "id", "tool_result": "tool_use_id"}.get(str(block.get("type")), "")
+            if isinstance(block.get(key), str):
+                seen.setdefault(block[key])
+    return list(seen)
+
+
+def map_ids(
+    ids: Iterable[str], accept: Callable[[str], bool], *, length: int, prefix: str = ""
+) -> dict[str, str]:
+    """New ids for those that the target refuses; the same in every process.
+
+    An id is a hash of the old one, so that a call keeps it as the conversation grows. Ids that are
+    fine are reserved first, and a collision is hashed again with a counter.
+    """
+    listed = list(ids)
+    taken = {one for one in listed if accept(one)}
+    mapped: dict[str, str] = {}
+    for one in listed:
+        if one not in taken and one not in mapped:
+            mapped[one] = _fresh(one, taken, length, prefix)
+            taken.add(mapped[one])
+    return mapped
+
+
+def _fresh(old: str, taken: set[str], length: int, prefix: str) -> str:
+    attempt = 0
+    while (new := prefix + _hashed(old, attempt, length)) in taken:
+        attempt += 1
+    return new
+
+
+def _hashed(text: str, attempt: int, length: int) -> str:
+    salted = f"{attempt}:{text}" if attempt else text
+    number = int.from_bytes(hashlib.sha256(salted.encode("utf-8", "surrogatepass")).digest(), "big")
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(_BASE62[digit])
+    return "".join(digits)
+
+
+def reverse(ids: Mapping[str, str]) -> dict[str, str]:
+    """The provider's id → ours."""
+    return {new: old for old, new in ids.items()}
+
+
+# ---- one notation --------------------------------------------------------------------------------
+
+
+def normal_form(messages: Iterable[Item]) -> list[dict[str, Any]]:
+    """The one notation of what several notations say alike.
+
+    A string is one text block; neighbours of one role are one message; an absent result is an empty
+    one; `is_error: false` is absent; only role and content (and a system message's own keys) count.
+    Two conversations with equal normal forms are the same request to Anthropic.
+    """
+    merged: list[dict[str, Any]] = []
+    for _, message in bare(messages):
+        blocks = [_normal_block(block) for block in blocks_of(message.get("content"))]
+        extra = {key: message[key] for key in ("output_config", "clear_at") if key in message}
+        if merged and merged[-1]["role"] == message["role"] and not extra:
+            merged[-1]["content"].extend(blocks)
+        elif blocks or extra:
+            merged.append({"role": message["role"], "content": blocks, **extra})
+    return merged
+
+
+def _normal_block(block: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {key: value for key, value in block.items() if not (key == "is_error" and not value)}
+    if plain.get("type") == "tool_result":
+        plain["content"] = [_normal_block(one) for one in blocks_of(plain.get("content"))]
+    return plain

@@ -1,0 +1,203 @@
+"""Anthropic Messages: the internal view itself, less what only other providers can read.
+
+A conversation that came from Anthropic passes as the same objects. One that came from elsewhere loses
+what the API would refuse: foreign data, thinking without a signature, keys of an envelope; ids outside
+its alphabet are mapped, calls and results alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ullage.messages import Block, Item
+from ullage.providers._common import (
+    FOREIGN,
+    THINKING,
+    Internal,
+    Losses,
+    Shaped,
+    bare,
+    blocks_of,
+    call_ids,
+    map_ids,
+    reverse,
+)
+
+__all__ = ["from_provider", "to_provider"]
+
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_MESSAGE_KEYS = frozenset({"role", "content", "output_config", "clear_at"})
+
+
+def to_provider(
+    messages: Sequence[Item],
+    *,
+    system: str | Sequence[Block] | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+) -> Shaped:
+    """Prepares a conversation for the Messages API.
+
+    Args:
+        messages: Anthropic-shaped messages or entries; not changed. Messages that need no change are
+            the same objects in the result.
+        system: The system prompt. Leading system messages, which the API refuses, are added to it.
+        tools: Definitions; those that only another provider has are left out.
+
+    Returns:
+        `messages` and, if there are any, `system` and `tools`; losses; ids that had to change.
+    """
+    losses = Losses()
+    ids = map_ids(
+        call_ids(messages), lambda one: bool(_ID.fullmatch(one)), length=24, prefix="toolu_"
+    )
+    head, rest = _leading(list(bare(messages)))
+    written = [_message(message, index, ids, losses) for index, message in rest]
+    parts: dict[str, Any] = {"messages": [message for message in written if message is not None]}
+    prompt = _system(system, head, losses)
+    if prompt is not None:
+        parts["system"] = prompt
+    if tools is not None:
+        parts["tools"] = _tools(tools, losses)
+    return Shaped(parts, losses.all(), reverse(ids))
+
+
+def from_provider(
+    request: Mapping[str, Any] | Sequence[Item], *, ids: Mapping[str, str] | None = None
+) -> Internal:
+    """Takes a Messages request, or its messages, as the internal view; nothing is copied.
+
+    Args:
+        request: A request body (`messages`, `system`, `tools`) or a list of messages; not changed.
+        ids: `Shaped.ids` of the call that made it, to get the old ids back.
+    """
+    body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
+    messages = [
+        dict(message) if ids else message for _, message in bare(body.get("messages") or ())
+    ]
+    if ids:
+        messages = [
+            {**message, "content": _mapped(message["content"], ids)} for message in messages
+        ]
+    return Internal(messages, body.get("system"), body.get("tools"))  # type: ignore[arg-type]
+
+
+Numbered = list[tuple[int, Mapping[str, Any]]]
+
+
+def _leading(numbered: Numbered) -> tuple[Numbered, Numbered]:
+    """System messages before the first other one, and the rest."""
+    start = 0
+    while start < len(numbered) and numbered[start][1]["role"] in ("system", "developer"):
+        start += 1
+    return numbered[:start], numbered[start:]
+
+
+def _system(
+    system: str | Sequence[Block] | None, head: Numbered, losses: Losses
+) -> str | Sequence[Block] | None:
+    if not head and not _has_foreign(system):
+        return system
+    blocks = [*blocks_of(system)]
+    for _, message in head:
+        blocks.extend(blocks_of(message.get("content")))
+    return _blocks(blocks, "system", {}, losses) or None
+
+
+def _has_foreign(content: Any) -> bool:
+    return (
+        any(FOREIGN in block for block in blocks_of(content))
+        if isinstance(content, list | tuple)
+        else False
+    )
+
+
+def _message(
+    message: Mapping[str, Any], index: int, ids: Mapping[str, str], losses: Losses
+) -> Mapping[str, Any] | None:
+    where = f"messages[{index}]"
+    if FOREIGN in message:
+        _note(message, where, losses)
+    content = message.get("content")
+    kept = content
+    if isinstance(content, list):
+        kept = _blocks(content, where, ids, losses)
+        if content and not kept:
+            return None
+    role = "system" if message["role"] == "developer" else message["role"]
+    if kept is content and message.keys() <= _MESSAGE_KEYS and role == message["role"]:
+        return message
+    slim = {key: value for key, value in message.items() if key in _MESSAGE_KEYS}
+    return {**slim, "role": role, "content": kept}
+
+
+def _blocks(
+    content: list[Block], where: str, ids: Mapping[str, str], losses: Losses
+) -> list[Block]:
+    """The blocks that the API takes; the same list if it takes them all."""
+    kept = []
+    for position, block in enumerate(content):
+        one = _block(block, f"{where}.content[{position}]", ids, losses)
+        if one is not None:
+            kept.append(one)
+    same = len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True))
+    return content if same else kept
+
+
+def _block(block: Any, where: str, ids: Mapping[str, str], losses: Losses) -> Any:
+    if not isinstance(block, Mapping):
+        return block
+    kind = block.get("type")
+    if kind == FOREIGN:
+        _note(block, where, losses)
+        return None
+    if kind in THINKING and FOREIGN in block and not (block.get("signature") or block.get("data")):
+        losses.add("thinking", where, "no signature of this provider")
+        return None
+    clean = block
+    if FOREIGN in block:
+        _note(block, where, losses)
+        clean = {key: value for key, value in block.items() if key != FOREIGN}
+    return _nested(_with_id(clean, ids), where, losses)
+
+
+def _nested(block: Mapping[str, Any], where: str, losses: Losses) -> Mapping[str, Any]:
+    content = block.get("content")
+    if block.get("type") != "tool_result" or not isinstance(content, list):
+        return block
+    kept = _blocks(content, where, {}, losses)
+    return block if kept is content else {**block, "content": kept}
+
+
+def _note(value: Mapping[str, Any], where: str, losses: Losses) -> None:
+    carried = value[FOREIGN]
+    for shape in carried if isinstance(carried, Mapping) else ():
+        losses.add(f"{shape} data", where, "only that provider can read it")
+
+
+_ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}
+
+
+def _with_id(block: Mapping[str, Any], ids: Mapping[str, str]) -> Mapping[str, Any]:
+    key = _ID_KEYS.get(str(block.get("type")))
+    new = ids.get(str(block.get(key))) if key and ids else None
+    return block if new is None or key is None else {**block, key: new}
+
+
+def _mapped(content: Any, ids: Mapping[str, str]) -> Any:
+    if not isinstance(content, list):
+        return content
+    return [_with_id(block, ids) if isinstance(block, Mapping) else block for block in content]
+
+
+def _tools(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[Mapping[str, Any]]:
+    kept: list[Mapping[str, Any]] = []
+    for index, tool in enumerate(tools):
+        if FOREIGN not in tool:
+            kept.append(tool)
+            continue
+        _note(tool, f"tools[{index}]", losses)
+        if "input_schema" in tool:
+            kept.append({key: value for key, value in tool.items() if key != FOREIGN})
+    return kept

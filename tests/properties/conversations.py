@@ -1,0 +1,223 @@
+"""Hypothesis strategies: legal conversations of the internal view, and of Chat Completions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+texts = st.text('abc äß中🙂\n"\\{}<>', min_size=1, max_size=12).filter(lambda text: text.strip())
+names = st.sampled_from(["Read", "Bash", "mcp__x__y", "search_web"])
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
+inputs = st.dictionaries(
+    texts,
+    st.recursive(scalars, lambda inner: st.lists(inner, max_size=2), max_leaves=4),
+    max_size=3,
+)
+images = st.sampled_from(
+    [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+        {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
+    ]
+)
+documents = st.just(
+    {
+        "type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQ="},
+        "title": "report",
+    }
+)
+
+
+def text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+text_blocks = texts.map(text_block)
+ID_STYLES = ("toolu_{}", "call_{}", "functions.Read:{}", "x" * 70 + "{}", "{}")
+
+
+@st.composite
+def conversations(
+    draw: st.DrawFn,
+    *,
+    thinking: bool = False,
+    media: bool = True,
+    url_images: bool = True,
+    styles: tuple[str, ...] = ID_STYLES,
+) -> list[dict[str, Any]]:
+    """A legal one: it starts with a user, all calls are answered, it ends with a user."""
+    made = draw(st.integers(0, 10_000)) * 1000
+    media_blocks = [
+        images if url_images else images.filter(lambda b: b["source"]["type"] == "base64")
+    ]
+    block = st.one_of(text_blocks, *([*media_blocks, documents] if media else []))
+    result = st.one_of(
+        texts,
+        st.just(""),
+        st.lists(st.one_of(text_blocks, *(media_blocks if media else [])), max_size=3),
+    )
+    messages: list[dict[str, Any]] = []
+    for _ in range(draw(st.integers(1, 3))):
+        messages.append(
+            {
+                "role": "user",
+                "content": draw(st.one_of(texts, st.lists(block, min_size=1, max_size=3))),
+            }
+        )
+        for _ in range(draw(st.integers(0, 2))):
+            calls = []
+            for _ in range(draw(st.integers(1, 3))):
+                made += 1
+                one = draw(st.sampled_from(styles)).format(made)
+                calls.append(
+                    {"type": "tool_use", "id": one, "name": draw(names), "input": draw(inputs)}
+                )
+            before = draw(st.lists(text_blocks, max_size=2))
+            if thinking and draw(st.booleans()):
+                before.insert(0, {"type": "thinking", "thinking": draw(texts), "signature": "c2ln"})
+            messages.append({"role": "assistant", "content": before + calls})
+            messages.extend(draw(answers(calls, result, text_blocks)))
+        said = st.one_of(texts, st.lists(text_blocks, min_size=1, max_size=2))
+        messages.append({"role": "assistant", "content": draw(said)})
+    messages.append({"role": "user", "content": draw(texts)})
+    return messages
+
+
+@st.composite
+def answers(
+    draw: st.DrawFn, calls: list[dict[str, Any]], result: Any, said: Any
+) -> list[dict[str, Any]]:
+    """Results in one user message or two, in any order, with or without words after them."""
+    blocks = []
+    for call in draw(st.permutations(calls)):
+        block = {"type": "tool_result", "tool_use_id": call["id"], "content": draw(result)}
+        blocks.append(block)
+    cut = draw(st.integers(0, len(blocks)))
+    halves = [half for half in (blocks[:cut], blocks[cut:]) if half]
+    if draw(st.booleans()):
+        halves[-1] = [*halves[-1], draw(said)]
+    return [{"role": "user", "content": half} for half in halves]
+
+
+systems = st.none() | texts | st.lists(text_blocks, min_size=1, max_size=2)
+tools = st.none() | st.lists(
+    names.map(
+        lambda name: {"name": name, "description": "does", "input_schema": {"type": "object"}}
+    ),
+    max_size=2,
+)
+
+
+def without(messages: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    """The conversation without blocks of these types; messages that become empty go too."""
+    kept = []
+    for message in messages:
+        content = message["content"]
+        if isinstance(content, list):
+            content = [block for block in content if block["type"] not in kinds]
+        if content:
+            kept.append({**message, "content": content})
+    return kept
+
+
+# ---- Chat Completions as servers and agents write it ---------------------------------------------
+
+arguments = st.one_of(
+    inputs.map(lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":"))),
+    inputs.map(json.dumps),
+    inputs.map(lambda value: json.dumps(value, indent=2)),
+    st.sampled_from(["", "{", "[1]", "NaN", '{"a":1,"a":2}', '{"a":1.0e2}', "null", '"text"']),
+)
+chat_parts = st.one_of(
+    text_blocks,
+    st.just({"type": "text", "text": "kept", "annotations": []}),
+    st.just(
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}", "detail": "low"}}
+    ),
+    st.just({"type": "image_url", "image_url": {"url": "https://example.org/b.png"}}),
+    st.just({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}),
+    st.just(
+        {
+            "type": "file",
+            "file": {"file_data": "data:application/pdf;base64,JVBERi0=", "filename": "a"},
+        }
+    ),
+    st.just({"type": "file", "file": {"file_id": "file-1"}}),
+)
+extras = st.sampled_from([{}, {}, {"name": "bob"}])
+
+
+@st.composite
+def chats(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Chat messages in OpenAI's own notation, with what real ones carry besides."""
+    made = 0
+    chat: list[dict[str, Any]] = []
+    if draw(st.booleans()):
+        content = draw(texts | st.lists(text_blocks, min_size=1, max_size=2))
+        chat.append(
+            {
+                "role": draw(st.sampled_from(["system", "developer"])),
+                "content": content,
+                **draw(extras),
+            }
+        )
+    for _ in range(draw(st.integers(1, 3))):
+        content = draw(texts | st.lists(chat_parts, min_size=1, max_size=3))
+        chat.append({"role": "user", "content": content, **draw(extras)})
+        for _ in range(draw(st.integers(0, 2))):
+            calls = []
+            for _ in range(draw(st.integers(1, 3))):
+                made += 1
+                calls.append(draw(chat_calls(f"call_{made}")))
+            message = {"role": "assistant", "content": draw(st.none() | texts), "tool_calls": calls}
+            if draw(st.booleans()):
+                message[draw(st.sampled_from(["reasoning_content", "reasoning"]))] = draw(
+                    texts | st.just("")
+                )
+            chat.append(message)
+            for call in draw(st.permutations(calls)):
+                content = draw(texts | st.just("") | st.lists(text_blocks, min_size=1, max_size=2))
+                chat.append(
+                    {"role": "tool", "tool_call_id": call["id"], "content": content, **draw(extras)}
+                )
+            if draw(st.booleans()):
+                chat.append(
+                    {
+                        "role": draw(st.sampled_from(["system", "developer", "user"])),
+                        "content": draw(texts),
+                    }
+                )
+        said = draw(texts | st.lists(text_blocks, min_size=2, max_size=3))
+        chat.append(
+            {"role": "assistant", "content": said, **draw(st.sampled_from([{}, {"refusal": "no"}]))}
+        )
+    return chat
+
+
+@st.composite
+def chat_calls(draw: st.DrawFn, one: str) -> dict[str, Any]:
+    if draw(st.integers(0, 5)) == 0:
+        return {
+            "id": one,
+            "type": "custom",
+            "custom": {"name": "apply_patch", "input": draw(texts)},
+        }
+    call = {
+        "id": one,
+        "type": "function",
+        "function": {"name": draw(names), "arguments": draw(arguments)},
+    }
+    return {
+        **call,
+        **draw(st.sampled_from([{}, {"extra_content": {"google": {"thought_signature": "s"}}}])),
+    }

@@ -1,0 +1,104 @@
+"""Any legal conversation, in every shape: accepted there, and back unchanged."""
+
+from __future__ import annotations
+
+import copy
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from ullage.providers import anthropic, normal_form, openai_chat
+
+HERE = Path(__file__).parent
+rules = SimpleNamespace(**runpy.run_path(str(HERE / "shape_rules.py")))
+make = SimpleNamespace(**runpy.run_path(str(HERE / "conversations.py")))
+
+few = settings(max_examples=60)
+
+
+def system_text(system: Any) -> list[str]:
+    blocks = system if isinstance(system, list) else ([make.text_block(system)] if system else [])
+    return [block["text"] for block in blocks]
+
+
+# ---- Anthropic -----------------------------------------------------------------------------------
+
+
+@few
+@given(make.conversations(thinking=True, styles=("toolu_{}",)), make.systems, make.tools)
+def test_anthropic_leaves_its_own_alone(messages: list[Any], system: Any, tools: Any) -> None:
+    shaped = anthropic.to_provider(messages, system=system, tools=tools)
+    assert all(a is b for a, b in zip(shaped.parts["messages"], messages, strict=True))
+    assert (shaped.losses, dict(shaped.ids)) == ((), {})
+    assert shaped.parts.get("system") == system
+
+
+@few
+@given(make.conversations(thinking=True))
+def test_anthropic_takes_foreign_ids(messages: list[Any]) -> None:
+    before = copy.deepcopy(messages)
+    shaped = anthropic.to_provider(messages)
+    assert rules.broken_anthropic(shaped.parts["messages"]) == []
+    assert anthropic.from_provider(shaped.parts, ids=shaped.ids).messages == messages == before
+
+
+@few
+@given(make.chats())
+def test_anthropic_takes_what_came_from_chat(chat: list[Any]) -> None:
+    internal = openai_chat.from_provider(chat)
+    shaped = anthropic.to_provider(internal.messages, system=internal.system)
+    assert (
+        rules.broken_anthropic([m for m in shaped.parts["messages"] if m["role"] != "system"]) == []
+    )
+
+
+# ---- OpenAI chat ---------------------------------------------------------------------------------
+
+
+@few
+@given(make.conversations(), make.systems, make.tools)
+def test_chat_and_back(messages: list[Any], system: Any, tools: Any) -> None:
+    before = copy.deepcopy(messages)
+    shaped = openai_chat.to_provider(messages, system=system, tools=tools)
+    assert rules.broken_chat(shaped.parts["messages"]) == []
+    assert shaped.losses == ()
+    back = openai_chat.from_provider(shaped.parts, ids=shaped.ids)
+    assert normal_form(back.messages) == normal_form(messages)
+    assert (back.system, back.tools) == (system, tools)
+    assert messages == before
+
+
+@few
+@given(make.conversations(thinking=True))
+def test_chat_drops_thinking_and_says_so(messages: list[Any]) -> None:
+    shaped = openai_chat.to_provider(messages)
+    back = openai_chat.from_provider(shaped.parts, ids=shaped.ids)
+    assert normal_form(back.messages) == normal_form(make.without(messages, "thinking"))
+    thoughts = sum(
+        b["type"] == "thinking" for m in messages for b in m["content"] if isinstance(b, dict)
+    )
+    assert [loss.what for loss in shaped.losses] == ["thinking"] * thoughts
+
+
+@few
+@given(make.chats())
+def test_chat_from_elsewhere_and_back(chat: list[Any]) -> None:
+    before = copy.deepcopy(chat)
+    internal = openai_chat.from_provider({"messages": chat})
+    shaped = openai_chat.to_provider(internal.messages, system=internal.system)
+    assert shaped.parts["messages"] == chat == before
+    assert shaped.losses == internal.losses == ()
+
+
+@pytest.mark.parametrize("dialect", ["compatible", "deepseek", "local"])
+@few
+@given(messages=make.conversations(thinking=True), system=make.systems)
+def test_stricter_servers(dialect: Any, messages: list[Any], system: Any) -> None:
+    shaped = openai_chat.to_provider(messages, system=system, dialect=dialect)
+    chat = shaped.parts["messages"]
+    assert rules.broken_chat(chat, strict=dialect == "local", reasoning=dialect == "deepseek") == []
+    assert openai_chat.to_provider(messages, system=system, dialect=dialect).parts == shaped.parts
