@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from ullage.transcript.conversation import Conversation, ResumeReport
 from ullage.transcript.index import Transcript
+from ullage.transcript.log import TranscriptLog
 from ullage.transcript.resume import context_entries, messages_after_boundary, resume
+from ullage.transcript.write import BoundaryInfo, Kept, write_compaction
 
 __all__ = [
+    "BoundaryInfo",
     "Conversation",
+    "Kept",
     "ResumeReport",
     "Transcript",
+    "TranscriptLog",
     "context_entries",
     "messages_after_boundary",
     "resume",
+    "write_compaction",
 ]

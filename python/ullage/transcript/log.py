@@ -1,0 +1,337 @@
+"""The log: entries are only ever added to the end (LOG-1, LOG-4)."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import orjson
+
+from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.messages import Item
+from ullage.transcript.conversation import Conversation
+from ullage.transcript.index import Transcript
+from ullage.transcript.logfile import LogFile
+
+__all__ = ["Durability", "TranscriptLog"]
+
+Durability = Literal["none", "flush", "fsync"]
+
+_DURABILITY = ("none", "flush", "fsync")
+_TREE_TYPES = frozenset({"user", "assistant", "system", "attachment", "progress"})
+# Carried over from the newest entry, so that one line says as much as the last.
+_CARRIED = ("sessionId", "cwd", "gitBranch", "version", "userType", "slug", "entrypoint")
+# A session without any of these is one that Ullage began.
+_FRESH = {"userType": "external", "version": "2.1.232"}
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class TranscriptLog:
+    """A transcript that this process writes, in Claude Code's own format.
+
+    Each call writes its records with one system call, whole or not at all. One writer at a time;
+    readers at any time. What a torn last line held stays in the file.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "session.jsonl"
+        >>> with TranscriptLog.open(path) as log:
+        ...     entry = log.append({"role": "user", "content": "hi"})
+        ...     log.resume().messages
+        [{'role': 'user', 'content': 'hi'}]
+    """
+
+    def __init__(
+        self,
+        file: LogFile,
+        *,
+        durability: Durability = "flush",
+        ids: Callable[[], str] = _new_id,
+        clock: Callable[[], int] = _now,
+        envelope: Mapping[str, Any] | None = None,
+    ) -> None:
+        if durability not in _DURABILITY:
+            raise InvalidPolicy("durability", durability, "must be none, flush or fsync")
+        self._file = file
+        self._durability = durability
+        self._ids = ids
+        self._clock = clock
+        self._given = dict(envelope or {})
+        self._leaf: str | None = None
+        self._envelope: dict[str, Any] = {}
+        self._read_tail()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        lock: bool = True,
+        durability: Durability = "flush",
+        ids: Callable[[], str] = _new_id,
+        clock: Callable[[], int] = _now,
+        envelope: Mapping[str, Any] | None = None,
+    ) -> TranscriptLog:
+        """Opens a transcript to append to it.
+
+        Args:
+            path: The JSONL file.
+            create: Whether a missing file is made.
+            lock: Whether other writers are kept out while it is open.
+            durability: `fsync`: every append waits for the disk. `flush`: appends are handed to the
+                system, and a compaction waits for the disk. `none`: nothing waits.
+            ids: Where uuids come from.
+            clock: Milliseconds since the epoch.
+            envelope: Fields for every entry, such as `sessionId`, `cwd`, `gitBranch`, `version`;
+                what is not given is carried over from the newest entry in the file.
+
+        Raises:
+            LogConflict: Another writer holds it.
+            StoreError: It cannot be opened or read.
+            InvalidPolicy: `durability` is none of the three.
+        """
+        file = LogFile(os.fspath(path), create=create, lock=lock)
+        try:
+            return cls(file, durability=durability, ids=ids, clock=clock, envelope=envelope)
+        except BaseException:
+            file.close()
+            raise
+
+    # ---- state -------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._file.path
+
+    @property
+    def leaf(self) -> str | None:
+        """Uuid of the newest entry, the parent of the next; `None` in an empty log."""
+        return self._leaf
+
+    @property
+    def session_id(self) -> str:
+        """The session that new entries belong to."""
+        session: str = self._envelope["sessionId"]
+        return session
+
+    @property
+    def torn(self) -> tuple[int, int] | None:
+        """(offset, length) of a torn last line found when opening, or `None`."""
+        return self._file.torn
+
+    def __repr__(self) -> str:
+        return f"TranscriptLog({self.path}, {self._file.end} bytes)"
+
+    def __enter__(self) -> TranscriptLog:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives up the file and the lock; the log can be opened again."""
+        self._file.close()
+
+    def sync(self) -> None:
+        """Waits until all that was appended is on the disk, unless durability is `none`.
+
+        Raises:
+            StoreError: The system reports a fault.
+        """
+        if self._durability != "none":
+            self._file.sync()
+
+    def reload(self) -> None:
+        """Goes on from what is in the file now, after `LogConflict`."""
+        self._file.refresh()
+        self._read_tail()
+
+    def transcript(self) -> Transcript:
+        """The file as it is now, indexed."""
+        return Transcript.open(self.path)
+
+    def resume(self) -> Conversation:
+        """What the model was shown last, according to the file as it is now."""
+        return self.transcript().conversation
+
+    # ---- writing -----------------------------------------------------------------------------
+
+    def append(self, item: Item) -> dict[str, Any]:
+        """Appends one entry.
+
+        Args:
+            item: A bare message, an entry, or a record of `ullage.transcript.records`. What its
+                envelope lacks is filled in; what it has stays. It is not changed.
+
+        Returns:
+            The entry as written.
+
+        Raises:
+            InvalidMessage: It is no message and no entry, or cannot be written as JSON.
+            LogConflict: Somebody else changed the file; nothing was written.
+            StoreError: The disk is full, or another fault; the file is as it was.
+        """
+        return self.extend([item])[0]
+
+    def extend(self, items: Iterable[Item]) -> list[dict[str, Any]]:
+        """Appends entries with one write: after a crash all of them are there, or a torn part.
+
+        Args:
+            items: As for `append`; each follows the one before.
+
+        Returns:
+            The entries as written.
+
+        Raises:
+            InvalidMessage: As for `append`; nothing was written.
+            LogConflict: As for `append`.
+            StoreError: As for `append`.
+        """
+        leaf = self._leaf
+        entries = []
+        for index, item in enumerate(items):
+            entry = self.entry(item, parent=leaf, index=index)
+            leaf = _next_leaf(entry, leaf)
+            entries.append(entry)
+        self.write(entries)
+        return entries
+
+    def entry(self, item: Item, *, parent: str | None, index: int | None = None) -> dict[str, Any]:
+        """The entry that an item becomes, not written.
+
+        Args:
+            item: As for `append`.
+            parent: Uuid for `parentUuid`, where the item has none.
+            index: For errors: position in the list that was passed.
+
+        Raises:
+            InvalidMessage: As for `append`.
+        """
+        found = _as_entry(item, index)
+        if found["type"] not in _TREE_TYPES:
+            session = found.get("sessionId") or self._envelope["sessionId"]
+            return {**found, "sessionId": session}
+        cut = found.get("subtype") == "compact_boundary"
+        head: dict[str, Any] = {"parentUuid": None if cut else parent}
+        if cut:
+            head["logicalParentUuid"] = parent
+        tail = {} if "uuid" in found else {"uuid": self._ids()}
+        if "timestamp" not in found:
+            tail["timestamp"] = _iso(self._clock())
+        return {**head, "isSidechain": False, **self._envelope, **found, **tail}
+
+    def write(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Writes finished entries as they are, with one write.
+
+        Raises:
+            InvalidMessage: One of them cannot be written as JSON.
+            LogConflict: As for `append`.
+            StoreError: As for `append`.
+        """
+        if not entries:
+            return
+        self._file.append(b"".join(_line(entry, at) for at, entry in enumerate(entries)))
+        for entry in entries:
+            self._leaf = _next_leaf(entry, self._leaf)
+        if self._durability == "fsync":
+            self._file.sync()
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    def _read_tail(self) -> None:
+        """Finds the newest entry, and the envelope that new ones carry over."""
+        leaf, carried = None, {}
+        for _, line, _ in self._file.lines_backwards():
+            entry = _parse(line)
+            if not isinstance(entry.get("uuid"), str) or entry.get("isSidechain") is True:
+                continue
+            leaf = entry["uuid"]
+            carried = {key: entry[key] for key in _CARRIED if key in entry}
+            break
+        fresh = {**_FRESH, "sessionId": "", "cwd": "", **carried, **self._given}
+        if not fresh["sessionId"]:
+            fresh["sessionId"] = self._ids()
+        self._leaf, self._envelope = leaf, fresh
+
+
+def _next_leaf(entry: Mapping[str, Any], leaf: str | None) -> str | None:
+    if entry.get("type") not in _TREE_TYPES or entry.get("isSidechain") is True:
+        return leaf
+    found = entry.get("uuid")
+    return found if isinstance(found, str) else leaf
+
+
+def _as_entry(item: Item, index: int | None) -> dict[str, Any]:
+    if not isinstance(item, Mapping):
+        raise InvalidMessage("is no object", index=index, got=type(item).__name__)
+    if "role" not in item or "message" in item:
+        return _checked(dict(item), index)
+    role = item["role"]
+    if role not in ("user", "assistant"):
+        raise InvalidMessage(
+            "a transcript holds user and assistant messages",
+            index=index,
+            field="role",
+            got=repr(role),
+        )
+    return _checked({"type": role, "message": dict(item)}, index)
+
+
+def _checked(entry: dict[str, Any], index: int | None) -> dict[str, Any]:
+    kind = entry.get("type")
+    if not isinstance(kind, str) or not kind:
+        raise InvalidMessage("an entry needs a type", index=index, field="type", got=repr(kind))
+    if kind in ("user", "assistant"):
+        message = entry.get("message")
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if not isinstance(content, str | list):
+            raise InvalidMessage(
+                "must be a string or a list of blocks",
+                index=index,
+                field="message.content",
+                got=type(content).__name__,
+            )
+    return entry
+
+
+def _line(entry: Mapping[str, Any], index: int) -> bytes:
+    try:
+        return orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError:
+        return _plain_line(entry, index)
+
+
+def _plain_line(entry: Mapping[str, Any], index: int) -> bytes:
+    """For what orjson refuses and JSON can hold: lone surrogates, integers over 64 bits."""
+    try:
+        text = json.dumps(entry, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidMessage(f"cannot be written as JSON: {exc}", index=index) from exc
+    return text.encode() + b"\n"
+
+
+def _parse(line: bytes) -> Mapping[str, Any]:
+    try:
+        entry = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def _iso(milliseconds: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

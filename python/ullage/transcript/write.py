@@ -1,0 +1,146 @@
+"""Writes a compaction into the log, in Claude Code's own format (POST-1, POST-2, POST-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ullage.exceptions import InvalidMessage
+from ullage.messages import Item
+from ullage.transcript import records
+from ullage.transcript.log import TranscriptLog
+
+__all__ = ["BoundaryInfo", "Kept", "write_compaction"]
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryInfo:
+    """What a boundary says of its compaction; `None` leaves a field out."""
+
+    trigger: Literal["auto", "manual"] = "auto"
+    pre_tokens: int = 0
+    post_tokens: int | None = None
+    messages_summarized: int | None = None
+    duration_ms: int | None = None
+    discovered_tools: Sequence[str] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further `compactMetadata`, as it stands."""
+
+    def metadata(self) -> Entry:
+        """`compactMetadata` without what is known only when the log is written."""
+        fields: Entry = {"trigger": self.trigger, "preTokens": self.pre_tokens}
+        optional = {
+            "postTokens": self.post_tokens,
+            "messagesSummarized": self.messages_summarized,
+            "durationMs": self.duration_ms,
+            "preCompactDiscoveredTools": list(self.discovered_tools) or None,
+        }
+        fields.update((key, value) for key, value in optional.items() if value is not None)
+        return {**fields, **self.extra}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Entries that survive verbatim; they stay where they are in the file.
+
+    Attributes:
+        uuids: Their uuids, in the order of the context.
+        before_summary: `False`: the newest part was kept and follows the summary. `True`: the oldest
+            part was kept and stands before it.
+    """
+
+    uuids: tuple[str, ...] = ()
+    before_summary: bool = False
+
+    @classmethod
+    def of(cls, items: Iterable[Item], *, before_summary: bool = False) -> Kept:
+        """The uuids of entries in the context.
+
+        Raises:
+            InvalidMessage: One has no uuid, and so cannot be found again in the log.
+        """
+        return cls(tuple(_uuid(item, at) for at, item in enumerate(items)), before_summary)
+
+
+def write_compaction(
+    log: TranscriptLog,
+    boundary: BoundaryInfo,
+    summaries: Sequence[Item],
+    *,
+    kept: Kept | None = None,
+    attachments: Sequence[Item] = (),
+    metadata: Sequence[Item] | None = None,
+) -> list[Entry]:
+    """Appends a compaction with one write, and waits until it is on the disk.
+
+    A crash leaves the log before it or after it: the boundary names what was written with it, and
+    counts only if all of that is there.
+
+    Args:
+        log: The open log.
+        boundary: What the boundary says.
+        summaries: Summary messages, bare or as entries; at least one.
+        kept: Entries of the log that survive verbatim.
+        attachments: Entries of type `attachment`, and hook results, in the order of the context.
+        metadata: Lines about the session to repeat at the end; `None`: the newest of each type that
+            the file holds.
+
+    Returns:
+        The boundary, the summaries and the attachments as written.
+
+    Raises:
+        InvalidMessage: A summary or attachment is no message or entry; nothing was written.
+        LogConflict: Somebody else changed the log; nothing was written.
+        StoreError: The disk is full, or another fault; the log is as it was.
+        ValueError: There is no summary.
+    """
+    if not summaries:
+        raise ValueError("a compaction needs a summary")
+    mark = log.entry(records.compact_boundary(boundary.metadata()), parent=log.leaf)
+    follow = _chained(log, [*map(_as_summary, summaries), *attachments], str(mark["uuid"]))
+    anchor = str(follow[len(summaries) - 1]["uuid"])
+    mark["compactMetadata"].update(_links(str(mark["uuid"]), anchor, follow, kept or Kept()))
+    repeated = list(log.transcript().metadata.values()) if metadata is None else metadata
+    tail = [log.entry(item, parent=None) for item in repeated]
+    log.write([mark, *follow, *tail])
+    log.sync()
+    return [mark, *follow]
+
+
+def _uuid(item: Item, index: int) -> str:
+    found = item.get("uuid")
+    if not isinstance(found, str):
+        raise InvalidMessage("cannot be kept without a uuid", index=index, field="uuid")
+    return found
+
+
+def _chained(log: TranscriptLog, items: Iterable[Item], parent: str) -> list[Entry]:
+    entries = []
+    for index, item in enumerate(items):
+        entry = log.entry(item, parent=parent, index=index)
+        parent = str(entry["uuid"])
+        entries.append(entry)
+    return entries
+
+
+def _as_summary(item: Item) -> Item:
+    if item.get("isCompactSummary") is True:
+        return item
+    inner = item.get("message")
+    message = inner if isinstance(inner, Mapping) else item
+    rest = {} if message is item else {k: v for k, v in item.items() if k != "message"}
+    return {**rest, **records.compact_summary(message.get("content", ""))}
+
+
+def _links(mark: str, anchor: str, follow: Sequence[Entry], kept: Kept) -> Entry:
+    links: Entry = {"groupUuids": [entry["uuid"] for entry in follow]}
+    if kept.uuids:
+        anchor = mark if kept.before_summary else anchor
+        ends = {"headUuid": kept.uuids[0], "anchorUuid": anchor, "tailUuid": kept.uuids[-1]}
+        links["preservedSegment"] = ends
+        uuids = list(kept.uuids)
+        links["preservedMessages"] = {"anchorUuid": anchor, "uuids": uuids, "allUuids": uuids}
+    return links
