@@ -15,10 +15,10 @@ import pytest
 
 from ullage.exceptions import InvalidPolicy
 from ullage.testing import STYLES, Command, Style, conversation, scenario, session_287k
-from ullage.testing._seal import Prefix, thinking_blocks, unseal
+from ullage.testing._seal import Prefix, Walk, unseal
 
 GOLDEN = (
-    "7e38aa18"  # of scenario 11 below: a change of the generator changes every document's numbers
+    "327d6104"  # of scenario 11 below: a change of the generator changes every document's numbers
 )
 
 
@@ -178,14 +178,15 @@ def test_pending_steps_are_those_of_the_newest_list():
 
 def test_thinking_is_sealed_to_its_prefix():
     made = scenario(4, tokens=20_000)
-    prefix, before, previous, found = Prefix(made.system, made.tools), {}, "", 0
-    for index, message in enumerate(made.messages):
-        before[index] = prefix.add(message["role"], message["content"])
-    for index, _, block in thinking_blocks(made.messages):
-        value = unseal(block["signature"], block["thinking"])
-        assert value is not None
-        assert (value.prefix, value.previous, value.model) == (before[index], previous, made.model)
-        previous, found = value.name, found + 1
+    walk, previous, found = Walk(made.system, made.tools), "", 0
+    for message in made.messages:
+        before = walk.enter(message)
+        for _, block in blocks([message], "thinking"):
+            value = unseal(block["signature"], block["thinking"])
+            assert value is not None
+            place = (value.prefix, value.previous, value.model, value.step)
+            assert place == (before, previous, made.model, walk.step)
+            previous, found, walk.step = value.name, found + 1, walk.step + 1
     assert found > 3
     assert unseal(block["signature"], "other words") is None
     assert unseal("c2VhbGVk") is None

@@ -1,8 +1,9 @@
 """Signatures of made-up thinking that are bound to their prefix, as new models bind theirs.
 
-A seal says which prefix (system prompt, tools, all earlier turns) the thinking was made on, and
-which thinking stood before it. So a server can tell a changed prefix, and a gap in a run of
-thinking, from the request alone. It is a checksum and protects nothing.
+A seal says which prefix (system prompt, tools, all earlier turns) the thinking was made on, which
+thinking stood before it, and the how-manieth it is since the user's last words. So a server can
+tell a changed prefix, a gap in a run of thinking, and thinking missing from the open turn, from
+the request alone. It is a checksum and protects nothing.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-__all__ = ["Prefix", "Seal", "seal", "unseal"]
+__all__ = ["Prefix", "Seal", "Walk", "seal", "sign_thinking", "unseal"]
 
 _THINKING = ("thinking", "redacted_thinking")
+_CHECK_BYTES = 96  # makes a signature some 250 characters, like the shorter of the real ones
 
 
 def _canonical(value: Any) -> bytes:
@@ -96,7 +98,8 @@ class Seal:
     model: str
     prefix: str
     text: str  # hash of the thinking text, "" for thinking that is not shown
-    previous: str  # name of the thinking before it, "" for the first
+    previous: str = ""  # name of the thinking before it, "" for the first
+    step: int = 0  # thinking blocks before it since the user's last words
 
     @property
     def name(self) -> str:
@@ -108,33 +111,77 @@ def _text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12] if text else ""
 
 
-def seal(model: str, prefix: str, text: str, previous: str = "") -> tuple[str, Seal]:
+def seal(model: str, prefix: str, text: str, previous: str = "", step: int = 0) -> tuple[str, Seal]:
     """A signature for `text`, about as long as a real one, and what it says."""
-    value = Seal(model, prefix, _text_hash(text), previous)
-    body = "|".join(("sealed", model, prefix, value.text, previous))
-    check = hashlib.shake_128(body.encode()).digest(96)
-    return base64.b64encode(body.encode() + b"|" + check).decode("ascii"), value
+    value = Seal(model, prefix, _text_hash(text), previous, step)
+    body = "|".join(("sealed", model, prefix, value.text, previous, str(step))).encode()
+    check = hashlib.shake_128(body).digest(_CHECK_BYTES)
+    return base64.b64encode(body + b"|" + check).decode("ascii"), value
 
 
 def unseal(signature: Any, text: str = "") -> Seal | None:
     """What a signature says; `None` if it is foreign, damaged, or not for this text."""
     try:
         raw = base64.b64decode(signature, validate=True)
-        kind, model, prefix, text_hash, previous = raw[:-97].decode().split("|")
+        body, check = raw[: -_CHECK_BYTES - 1], raw[-_CHECK_BYTES:]
+        kind, model, prefix, text_hash, previous, step = body.decode().split("|")
+        value = Seal(model, prefix, text_hash, previous, int(step))
     except (ValueError, TypeError, binascii.Error):
         return None
-    value = Seal(model, prefix, text_hash, previous)
-    genuine = raw[-96:] == hashlib.shake_128(raw[:-97]).digest(96)
-    if kind != "sealed" or not genuine or (text and _text_hash(text) != text_hash):
-        return None
-    return value
+    genuine = kind == "sealed" and check == hashlib.shake_128(body).digest(_CHECK_BYTES)
+    fits = not text or _text_hash(text) == text_hash
+    return value if genuine and fits else None
 
 
-def thinking_blocks(
+class Walk:
+    """Goes through the messages of a request and knows, for each, where its thinking stands."""
+
+    __slots__ = ("prefix", "step")
+
+    def __init__(
+        self, system: Any = None, tools: Iterable[Mapping[str, Any]] | None = None
+    ) -> None:
+        self.prefix = Prefix(system, tools)
+        self.step = 0
+
+    def enter(self, message: Mapping[str, Any]) -> str:
+        """Take a message in; the hash that thinking in it is bound to."""
+        role, content = str(message.get("role")), message.get("content")
+        if role == "user" and not any(_is(block, "tool_result") for block in _blocks(content)):
+            self.step = 0
+        return self.prefix.add(role, content)
+
+
+def _is(block: Any, *kinds: str) -> bool:
+    return isinstance(block, dict) and block.get("type") in kinds
+
+
+def sign_thinking(
     messages: Iterable[Mapping[str, Any]],
-) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Message index, block index and block of all thinking."""
-    for index, message in enumerate(messages):
-        for at, block in enumerate(_blocks(message.get("content"))):
-            if isinstance(block, dict) and block.get("type") in _THINKING:
-                yield index, at, block
+    *,
+    system: Any = None,
+    tools: Iterable[Mapping[str, Any]] | None = None,
+    model: str = "claude-opus-5-5",
+) -> list[Any]:
+    """The same messages with all thinking signed for the place where it stands.
+
+    Messages without thinking are the same objects. `redacted_thinking` gets its `data` likewise.
+    """
+    walk, previous, out = Walk(system, tools), "", list[Any]()
+    for message in messages:
+        before = walk.enter(message)
+        content = message.get("content")
+        if not any(_is(block, *_THINKING) for block in _blocks(content)):
+            out.append(message)
+            continue
+        blocks = []
+        for block in _blocks(content):
+            if _is(block, *_THINKING):
+                text = str(block.get("thinking") or "")
+                signature, value = seal(model, before, text, previous, walk.step)
+                previous, walk.step = value.name, walk.step + 1
+                key = "signature" if block["type"] == "thinking" else "data"
+                block = {**block, key: signature}
+            blocks.append(block)
+        out.append({**message, "content": blocks})
+    return out

@@ -12,7 +12,6 @@ from ullage.messages import Block, Message
 from ullage.testing._phrases import THOUGHTS
 from ullage.testing._project import Project
 from ullage.testing._rng import Rng
-from ullage.testing._seal import Prefix, seal
 
 __all__ = ["Call", "Command", "Session", "Style"]
 
@@ -92,8 +91,6 @@ class Session:
     words: list[str] = field(default_factory=list)  # what the user wrote
     commands: list[Command] = field(default_factory=list)
     todos: list[dict[str, str]] = field(default_factory=list)
-    _prefix: Prefix | None = None
-    _previous: str = ""
 
     def note(self, kind: str, value: Any) -> None:
         """Keep a fact of the truth, once."""
@@ -156,7 +153,6 @@ class Session:
     def _thinking(self) -> list[Block]:
         if not self.rng.chance(self.style.thinking):
             return []
-        prefix = self._sealing().enter("assistant")
         rng, newest = self.rng, self.project.files[-1] if self.project.files else None
         names = {"fn": "this", "file": "the file"}
         if newest:
@@ -164,20 +160,9 @@ class Session:
         thoughts = rng.some(THOUGHTS, rng.between(1, 5))
         shown = not rng.chance(self.style.hidden)
         text = " ".join(thoughts).format(**names) if shown else ""
-        signature, value = seal(self.model, prefix, text, self._previous)
-        self._previous = value.name
-        return [{"type": "thinking", "thinking": text, "signature": signature}]
-
-    def _sealing(self) -> Prefix:
-        if self._prefix is None:
-            self._prefix = Prefix(self.system, self.tools)
-            for message in self.messages:
-                self._prefix.add(message["role"], message["content"])
-        return self._prefix
+        return [{"type": "thinking", "thinking": text, "signature": ""}]
 
     def _append(self, role: Any, content: str | list[Block], seconds: int) -> None:
-        if self._prefix is not None:
-            self._prefix.add(role, content)
         self.messages.append({"role": role, "content": content})
         self.offsets.append(self.offsets[-1] + seconds if self.offsets else 0)
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:

@@ -15,6 +15,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.messages import Message
 from ullage.testing._project import Project
 from ullage.testing._rng import Rng
+from ullage.testing._seal import sign_thinking
 from ullage.testing._session import Command, Session, Style
 from ullage.testing._tasks import TASKS, more_work, request
 from ullage.testing._tools import SYSTEM, TOOLS, WEB_SEARCH
@@ -249,10 +250,20 @@ def _scenario(seed: int, session: Session, minutes: int | None) -> Scenario:
         pending_todos=tuple(todos),
         **{name: tuple(values) for name, values in session.facts.items()},
     )
+    signed = sign_thinking(
+        session.messages, system=session.system, tools=session.tools, model=session.model
+    )
     return Scenario(
-        seed, session.model, session.system, tuple(session.tools), session.messages,
-        _times(session.offsets, minutes), (session.chars + 2) // 4, session.project.root, truth,
-    )  # fmt: skip
+        seed=seed,
+        model=session.model,
+        system=session.system,
+        tools=tuple(session.tools),
+        messages=signed,
+        times=_times(session.offsets, minutes),
+        rough_tokens=(session.chars + 2) // 4,
+        cwd=session.project.root,
+        truth=truth,
+    )
 
 
 def _times(offsets: list[int], minutes: int | None) -> tuple[int, ...]:

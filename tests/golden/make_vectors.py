@@ -1,0 +1,41 @@
+"""Writes `vectors.json`: requests with the rules that they break. Run: python tests/golden/make_vectors.py
+
+Each vector has:
+
+- `id`, `about`; `rule`: the rule that it is about.
+- `provider`, `model`; `request`: the body as it would be sent.
+- `version`, `betas`: of the headers; `resume`: `pause_turn` or `compaction` if it resumes such a stop.
+- `original`: the request as the model saw it, where thinking is compared with it.
+- `repeat`: pairs of a path into the request and a count: the string or list there stands so often.
+- `errors`: rules that must be reported as errors; `any`: at least one of these; `also`: further
+  errors that a checker may report; `warnings`: rules that must be reported as warnings. A vector
+  with neither `errors` nor `any` is legal: any error that is not in `also` is wrong.
+
+Vectors about the classifier of answers have `error` (`status`, `text`) and `overflow` instead.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from vectors import anthropic_rules, classic, openai_rules, other_rules  # noqa: E402
+
+PATH = HERE / "vectors.json"
+
+
+def text() -> str:
+    """The file's content: one vector per line, so that a change shows as one."""
+    made = [*classic.VECTORS, *anthropic_rules.VECTORS, *openai_rules.VECTORS, *other_rules.VECTORS]
+    names = [vector["id"] for vector in made]
+    assert len(names) == len(set(names)), sorted({n for n in names if names.count(n) > 1})
+    return "[\n" + ",\n".join(json.dumps(vector, ensure_ascii=False) for vector in made) + "\n]\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")
+    print(f"{PATH.name}: {len(json.loads(PATH.read_text(encoding='utf-8')))} vectors")

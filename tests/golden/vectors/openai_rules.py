@@ -1,0 +1,3 @@
+"""Neighbours."""
+
+VECTORS = []
