@@ -1,0 +1,7 @@
+"""`python -m ullage`."""
+
+from __future__ import annotations
+
+from ullage.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,53 @@
+"""The commands, by name. Each is loaded only when it is run."""
+
+from __future__ import annotations
+
+from cyclopts import App, CycloptsError
+from rich.console import Console
+
+import ullage
+
+__all__ = ["app", "run"]
+
+HELP = """Keep room in an LLM agent's context window.
+
+Reads transcripts of Claude Code, Codex, pi, Cline, SWE-agent and OpenAI chat. Nothing is sent anywhere: compaction works
+without a model and without a key.
+
+Start with `ullage demo`, then `ullage inspect FILE`.
+"""
+
+_COMMANDS = {
+    "demo": "Make an example session, compact it, show before and after.",
+    "inspect": "Show what fills the window, and what each level would free.",
+    "compact": "Compact a transcript without a model; write one that can be resumed.",
+    "resume": "Print exactly what the model would be sent.",
+    "policy": "Print every setting with its value, unit and reason.",
+}
+
+
+def _app() -> App:
+    made = App(name="ullage", help=HELP, version=ullage.__version__, help_format="markdown")
+    for name, text in _COMMANDS.items():
+        made.command(f"ullage.cli.{name}:{name}_command", name=name, help=text)
+    made.register_install_completion_command(name="completion")
+    return made
+
+
+app = _app()
+
+
+def run(argv: list[str]) -> int:
+    """Run one command and return its exit code."""
+    errors = Console(stderr=True)
+    try:
+        code = app(
+            argv,
+            result_action="return_value",
+            exit_on_error=False,
+            error_console=errors,
+            help_on_error=False,
+        )
+    except CycloptsError:
+        return 2
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,220 @@
+"""`ullage inspect`: what fills the window."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ullage.cli.output import Output, bar, share, tokens
+from ullage.cli.source import Opened, open_source
+from ullage.inspection import Inspection, inspect_messages
+from ullage.models import lookup, weights_for
+from ullage.policy import Policy
+from ullage.window import WarningState, warning_state
+
+__all__ = ["inspect_command", "report_of", "show"]
+
+_TOP = 8
+
+
+def inspect_command(
+    file: Annotated[Path, Parameter(help="a transcript of any known format")],
+    *,
+    model: Annotated[
+        str | None, Parameter(help="whose window and tokenizer; default: the one in the file")
+    ] = None,
+    conversation: Annotated[
+        int, Parameter(help="which one, from 0, where a file holds several")
+    ] = 0,
+    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    all: Annotated[
+        bool, Parameter(negative="", help="every tool and file, not only the largest")
+    ] = False,
+    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+) -> int:
+    """Show what fills the window, and what each level would free."""
+    out = Output(as_json=json)
+    with out.progress("reading", 1) as step:
+        opened = open_source(file, number=conversation)
+        step(1)
+    report = report_of(opened, model=model, policy=Policy.load(policy))
+    if json:
+        out.json(report)
+    else:
+        show(out, report, top=None if all else _TOP)
+    return 0
+
+
+def report_of(
+    opened: Opened, *, model: str | None = None, policy: Policy | None = None
+) -> dict[str, Any]:
+    """Everything that `inspect` prints, as plain data."""
+    name = model or opened.model or None
+    found = inspect_messages(opened.items, weights=weights_for(name), policy=policy)
+    state = warning_state(found.anchored_tokens, model=name)
+    return {
+        "file": str(opened.path),
+        "format": opened.format,
+        "bytes": opened.size,
+        "model": name,
+        "window": _window(name, found, state),
+        "conversation": _counts(found, opened),
+        "categories": found.categories,
+        "tools": [dataclasses.asdict(tool) for tool in found.tools],
+        "files": [dataclasses.asdict(each) for each in found.files],
+        "freeable": [dataclasses.asdict(level) for level in found.freeable],
+        "boundaries": _boundaries(opened),
+        "warnings": list(opened.warnings),
+    }
+
+
+def _window(name: str | None, found: Inspection, state: WarningState) -> dict[str, Any]:
+    model = lookup(name)
+    return {
+        "context_tokens": model.context_tokens,
+        "used_tokens": found.anchored_tokens,
+        "from_usage": found.anchored,
+        "estimated_messages_tokens": found.tokens,
+        "percent_left": state.percent_left,
+        "above_warning": state.above_warning,
+        "above_error": state.above_error,
+        "above_autocompact": state.above_autocompact,
+        "at_blocking_limit": state.at_blocking_limit,
+    }
+
+
+def _counts(found: Inspection, opened: Opened) -> dict[str, Any]:
+    return {
+        "messages": len(opened.messages),
+        "user_inputs": found.user_inputs,
+        "rounds": found.rounds,
+        "largest_round_tokens": found.largest_round,
+        "unanswered_calls": found.open_calls,
+    }
+
+
+def _boundaries(opened: Opened) -> list[dict[str, Any]]:
+    if opened.transcript is None:
+        return []
+    return [_boundary(opened.transcript.load(at)) for at in opened.transcript.boundaries]
+
+
+def _boundary(entry: Mapping[str, Any]) -> dict[str, Any]:
+    found = entry.get("compactMetadata")
+    metadata: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    return {
+        "timestamp": entry.get("timestamp"),
+        "trigger": metadata.get("trigger"),
+        "tokens_before": metadata.get("preTokens"),
+        "tokens_after": metadata.get("postTokens"),
+    }
+
+
+# ---- drawing ---------------------------------------------------------------------------------
+
+
+def show(out: Output, report: Mapping[str, Any], *, top: int | None = _TOP) -> None:
+    """Draw the report of `inspect`; `top` limits the lists, `None` shows all."""
+    _show_window(out, report)
+    _show_categories(out, report)
+    _show_tools(out, report["tools"], top)
+    _show_files(out, report["files"], top)
+    _show_freeable(out, report)
+    _show_boundaries(out, report["boundaries"])
+    for warning in report["warnings"]:
+        out.note(f"note: {warning}")
+
+
+def _show_window(out: Output, report: Mapping[str, Any]) -> None:
+    window, counts = report["window"], report["conversation"]
+    used, size = window["used_tokens"], window["context_tokens"]
+    out.heading(f"{report['file']}  ({report['format']}, {report['bytes']:,} bytes)")
+    out.line(f"model    {report['model'] or 'unknown: 200,000 tokens assumed'}")
+    how = "reported by the provider, then estimated" if window["from_usage"] else "estimated"
+    out.line(
+        f"window   {bar(used, size):<28}  {tokens(used)} of {tokens(size)} tokens ({share(used, size)}), {how}"
+    )
+    out.line(f"state    {_state(window)}")
+    out.line(
+        f"holds    {counts['messages']:,} messages, {counts['user_inputs']:,} user inputs, {counts['rounds']:,} rounds "
+        f"(largest {tokens(counts['largest_round_tokens'])} tokens), {counts['unanswered_calls']:,} unanswered calls"
+    )
+
+
+def _state(window: Mapping[str, Any]) -> str:
+    left = f"{window['percent_left']} % left before autocompact"
+    if window["at_blocking_limit"]:
+        return f"full: at the blocking limit ({left})"
+    if window["above_autocompact"]:
+        return f"would compact now ({left})"
+    return f"warning: nearly full ({left})" if window["above_warning"] else f"room ({left})"
+
+
+def _show_categories(out: Output, report: Mapping[str, Any]) -> None:
+    found = report["categories"]
+    whole = sum(found.values())
+    out.heading("What the messages hold")
+    rows = (
+        (name, tokens(count), share(count, whole), bar(count, whole))
+        for name, count in found.items()
+    )
+    out.table(("category", "tokens", "share", ""), rows, right=(1, 2))
+
+
+def _show_tools(out: Output, found: list[dict[str, Any]], top: int | None) -> None:
+    if not found:
+        return
+    out.heading("Tools")
+    rows = (
+        (each["name"], f"{each['calls']:,}", f"{each['errors']:,}", tokens(each["tokens"]))
+        for each in found[:top]
+    )
+    out.table(("tool", "calls", "errors", "tokens"), rows, right=(1, 2, 3))
+    _more(out, found, top)
+
+
+def _show_files(out: Output, found: list[dict[str, Any]], top: int | None) -> None:
+    if not found:
+        return
+    out.heading("Files")
+    rows = ((tokens(each["tokens"]), f"{each['calls']:,}", each["path"]) for each in found[:top])
+    out.table(("tokens", "calls", "path"), rows, right=(0, 1))
+    _more(out, found, top)
+
+
+def _more(out: Output, found: list[Any], top: int | None) -> None:
+    if top is not None and len(found) > top:
+        out.line(f"and {len(found) - top} more (--all)", style="dim")
+
+
+def _show_freeable(out: Output, report: Mapping[str, Any]) -> None:
+    out.heading("What each level would free now")
+    rows = (
+        (each["level"], tokens(each["tokens"]), f"{each['places']:,}", each["how"])
+        for each in report["freeable"]
+    )
+    out.table(("level", "tokens", "places", "how"), rows, right=(1, 2))
+
+
+def _show_boundaries(out: Output, found: list[dict[str, Any]]) -> None:
+    if not found:
+        return
+    out.heading("Earlier compactions")
+    rows = (
+        (
+            str(each["timestamp"] or ""),
+            str(each["trigger"] or ""),
+            _count(each["tokens_before"]),
+            _count(each["tokens_after"]),
+        )
+        for each in found
+    )
+    out.table(("when", "trigger", "before", "after"), rows, right=(2, 3))
+
+
+def _count(value: Any) -> str:
+    return tokens(value) if isinstance(value, int) else "–"

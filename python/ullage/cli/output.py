@@ -1,0 +1,110 @@
+"""What a person sees: tables and bars at a terminal, plain text in a pipe, JSON on demand.
+
+A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, or drawn by one function per command.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+__all__ = ["Output", "bar", "share", "tokens"]
+
+BAR_CELLS = 28
+
+
+def tokens(count: int) -> str:
+    """`1234567` as `1,234,567`."""
+    return f"{count:,}"
+
+
+def share(part: int, whole: int) -> str:
+    """A percentage with one digit; an en dash where there is no whole."""
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
+    """A bar of eighth blocks; never longer than `cells`, never empty for a part above zero."""
+    if whole <= 0 or part <= 0:
+        return ""
+    eighths = max(1, min(cells * 8, round(cells * 8 * part / whole)))
+    full, rest = divmod(eighths, 8)
+    return "█" * full + ("" if rest == 0 else "▏▎▍▌▋▊▉"[rest - 1])
+
+
+class Output:
+    """Where a command prints: standard output for results, standard error for progress and notes.
+
+    Args:
+        as_json: Print reports as JSON, nothing else on standard output.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        piped = not sys.stdout.isatty()
+        # A pipe gets wide lines that grep can use; a terminal its own width.
+        self.console = Console(width=160 if piped else None, highlight=False, soft_wrap=piped)
+        self.errors = Console(stderr=True, highlight=False)
+
+    def json(self, report: Any) -> None:
+        """Print a report as JSON, keys in their own order."""
+        option = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+        text = orjson.dumps(report, option=option).decode()
+        # Written by hand: rich would wrap long strings at the terminal's width.
+        sys.stdout.write(text + "\n")
+
+    def heading(self, text: str) -> None:
+        """One bold line with space before it."""
+        self.console.print(f"\n[bold]{escape(text)}[/bold]")
+
+    def line(self, text: str, *, style: str = "") -> None:
+        """One line of text, printed as it is."""
+        self.console.print(escape(text), style=style or None, markup=True)
+
+    def text(self, text: str) -> None:
+        """Text of any length, not wrapped and not interpreted."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()
+    ) -> None:
+        """A table without lines; `right` names the columns that hold numbers."""
+        numbers = set(right)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for index, name in enumerate(columns):
+            justify = "right" if index in numbers else "left"
+            table.add_column(name, justify=justify, no_wrap=index in numbers, overflow="fold")
+        for row in rows:
+            table.add_row(*(escape(cell) for cell in row))
+        self.console.print(table)
+
+    def note(self, text: str) -> None:
+        """A remark on standard error."""
+        self.errors.print(escape(text), style="yellow")
+
+    @contextmanager
+    def progress(self, label: str, total: int) -> Iterator[Any]:
+        """A progress bar on standard error; yields a function that takes how much was done.
+
+        Nothing is drawn where standard error is no terminal.
+        """
+        if not self.errors.is_terminal:
+            yield lambda done: None
+            return
+        columns = (
+            TextColumn(label),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self.errors, transient=True) as shown:
+            task = shown.add_task(label, total=total)
+            yield lambda done: shown.advance(task, done)

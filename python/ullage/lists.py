@@ -1,0 +1,237 @@
+"""Functions on plain lists of messages: bare API messages and transcript entries alike.
+
+Each builds a ledger for the call. A program that asks at every turn keeps the ledger and appends to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ullage._engine import core
+from ullage.exceptions import InvalidPolicy
+from ullage.messages import Item
+from ullage.models import ModelTable, weights_for
+
+__all__ = [
+    "KeptWindow",
+    "TruncatedHead",
+    "estimate_each",
+    "estimate_text",
+    "estimate_tokens",
+    "group_rounds",
+    "keep_window",
+    "truncate_head",
+]
+
+
+class KeptWindow(NamedTuple):
+    """The newest part of a conversation, cut where no tool pair and no response is torn apart.
+
+    Attributes:
+        messages: The kept messages, the same objects.
+        start: Index of the first of them.
+        tokens: Calibrated estimate of what is kept.
+        orphans: (message, block) of results whose call lies before the floor; they must be dropped.
+    """
+
+    messages: list[Any]
+    start: int
+    tokens: int
+    orphans: list[tuple[int, int]]
+
+
+class TruncatedHead(NamedTuple):
+    """A conversation without its oldest rounds.
+
+    Attributes:
+        messages: What stays, the same objects.
+        dropped: How many messages went.
+        freed_tokens: Calibrated estimate of what went.
+    """
+
+    messages: list[Any]
+    dropped: int
+    freed_tokens: int
+
+
+def _ledger(messages: Sequence[Item], model: str | None, table: ModelTable | None) -> Any:
+    return core.Ledger(weights_for(model, table=table), messages)
+
+
+def estimate_text(text: str, *, model: str | None = None, table: ModelTable | None = None) -> int:
+    """Estimate the tokens of a text.
+
+    Args:
+        text: Any string, lone surrogates included.
+        model: Whose tokenizer to estimate for; `None`: the default family.
+        table: A model table of your own; `None`: the built-in one.
+
+    Returns:
+        Tokens; 0 for an empty text.
+
+    Example:
+        >>> estimate_text("")
+        0
+        >>> 5 < estimate_text("The quick brown fox jumps over the lazy dog.") < 20
+        True
+    """
+    return core.estimate_text(text, weights_for(model, table=table))
+
+
+def estimate_tokens(
+    messages: Sequence[Item], *, model: str | None = None, table: ModelTable | None = None
+) -> int:
+    """Estimate the tokens of a list of messages, each with its own overhead.
+
+    Args:
+        messages: Bare messages (Anthropic or OpenAI chat form) or transcript entries.
+        model: Whose tokenizer to estimate for; `None`: the default family.
+        table: A model table of your own; `None`: the built-in one.
+
+    Returns:
+        Tokens. System prompt and tool definitions are not messages and not counted.
+
+    Raises:
+        InvalidMessage: An item is no message; names its index and field.
+
+    Example:
+        >>> estimate_tokens([])
+        0
+        >>> one = estimate_tokens([{"role": "user", "content": "Hello"}])
+        >>> estimate_tokens([{"role": "user", "content": "Hello"}] * 2) == 2 * one
+        True
+    """
+    return int(_ledger(messages, model, table).tokens())
+
+
+def estimate_each(
+    messages: Sequence[Item], *, model: str | None = None, table: ModelTable | None = None
+) -> list[int]:
+    """Estimate the tokens of each message; they sum to `estimate_tokens`.
+
+    Example:
+        >>> counts = estimate_each([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}])
+        >>> len(counts)
+        2
+    """
+    ledger = _ledger(messages, model, table)
+    return [ledger.message(index).tokens for index in range(len(ledger))]
+
+
+def group_rounds(messages: Sequence[Item]) -> list[list[Any]]:
+    """Group messages by API round: one response and the user messages that answer it.
+
+    What stands before the first response belongs to the first round. Pieces of one response (one message id) stay together.
+
+    Raises:
+        InvalidMessage: An item is no message; names its index and field.
+
+    Example:
+        >>> rounds = group_rounds([
+        ...     {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
+        ...     {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"},
+        ... ])
+        >>> [len(each) for each in rounds]
+        [3, 1]
+    """
+    starts = core.Ledger(None, messages).rounds()
+    stops = [*starts[1:], len(messages)]
+    return [list(messages[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+
+
+def keep_window(
+    messages: Sequence[Item],
+    *,
+    start: int | None = None,
+    floor: int = 0,
+    min_tokens: int = 10_000,
+    max_tokens: int = 40_000,
+    min_text_messages: int = 5,
+    model: str | None = None,
+    table: ModelTable | None = None,
+) -> KeptWindow:
+    """Find the newest part to keep verbatim.
+
+    From `start` it moves back until `max_tokens` are kept, or `min_tokens` and `min_text_messages` together; then further
+    until each kept result has its call and each response all its pieces. Never past `floor` nor past the newest boundary.
+
+    Args:
+        messages: Bare messages or entries.
+        start: Index to begin at; `None`: the end.
+        floor: First index that may be kept.
+        min_tokens: Tokens that are enough together with the messages; 0: none needed.
+        max_tokens: Tokens that are enough by themselves.
+        min_text_messages: Messages with text; 0: none needed.
+        model: Whose tokenizer to estimate for; `None`: the default family.
+        table: A model table of your own; `None`: the built-in one.
+
+    Raises:
+        InvalidMessage: An item is no message; names its index and field.
+        InvalidPolicy: A number is negative, or `min_tokens` is above `max_tokens`.
+
+    Example:
+        >>> talk = [{"role": "user", "content": "word " * 4000}, {"role": "assistant", "content": "ok"}]
+        >>> keep_window(talk, min_tokens=1, max_tokens=100, min_text_messages=1).start
+        1
+    """
+    numbers = {
+        "start": start or 0,
+        "floor": floor,
+        "min_tokens": min_tokens,
+        "min_text_messages": min_text_messages,
+    }
+    for name, value in numbers.items():
+        if value < 0:
+            raise InvalidPolicy(name, value, "must be at least 0")
+    if min_tokens > max_tokens:
+        raise InvalidPolicy(
+            "min_tokens", min_tokens, f"must not be above max_tokens ({max_tokens:,})"
+        )
+    window = _ledger(messages, model, table).keep_window(
+        len(messages) if start is None else start,
+        floor=floor,
+        min_tokens=min_tokens,
+        max_tokens=max_tokens,
+        min_text_messages=min_text_messages,
+    )
+    return KeptWindow(list(messages[window.start :]), window.start, window.tokens, window.orphans)
+
+
+def truncate_head(
+    messages: Sequence[Item],
+    gap_tokens: int | None = None,
+    *,
+    share_percent: int = 20,
+    model: str | None = None,
+    table: ModelTable | None = None,
+) -> TruncatedHead:
+    """Drop whole oldest API rounds, as after a request that was too long.
+
+    Args:
+        messages: Bare messages or entries.
+        gap_tokens: By how much the request was too long: the fewest rounds that cover it go. `None`: unknown,
+            `share_percent` of the rounds go.
+        share_percent: Between 1 and 99.
+        model: Whose tokenizer to estimate for; `None`: the default family.
+        table: A model table of your own; `None`: the built-in one.
+
+    Returns:
+        At least one round less, and at least one round. The rest may begin with an assistant message.
+
+    Raises:
+        InvalidMessage: An item is no message; names its index and field.
+        InvalidPolicy: A number is out of range.
+
+    Example:
+        >>> talk = [{"role": role, "content": "word"} for role in ("user", "assistant") * 5]
+        >>> truncate_head(talk, share_percent=40).dropped
+        5
+    """
+    if gap_tokens is not None and gap_tokens < 0:
+        raise InvalidPolicy("gap_tokens", gap_tokens, "must be at least 0")
+    if not 1 <= share_percent <= 99:
+        raise InvalidPolicy("share_percent", share_percent, "must be between 1 and 99")
+    ledger = _ledger(messages, model, table)
+    cut = ledger.truncate_head(gap_tokens, share_percent=share_percent)
+    return TruncatedHead(list(messages[cut:]), cut, ledger.tokens(0, cut))
