@@ -1,0 +1,244 @@
+//! Adds up what one block, or one message's own fields, cost: rough and calibrated.
+
+use super::path::Path;
+use super::sources::Source;
+use crate::error::Error;
+use crate::limits::{MAX_DEPTH, MAX_NODES};
+use crate::text::{Features, JsonTally, Text, Weights, image_tokens, whole_tokens};
+use crate::units::saturate;
+use crate::view::{Kind, LeafFault, Value, shown};
+
+/// What an image or a document counts in the rough estimate.
+pub const MEDIA_ROUGH_TOKENS: u64 = 2000;
+
+/// Calibrated tokens of a document page: 1500 to 3000 of text, by Anthropic's guide.
+pub const DOCUMENT_TOKENS: u64 = 2000;
+
+/// 98 KB a page: between printed text (10 to 50 KB) and scans (100 to 300 KB).
+pub const BASE64_CHARS_PER_PAGE: u64 = 1 << 17;
+
+/// No provider takes longer documents.
+pub const MAX_PAGES: u64 = 600;
+
+/// Sums in 1/4096 token, rounded once at the end; rough counts are rounded per part.
+#[derive(Debug)]
+pub(super) struct Meter<'w> {
+    weights: Option<&'w Weights>,
+    chars: u64,
+    rough: u64,
+    micro: u64,
+    whole: u64,
+    run: u64,
+}
+
+/// Calibrated tokens, rough tokens, characters.
+pub(super) type Sums = (u32, u32, u32);
+
+impl<'w> Meter<'w> {
+    pub(super) fn new(weights: Option<&'w Weights>) -> Self {
+        Self { weights, chars: 0, rough: 0, micro: 0, whole: 0, run: 0 }
+    }
+
+    pub(super) fn text(&mut self, text: Text<'_>) {
+        self.run += text.char_len() as u64;
+        self.weigh(text);
+    }
+
+    /// A value as compact JSON.
+    pub(super) fn json<V: Value>(&mut self, value: V, field: Path<'_>) -> Result<(), Error> {
+        if self.weights.is_none() {
+            let mut length = Length(0);
+            walk(value, &mut length, 1, &mut 0).map_err(|fault| fault.at(field))?;
+            self.run += length.0;
+            return Ok(());
+        }
+        let mut tally = JsonTally::default();
+        walk(value, &mut tally, 1, &mut 0).map_err(|fault| fault.at(field))?;
+        self.run += tally.length;
+        self.add(&tally.features);
+        Ok(())
+    }
+
+    /// A string as text, nothing for `null` or an absent value, all else as JSON.
+    pub(super) fn either<V: Value>(&mut self, value: Option<V>, field: Path<'_>) -> Result<(), Error> {
+        match value {
+            None => Ok(()),
+            Some(value) if value.is_null() => Ok(()),
+            Some(value) if value.is_text() => {
+                value.with_text(|text| self.text(text));
+                Ok(())
+            }
+            Some(value) => self.json(value, field),
+        }
+    }
+
+    pub(super) fn image(&mut self, width: u32, height: u32) {
+        self.rough += MEDIA_ROUGH_TOKENS;
+        if let Some(weights) = self.weights {
+            self.whole += u64::from(image_tokens(width, height, &weights.image));
+        }
+    }
+
+    /// By its text where it has one, else by the size of its data.
+    pub(super) fn document<V: Value>(&mut self, source: &Source<V>) {
+        self.rough += MEDIA_ROUGH_TOKENS;
+        match source {
+            Source::Texts(texts) => {
+                for text in texts {
+                    text.with_text(|text| {
+                        self.chars += text.char_len() as u64;
+                        self.weigh(text);
+                    });
+                }
+            }
+            Source::Data(data) => {
+                let size = data.map_or(0, |data| data.with_text(|text| text.char_len() as u64));
+                self.whole += size.div_ceil(BASE64_CHARS_PER_PAGE).clamp(1, MAX_PAGES) * DOCUMENT_TOKENS;
+            }
+        }
+    }
+
+    /// Rounds what was counted since the last part: a result is the sum of its blocks.
+    pub(super) fn end_part(&mut self) {
+        self.chars += self.run;
+        self.rough += (self.run + 2) / 4;
+        self.run = 0;
+    }
+
+    /// The sums; `overhead` in 1/4096 token.
+    pub(super) fn close(mut self, overhead: u32) -> Sums {
+        self.end_part();
+        let rough = saturate(self.rough);
+        let chars = saturate(self.chars);
+        if self.weights.is_none() {
+            return (rough, rough, chars);
+        }
+        let tokens = self.whole + whole_tokens(self.micro.saturating_add(u64::from(overhead)));
+        (saturate(tokens), rough, chars)
+    }
+
+    fn weigh(&mut self, text: Text<'_>) {
+        if self.weights.is_some() {
+            self.add(&Features::of(text));
+        }
+    }
+
+    fn add(&mut self, features: &Features) {
+        if let Some(weights) = self.weights {
+            self.micro = self.micro.saturating_add(weights.weigh(features));
+        }
+    }
+}
+
+/// What a walk over a JSON value tells.
+trait Tally {
+    fn string(&mut self, text: Text<'_>);
+    fn word(&mut self, spelled: &str);
+    fn array(&mut self, items: usize);
+    fn object(&mut self, members: usize);
+}
+
+/// The length alone: no features, where nobody weighs them.
+struct Length(u64);
+
+impl Tally for Length {
+    fn string(&mut self, text: Text<'_>) {
+        self.0 += crate::text::string_json_length(text);
+    }
+
+    fn word(&mut self, spelled: &str) {
+        self.0 += spelled.len() as u64;
+    }
+
+    fn array(&mut self, items: usize) {
+        self.0 += 2 + items.saturating_sub(1) as u64;
+    }
+
+    fn object(&mut self, members: usize) {
+        self.0 += 2 + (2 * members).saturating_sub(1) as u64;
+    }
+}
+
+impl Tally for JsonTally {
+    fn string(&mut self, text: Text<'_>) {
+        JsonTally::string(self, text);
+    }
+
+    fn word(&mut self, spelled: &str) {
+        JsonTally::word(self, spelled);
+    }
+
+    fn array(&mut self, items: usize) {
+        JsonTally::array(self, items);
+    }
+
+    fn object(&mut self, members: usize) {
+        JsonTally::object(self, members);
+    }
+}
+
+/// Why a value cannot be counted.
+enum Fault {
+    Nodes,
+    Depth,
+    Digits,
+    Foreign(String),
+}
+
+impl Fault {
+    fn at(self, field: Path<'_>) -> Error {
+        let (reason, got) = match self {
+            Self::Nodes => (format!("holds more than {MAX_NODES} values"), String::new()),
+            Self::Depth => (format!("nested more than {MAX_DEPTH} levels deep"), String::new()),
+            Self::Digits => ("holds an integer with too many digits".to_owned(), "integer".to_owned()),
+            Self::Foreign(name) => ("holds a value that JSON does not have".to_owned(), name),
+        };
+        Error::InvalidMessage { reason, field: field.to_string(), got }
+    }
+}
+
+impl From<LeafFault> for Fault {
+    fn from(fault: LeafFault) -> Self {
+        match fault {
+            LeafFault::Digits => Self::Digits,
+            LeafFault::Foreign(name) => Self::Foreign(name),
+        }
+    }
+}
+
+fn walk<V: Value, T: Tally>(value: V, tally: &mut T, depth: usize, nodes: &mut usize) -> Result<(), Fault> {
+    *nodes += 1;
+    if *nodes > MAX_NODES {
+        return Err(Fault::Nodes);
+    }
+    match value.kind() {
+        Kind::Text => value.with_text(|text| tally.string(text)),
+        Kind::List | Kind::Map if depth > MAX_DEPTH => return Err(Fault::Depth),
+        Kind::List => {
+            let (mut count, mut fault) = (0, None);
+            value.each_item(|item| {
+                count += 1;
+                if fault.is_none() {
+                    fault = walk(item, tally, depth + 1, nodes).err();
+                }
+            });
+            tally.array(count);
+            return fault.map_or(Ok(()), Err);
+        }
+        Kind::Map => {
+            let (mut count, mut fault) = (0, None);
+            value.each_member(|key, member| {
+                count += 1;
+                if fault.is_none() {
+                    tally.string(key);
+                    fault = walk(member, tally, depth + 1, nodes).err();
+                }
+            })?;
+            tally.object(count);
+            return fault.map_or(Ok(()), Err);
+        }
+        Kind::Foreign => return Err(Fault::Foreign(shown(value))),
+        _ => value.with_word(|word| tally.word(word))?,
+    }
+    Ok(())
+}
