@@ -1,7 +1,7 @@
 //! JSON bytes as a [`Value`]: a slice that is cut up only where somebody looks.
 //!
 //! Strings are UTF-8; escapes may make lone surrogates. Malformed input never panics: what cannot be cut further ends there.
-//!
+//! Nothing here validates: whether a line is JSON at all is for the caller to settle.
 
 use crate::text::Text;
 use crate::view::{Kind, LeafFault, Value, push_point};
@@ -35,17 +35,25 @@ impl<'a> Json<'a> {
         let mut found: Vec<(&[u8], Self)> = Vec::with_capacity(8);
         let mut at = skip_space(self.0, 1);
         while self.0.get(at) == Some(&b'"') {
-            let Some(key_end) = skip_string(self.0, at) else { break };
+            let Some(key_end) = skip_string(self.0, at) else {
+                break;
+            };
             let key = &self.0[at + 1..key_end - 1];
             let colon = skip_space(self.0, key_end);
             if self.0.get(colon) != Some(&b':') {
                 break;
             }
             let start = skip_space(self.0, colon + 1);
-            let Some(end) = skip_value(self.0, start) else { break };
+            let Some(end) = skip_value(self.0, start) else {
+                break;
+            };
             found.push((key, Self(&self.0[start..end])));
             let comma = skip_space(self.0, end);
-            at = if self.0.get(comma) == Some(&b',') { skip_space(self.0, comma + 1) } else { self.0.len() };
+            at = if self.0.get(comma) == Some(&b',') {
+                skip_space(self.0, comma + 1)
+            } else {
+                self.0.len()
+            };
         }
         without_doubles(&mut found);
         found
@@ -56,7 +64,9 @@ fn without_doubles(members: &mut Vec<(&[u8], Json<'_>)>) {
     let mut at = 1;
     while at < members.len() {
         let (key, value) = members[at];
-        let earlier = members[..at].iter().position(|(known, _)| same_key(known, key));
+        let earlier = members[..at]
+            .iter()
+            .position(|(known, _)| same_key(known, key));
         if let Some(earlier) = earlier {
             members[earlier].1 = value;
             members.remove(at);
@@ -82,7 +92,9 @@ impl Value for Json<'_> {
             Some(b't') => Kind::True,
             Some(b'f') => Kind::False,
             Some(b'n') => Kind::Null,
-            Some(b'-' | b'0'..=b'9') if self.0.iter().any(|byte| b".eEI".contains(byte)) => Kind::Float,
+            Some(b'-' | b'0'..=b'9') if self.0.iter().any(|byte| b".eEI".contains(byte)) => {
+                Kind::Float
+            }
             Some(b'-' | b'0'..=b'9') => Kind::Integer,
             Some(b'N' | b'I') => Kind::Float,
             _ => Kind::Foreign,
@@ -153,7 +165,7 @@ impl Value for Json<'_> {
     }
 }
 
-/// CPython refuses to read or write longer integers.
+/// `CPython` refuses to read or write longer integers.
 const MAX_DIGITS: usize = 4300;
 
 fn float(written: &str) -> f64 {
@@ -189,7 +201,9 @@ pub fn unescape(raw: &[u8]) -> Vec<u8> {
 
 /// Writes what an escape stands for and returns what follows it.
 fn escape<'a>(rest: &'a [u8], text: &mut Vec<u8>) -> &'a [u8] {
-    let Some((&letter, after)) = rest.split_first() else { return rest };
+    let Some((&letter, after)) = rest.split_first() else {
+        return rest;
+    };
     let byte = match letter {
         b'n' => b'\n',
         b't' => b'\t',
@@ -220,7 +234,9 @@ fn unicode<'a>(rest: &'a [u8], text: &mut Vec<u8>) -> &'a [u8] {
 
 fn hex4(bytes: &[u8]) -> Option<u32> {
     let digits = bytes.get(..4)?;
-    digits.iter().try_fold(0, |sum, &digit| Some(sum << 4 | char::from(digit).to_digit(16)?))
+    digits.iter().try_fold(0, |sum, &digit| {
+        Some(sum << 4 | char::from(digit).to_digit(16)?)
+    })
 }
 
 /// The first position at or after `at` that is no JSON white space.
@@ -253,8 +269,18 @@ pub fn skip_value(bytes: &[u8], at: usize) -> Option<usize> {
         b'{' | b'[' => skip_container(bytes, at),
         b',' | b':' | b'}' | b']' => None,
         _ => {
-            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r');
-            Some(bytes[at..].iter().position(ends).map_or(bytes.len(), |end| at + end))
+            let ends = |byte: &u8| {
+                matches!(
+                    byte,
+                    b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r'
+                )
+            };
+            Some(
+                bytes[at..]
+                    .iter()
+                    .position(ends)
+                    .map_or(bytes.len(), |end| at + end),
+            )
         }
     }
 }

@@ -188,7 +188,9 @@ pub fn first_point(bytes: &[u8]) -> Option<(u32, usize)> {
         return Some((u32::from(lead), 1));
     }
     let start = u32::from(lead) & (0x7F >> length);
-    let point = tail.iter().fold(start, |point, byte| point << 6 | u32::from(byte & 0x3F));
+    let point = tail
+        .iter()
+        .fold(start, |point, byte| point << 6 | u32::from(byte & 0x3F));
     Some((point, length))
 }
 
@@ -235,7 +237,8 @@ pub fn last_point(text: Text<'_>) -> Option<u32> {
         Text::Ucs2(units) => units.last().map(|&unit| u32::from(unit)),
         Text::Ucs4(units) => units.last().copied(),
         Text::Wtf8(bytes) => {
-            let back = (1..=bytes.len().min(4)).find(|back| bytes[bytes.len() - back] & 0xC0 != 0x80)?;
+            let back =
+                (1..=bytes.len().min(4)).find(|back| bytes[bytes.len() - back] & 0xC0 != 0x80)?;
             first_point(&bytes[bytes.len() - back..]).map(|(point, _)| point)
         }
     }

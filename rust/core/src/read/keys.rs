@@ -14,7 +14,11 @@ pub(super) struct Fields<V, const N: usize> {
 
 impl<V: Value, const N: usize> Fields<V, N> {
     fn read(value: V, find: impl Fn(&[u8]) -> Option<usize>) -> Self {
-        let mut fields = Self { values: [None; N], mask: 0, others: false };
+        let mut fields = Self {
+            values: [None; N],
+            mask: 0,
+            others: false,
+        };
         let visited: Result<(), LeafFault> = value.each_member(|key, value| {
             if let Some(place) = find(ascii(key)) {
                 fields.values[place] = Some(value);
@@ -67,17 +71,20 @@ macro_rules! keys {
                 })
             }
 
-            /// The bits of keys, by name.
-            pub(crate) const fn bits(places: &[usize]) -> u64 {
-                let (mut mask, mut at) = (0, 0);
-                while at < places.len() {
-                    mask |= 1 << places[at];
-                    at += 1;
-                }
-                mask
-            }
+            // Keys that are only told apart from unknown ones.
+            const _: &[usize] = &[$($name),*];
         }
     };
+}
+
+/// The bits of keys.
+pub(super) const fn bits(places: &[usize]) -> u64 {
+    let (mut mask, mut at) = (0, 0);
+    while at < places.len() {
+        mask |= 1 << places[at];
+        at += 1;
+    }
+    mask
 }
 
 keys! {

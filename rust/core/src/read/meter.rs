@@ -9,16 +9,16 @@ use crate::units::saturate;
 use crate::view::{Kind, LeafFault, Value, shown};
 
 /// What an image or a document counts in the rough estimate.
-pub const MEDIA_ROUGH_TOKENS: u64 = 2000;
+const MEDIA_ROUGH_TOKENS: u64 = 2000;
 
 /// Calibrated tokens of a document page: 1500 to 3000 of text, by Anthropic's guide.
-pub const DOCUMENT_TOKENS: u64 = 2000;
+const DOCUMENT_TOKENS: u64 = 2000;
 
 /// 98 KB a page: between printed text (10 to 50 KB) and scans (100 to 300 KB).
-pub const BASE64_CHARS_PER_PAGE: u64 = 1 << 17;
+const BASE64_CHARS_PER_PAGE: u64 = 1 << 17;
 
 /// No provider takes longer documents.
-pub const MAX_PAGES: u64 = 600;
+const MAX_PAGES: u64 = 600;
 
 /// Sums in 1/4096 token, rounded once at the end; rough counts are rounded per part.
 #[derive(Debug)]
@@ -36,7 +36,14 @@ pub(super) type Sums = (u32, u32, u32);
 
 impl<'w> Meter<'w> {
     pub(super) fn new(weights: Option<&'w Weights>) -> Self {
-        Self { weights, chars: 0, rough: 0, micro: 0, whole: 0, run: 0 }
+        Self {
+            weights,
+            chars: 0,
+            rough: 0,
+            micro: 0,
+            whole: 0,
+            run: 0,
+        }
     }
 
     pub(super) fn text(&mut self, text: Text<'_>) {
@@ -60,7 +67,11 @@ impl<'w> Meter<'w> {
     }
 
     /// A string as text, nothing for `null` or an absent value, all else as JSON.
-    pub(super) fn either<V: Value>(&mut self, value: Option<V>, field: Path<'_>) -> Result<(), Error> {
+    pub(super) fn either<V: Value>(
+        &mut self,
+        value: Option<V>,
+        field: Path<'_>,
+    ) -> Result<(), Error> {
         match value {
             None => Ok(()),
             Some(value) if value.is_null() => Ok(()),
@@ -93,7 +104,8 @@ impl<'w> Meter<'w> {
             }
             Source::Data(data) => {
                 let size = data.map_or(0, |data| data.with_text(|text| text.char_len() as u64));
-                self.whole += size.div_ceil(BASE64_CHARS_PER_PAGE).clamp(1, MAX_PAGES) * DOCUMENT_TOKENS;
+                self.whole +=
+                    size.div_ceil(BASE64_CHARS_PER_PAGE).clamp(1, MAX_PAGES) * DOCUMENT_TOKENS;
             }
         }
     }
@@ -189,11 +201,21 @@ impl Fault {
     fn at(self, field: Path<'_>) -> Error {
         let (reason, got) = match self {
             Self::Nodes => (format!("holds more than {MAX_NODES} values"), String::new()),
-            Self::Depth => (format!("nested more than {MAX_DEPTH} levels deep"), String::new()),
-            Self::Digits => ("holds an integer with too many digits".to_owned(), "integer".to_owned()),
+            Self::Depth => (
+                format!("nested more than {MAX_DEPTH} levels deep"),
+                String::new(),
+            ),
+            Self::Digits => (
+                "holds an integer with too many digits".to_owned(),
+                "integer".to_owned(),
+            ),
             Self::Foreign(name) => ("holds a value that JSON does not have".to_owned(), name),
         };
-        Error::InvalidMessage { reason, field: field.to_string(), got }
+        Error::InvalidMessage {
+            reason,
+            field: field.to_string(),
+            got,
+        }
     }
 }
 
@@ -206,7 +228,12 @@ impl From<LeafFault> for Fault {
     }
 }
 
-fn walk<V: Value, T: Tally>(value: V, tally: &mut T, depth: usize, nodes: &mut usize) -> Result<(), Fault> {
+fn walk<V: Value, T: Tally>(
+    value: V,
+    tally: &mut T,
+    depth: usize,
+    nodes: &mut usize,
+) -> Result<(), Fault> {
     *nodes += 1;
     if *nodes > MAX_NODES {
         return Err(Fault::Nodes);

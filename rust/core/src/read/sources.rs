@@ -34,7 +34,11 @@ pub(super) fn image<V: Value>(fields: &BlockFields<V>) -> Image {
         let length = data.char_len();
         found.flags |= if known_format { 0 } else { flag::BAD_FORMAT };
         found.flags |= if length > 5 * MIB { flag::OVER_5MB } else { 0 };
-        found.flags |= if length > 10 * MIB { flag::OVER_10MB } else { 0 };
+        found.flags |= if length > 10 * MIB {
+            flag::OVER_10MB
+        } else {
+            0
+        };
     });
     let side = found.width.max(found.height);
     found.flags |= if side > 2000 { flag::OVER_2000PX } else { 0 };
@@ -46,16 +50,26 @@ pub(super) fn image<V: Value>(fields: &BlockFields<V>) -> Image {
 fn with_image_data<V: Value>(fields: &BlockFields<V>, look: impl FnOnce(Text<'_>, bool)) {
     if let Some(source) = fields.get(block::SOURCE).filter(|source| source.is_map()) {
         let inner = block::read(source);
-        let base64 = inner.get(block::TYPE).is_some_and(|value| value.is("base64"));
+        let base64 = inner
+            .get(block::TYPE)
+            .is_some_and(|value| value.is("base64"));
         if let Some(data) = inner.text(block::DATA).filter(|_| base64) {
             let known = inner.text(block::MEDIA_TYPE).is_some_and(is_format);
             data.with_text(|text| look(text, known));
         }
         return;
     }
-    let Some(image) = fields.get(block::IMAGE_URL) else { return };
-    let url = if image.is_map() { image.get("url") } else { Some(image) };
-    let Some(url) = url.filter(|url| url.is_text()) else { return };
+    let Some(image) = fields.get(block::IMAGE_URL) else {
+        return;
+    };
+    let url = if image.is_map() {
+        image.get("url")
+    } else {
+        Some(image)
+    };
+    let Some(url) = url.filter(|url| url.is_text()) else {
+        return;
+    };
     url.with_text(|text| with_utf8(text, |bytes| data_url(bytes, look)));
 }
 
@@ -64,14 +78,24 @@ fn is_format<V: Value>(value: V) -> bool {
 }
 
 fn format_known(name: &[u8]) -> bool {
-    matches!(name, b"image/jpeg" | b"image/png" | b"image/gif" | b"image/webp")
+    matches!(
+        name,
+        b"image/jpeg" | b"image/png" | b"image/gif" | b"image/webp"
+    )
 }
 
 /// The two parts of `data:media/type;base64,...`.
 fn data_url(url: &[u8], look: impl FnOnce(Text<'_>, bool)) {
-    let Some(rest) = url.strip_prefix(b"data:") else { return };
-    let Some(comma) = memchr::memchr(b',', rest) else { return };
-    let name = rest[..comma].split(|byte| *byte == b';').next().unwrap_or(b"");
+    let Some(rest) = url.strip_prefix(b"data:") else {
+        return;
+    };
+    let Some(comma) = memchr::memchr(b',', rest) else {
+        return;
+    };
+    let name = rest[..comma]
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or(b"");
     look(Text::Wtf8(&rest[comma + 1..]), format_known(name));
 }
 
@@ -97,13 +121,19 @@ fn texts<V: Value>(source: &BlockFields<V>) -> Option<Vec<V>> {
     if !kind.is("content") {
         return None;
     }
-    let Some(content) = source.get(block::CONTENT) else { return Some(Vec::new()) };
+    let Some(content) = source.get(block::CONTENT) else {
+        return Some(Vec::new());
+    };
     if content.is_text() {
         return Some(vec![content]);
     }
     let mut found = Vec::new();
     content.each_item(|part| {
-        let text = if part.is_map() { part.get("text") } else { None };
+        let text = if part.is_map() {
+            part.get("text")
+        } else {
+            None
+        };
         found.extend(text.filter(|text| text.is_text()));
     });
     Some(found)
