@@ -14,6 +14,8 @@ from ullage._reference.digest import (
     Role,
 )
 from ullage._reference.jsonl import LineDigest, LineHead, TranscriptIndex
+from ullage._reference.ledger import Anchor, AnchoredCount, Ledger
+from ullage._reference.media import media_indices
 from ullage._reference.text import (
     Weights,
     estimate_text,
@@ -26,11 +28,16 @@ from ullage._reference.text import (
     rough_text,
     rough_tokens,
 )
+from ullage._reference.window import KeepWindow
 
 __all__ = [
+    "Anchor",
+    "AnchoredCount",
     "BlockDigest",
     "BlockFlag",
     "BlockKind",
+    "KeepWindow",
+    "Ledger",
     "LineDigest",
     "LineHead",
     "MessageDigest",
@@ -44,6 +51,7 @@ __all__ = [
     "image_tokens",
     "json_features",
     "json_length",
+    "media_indices",
     "padded",
     "rough_text",
     "rough_tokens",

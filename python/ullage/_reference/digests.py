@@ -1,0 +1,121 @@
+"""Digests of a conversation with what finds them again: sums, positions by id, boundaries.
+
+Everything here is pushed and popped at the end only; an edit in the middle pops the tail and
+pushes it again, so that no index can disagree with the messages. The twin of the struct `Ledger`
+in `rust/core/src/ledger.rs`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TypeAlias
+
+from ullage._reference.digest import BlockDigest, BlockKind, MessageDigest, MessageFlag, Role
+from ullage._reference.view import Strings
+
+__all__ = ["CALLS", "RESULTS", "Digested", "Digests"]
+
+CALLS = frozenset({int(BlockKind.TOOL_USE), int(BlockKind.SERVER_TOOL_USE)})
+RESULTS = frozenset({int(BlockKind.TOOL_RESULT), int(BlockKind.SERVER_TOOL_RESULT)})
+
+Digested: TypeAlias = tuple[MessageDigest, list[BlockDigest]]
+Position: TypeAlias = tuple[int, int]
+
+
+class Digests:
+    """Messages, their blocks, prefix sums, and positions by string number (newest last)."""
+
+    def __init__(self) -> None:
+        self.strings = Strings()
+        self.messages: list[MessageDigest] = []
+        self.blocks: list[BlockDigest] = []
+        self.token_sums = [0]
+        self.rough_sums = [0]
+        self.text_sums = [0]
+        self.boundaries: list[int] = []
+        self.usages: list[int] = []
+        self.uuids: dict[int, list[int]] = defaultdict(list)
+        self.pieces: dict[int, list[int]] = defaultdict(list)
+        self.calls: dict[int, list[Position]] = defaultdict(list)
+        self.results: dict[int, list[Position]] = defaultdict(list)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def push(self, digested: Digested) -> None:
+        message, blocks = digested
+        index = len(self.messages)
+        message = message._replace(first_block=len(self.blocks))
+        self.messages.append(message)
+        self.token_sums.append(self.token_sums[-1] + message.tokens)
+        self.rough_sums.append(self.rough_sums[-1] + message.rough)
+        has_text = bool(message.flags & MessageFlag.HAS_TEXT)
+        self.text_sums.append(self.text_sums[-1] + has_text)
+        for number, block in enumerate(blocks):
+            self._positions(block, (index, number))
+        self.blocks.extend(blocks)
+        for positions in self._lists_of(message):
+            positions.append(index)
+
+    def _positions(self, block: BlockDigest, position: Position) -> None:
+        if block.id and block.kind in CALLS:
+            self.calls[block.id].append(position)
+        elif block.id and block.kind in RESULTS:
+            self.results[block.id].append(position)
+
+    def _lists_of(self, message: MessageDigest) -> list[list[int]]:
+        """The lists that hold this message's index."""
+        lists = []
+        if message.uuid:
+            lists.append(self.uuids[message.uuid])
+        if message.response_id:
+            lists.append(self.pieces[message.response_id])
+        if message.flags & MessageFlag.BOUNDARY:
+            lists.append(self.boundaries)
+        if message.flags & MessageFlag.HAS_USAGE:
+            lists.append(self.usages)
+        return lists
+
+    def pop(self) -> Digested:
+        message = self.messages.pop()
+        blocks = self.blocks[message.first_block :]
+        del self.blocks[message.first_block :]
+        for sums in (self.token_sums, self.rough_sums, self.text_sums):
+            sums.pop()
+        for block in blocks:
+            if block.id and block.kind in CALLS:
+                self.calls[block.id].pop()
+            elif block.id and block.kind in RESULTS:
+                self.results[block.id].pop()
+        for positions in self._lists_of(message):
+            positions.pop()
+        return message, blocks
+
+    def take(self, length: int) -> list[Digested]:
+        """Pops all messages from `length` on; oldest first."""
+        taken = [self.pop() for _ in range(len(self) - length)]
+        taken.reverse()
+        return taken
+
+    def blocks_of(self, index: int) -> list[BlockDigest]:
+        message = self.messages[index]
+        return self.blocks[message.first_block : message.first_block + message.block_count]
+
+    def last_boundary(self) -> int | None:
+        return self.boundaries[-1] if self.boundaries else None
+
+    def aside(self, index: int) -> bool:
+        """Whether a message belongs to no round: metadata, or another thread than the first one.
+
+        In an agent's own transcript every line is a sidechain; there none of them stands aside.
+        """
+        message = self.messages[index]
+        if message.role == Role.NONE:
+            return True
+        own = next(other for other in self.messages if other.role != Role.NONE)
+        return bool((message.flags ^ own.flags) & MessageFlag.SIDECHAIN)
+
+    def call_before(self, block_id: int, position: Position) -> Position | None:
+        """The newest call with this id before a position."""
+        earlier = (call for call in reversed(self.calls[block_id]) if call < position)
+        return next(earlier, None)

@@ -1,0 +1,299 @@
+"""The ledger of a conversation (TOK-4, TOK-5). The twin of `ullage._core.Ledger`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from threading import RLock
+from typing import Any, NamedTuple
+
+from ullage._reference.digest import BlockDigest, BlockKind, MessageDigest
+from ullage._reference.digests import Digested, Digests, Position
+from ullage._reference.items import read_item
+from ullage._reference.meter import Weights
+from ullage._reference.rounds import rounds
+from ullage._reference.truncate import truncate_head
+from ullage._reference.window import KeepWindow, Needs, keep_window
+from ullage.exceptions import InvalidMessage, InvalidPolicy
+
+__all__ = ["Anchor", "AnchoredCount", "Ledger"]
+
+Item = Mapping[str, Any]
+
+
+class Anchor(NamedTuple):
+    """The newest usage figure. It stands for all messages before `covers` (exclusive)."""
+
+    first: int
+    last: int
+    covers: int
+    usage: int
+
+
+class AnchoredCount(NamedTuple):
+    """`total = usage + estimated - freed`, at least 0; `anchor` None: all estimated."""
+
+    total: int
+    estimated: int
+    anchor: Anchor | None
+
+
+def _count(field: str, value: int, top: int | None = None, bottom: int = 0) -> int:
+    """A number as an argument; what is no integer is a `TypeError`."""
+    if not isinstance(value, int):
+        raise TypeError(f"{field} must be an integer, not {type(value).__name__}")
+    if value < bottom or (top is not None and value > top):
+        limit = "must not be negative" if top is None else f"must be between {bottom} and {top}"
+        raise InvalidPolicy(field, value, limit)
+    return int(value)
+
+
+class Ledger:
+    """Digests of a conversation, kept up to date as it grows."""
+
+    def __init__(self, weights: Weights | None = None, items: Iterable[Item] = ()) -> None:
+        self._weights = weights
+        self._digests = Digests()
+        self._held: list[Any] = []
+        self._stale: set[int] = set()
+        self._version = 0
+        self._edits: list[tuple[int, int]] = []
+        self._lock = RLock()
+        self.extend(items)
+
+    # ---- changes
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def append(self, item: Item) -> int:
+        with self._lock:
+            self._digests.push(self._read_all([item], None)[0])
+            self._held.append(item)
+            return len(self)
+
+    def extend(self, items: Iterable[Item]) -> int:
+        new = list(items)
+        with self._lock:
+            for digested in self._read_all(new, range(len(new))):
+                self._digests.push(digested)
+            self._held.extend(new)
+            return len(self)
+
+    def replace(self, index: int, item: Item) -> None:
+        with self._lock:
+            index = self._index(index)
+            digested = self._read_all([item], None)[0]
+            tail = self._digests.take(index)
+            for each in (digested, *tail[1:]):
+                self._digests.push(each)
+            self._held[index] = item
+            self._stale.discard(index)
+            self._edited(index)
+
+    def truncate(self, length: int) -> None:
+        with self._lock:
+            if (length := _count("length", length, len(self))) < len(self):
+                self._digests.take(length)
+                del self._held[length:]
+                self._stale = {index for index in self._stale if index < length}
+                self._edited(length)
+
+    def invalidate(self, index: int) -> None:
+        with self._lock:
+            self._stale.add(self._index(index))
+
+    def sync(self, items: list[Item]) -> int:
+        if not isinstance(items, list):
+            raise TypeError(f"items must be a list, not {type(items).__name__}")
+        with self._lock:
+            head, tail = self._unchanged(items)
+            old_end, new_end = len(self._held) - tail, len(items) - tail
+            known = {
+                id(self._held[index]): index
+                for index in range(head, old_end)
+                if index not in self._stale
+            }
+            wanted = [index for index in range(head, new_end) if id(items[index]) not in known]
+            fresh = dict(
+                zip(wanted, self._read_all([items[i] for i in wanted], wanted), strict=True)
+            )
+            taken = self._digests.take(head)
+            for index in range(head, new_end):
+                old = known.get(id(items[index]), 0) - head
+                self._digests.push(fresh[index] if index in fresh else taken[old])
+            for digested in taken[old_end - head :]:
+                self._digests.push(digested)
+            if head < len(self._held):
+                self._edited(head)
+            self._held, self._stale = list(items), set()
+            return len(wanted)
+
+    def _unchanged(self, items: list[Item]) -> tuple[int, int]:
+        """How many items at the head and at the tail are the same objects as last time."""
+        held, shorter = self._held, min(len(self._held), len(items))
+        head = tail = 0
+        while head < shorter and items[head] is held[head] and head not in self._stale:
+            head += 1
+        while tail < shorter - head and items[-1 - tail] is held[-1 - tail]:
+            if len(held) - 1 - tail in self._stale:
+                break
+            tail += 1
+        return head, tail
+
+    def _read_all(self, items: list[Item], indices: Sequence[int] | None) -> list[Digested]:
+        """Digests all or none; strings that only failed items named are forgotten."""
+        strings, read = self._digests.strings, list[Digested]()
+        known = len(strings)
+        try:
+            for item in items:
+                read.append(read_item(item, self._weights, strings))
+        except InvalidMessage as exc:
+            strings.rollback(known)
+            index = None if indices is None else indices[len(read)]
+            raise InvalidMessage(exc.reason, index=index, field=exc.field, got=exc.got) from None
+        return read
+
+    def _edited(self, index: int) -> None:
+        self._version += 1
+        while self._edits and self._edits[-1][1] >= index:
+            self._edits.pop()
+        self._edits.append((self._version, index))
+
+    def changed_since(self, version: int) -> int:
+        later = (index for edit, index in self._edits if edit > version)
+        return min(next(later, len(self)), len(self))
+
+    # ---- questions
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def _index(self, index: int) -> int:
+        """A position, counted from the end if negative."""
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(f"index {index} is outside of {len(self)} messages")
+        return place
+
+    def _range(self, start: int, stop: int | None) -> tuple[int, int]:
+        """As a slice understands it."""
+        start, stop, _ = slice(start, stop).indices(len(self))
+        return start, max(start, stop)
+
+    def tokens(self, start: int = 0, stop: int | None = None) -> int:
+        start, stop = self._range(start, stop)
+        return self._digests.token_sums[stop] - self._digests.token_sums[start]
+
+    def rough(self, start: int = 0, stop: int | None = None) -> int:
+        start, stop = self._range(start, stop)
+        return self._digests.rough_sums[stop] - self._digests.rough_sums[start]
+
+    def message(self, index: int) -> MessageDigest:
+        return self._digests.messages[self._index(index)]
+
+    def blocks(self, index: int) -> list[BlockDigest]:
+        return self._digests.blocks_of(self._index(index))
+
+    def string(self, ref: int) -> str:
+        strings = self._digests.strings
+        if not 0 <= ref < len(strings):
+            raise IndexError(f"string {ref} of {len(strings)}")
+        return strings.get(ref)
+
+    def rounds(self, start: int = 0, stop: int | None = None) -> list[int]:
+        return rounds(self._digests, *self._range(start, stop))
+
+    def last_boundary(self) -> int | None:
+        return self._digests.last_boundary()
+
+    def find_uuid(self, uuid: str) -> int | None:
+        found = self._digests.uuids.get(self._number(uuid))
+        return found[-1] if found else None
+
+    def find_call(self, tool_use_id: str) -> Position | None:
+        found = self._digests.calls.get(self._number(tool_use_id))
+        return found[-1] if found else None
+
+    def find_result(self, tool_use_id: str) -> Position | None:
+        found = self._digests.results.get(self._number(tool_use_id))
+        return found[-1] if found else None
+
+    def _number(self, text: str) -> int:
+        return self._digests.strings.find(text) or 0
+
+    def open_calls(self) -> list[Position]:
+        """Client tool calls with no result anywhere later; one without an id can have none."""
+        digests, found = self._digests, []
+        for index in range(len(self)):
+            for number, block in enumerate(digests.blocks_of(index)):
+                results = digests.results.get(block.id) if block.id else None
+                answered = results and results[-1] > (index, number)
+                if block.kind == BlockKind.TOOL_USE and not answered:
+                    found.append((index, number))
+        return found
+
+    # ---- anchored count
+
+    def anchor(self) -> Anchor | None:
+        """The newest usage figure after the newest boundary.
+
+        A message older than that boundary by its timestamp was kept by a compaction: its figure is
+        of the context before it, and is passed over, as is a figure of another thread.
+        """
+        digests = self._digests
+        boundary = digests.last_boundary()
+        floor, since = (
+            (0, 0) if boundary is None else (boundary + 1, self.message(boundary).timestamp)
+        )
+        for last in reversed(digests.usages):
+            if last < floor:
+                return None
+            message = digests.messages[last]
+            stale = 0 < message.timestamp < since
+            if not stale and not digests.aside(last):
+                pieces = digests.pieces[message.response_id] if message.response_id else ()
+                first = next((piece for piece in pieces if piece >= floor), last)
+                return Anchor(first, last, first + 1, message.usage)
+        return None
+
+    def anchored(self, freed: int = 0) -> AnchoredCount:
+        _count("freed", freed)
+        found = self.anchor()
+        if found is None:
+            boundary = self.last_boundary()
+            estimated = self.tokens(0 if boundary is None else boundary + 1)
+            return AnchoredCount(max(0, estimated - freed), estimated, None)
+        response = self.message(found.last).response_id
+        pieces = self._digests.pieces[response] if response else ()
+        inside = sum(self.message(piece).tokens for piece in pieces if piece >= found.covers)
+        estimated = self.tokens(found.covers) - inside
+        return AnchoredCount(max(0, found.usage + estimated - freed), estimated, found)
+
+    # ---- plans
+
+    def keep_window(
+        self,
+        start: int,
+        *,
+        floor: int = 0,
+        min_tokens: int = 10_000,
+        max_tokens: int = 40_000,
+        min_text_messages: int = 5,
+    ) -> KeepWindow:
+        start, floor = _count("start", start, len(self)), _count("floor", floor, len(self))
+        needs = Needs(
+            _count("min_tokens", min_tokens),
+            _count("max_tokens", max_tokens),
+            _count("min_text_messages", min_text_messages),
+        )
+        return keep_window(self._digests, start, floor, needs)
+
+    def truncate_head(
+        self, gap_tokens: int | None, *, start: int = 0, share_percent: int = 20
+    ) -> int:
+        if gap_tokens is not None:
+            _count("gap_tokens", gap_tokens)
+        _count("start", start, len(self))
+        _count("share_percent", share_percent, 100, 1)
+        return truncate_head(self._digests, gap_tokens, start, share_percent)

@@ -1,0 +1,26 @@
+"""The engines under test: both where the extension is installed, else the twin alone."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+import pytest
+
+ENGINES = {"rust": "ullage._core", "python": "ullage._reference"}
+
+
+def engines() -> dict[str, Any]:
+    """The engine modules that are installed, by name."""
+    present = {name: path for name, path in ENGINES.items() if importlib.util.find_spec(path)}
+    return {name: importlib.import_module(path) for name, path in present.items()}
+
+
+@pytest.fixture(scope="session", params=[pytest.param(name, id=name) for name in ENGINES])
+def engine(request: pytest.FixtureRequest) -> Any:
+    """Each engine in turn; the same test must pass on both."""
+    module = engines().get(request.param)
+    if module is None:
+        pytest.skip("the extension is not installed")
+    return module
