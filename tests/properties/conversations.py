@@ -221,3 +221,98 @@ def chat_calls(draw: st.DrawFn, one: str) -> dict[str, Any]:
         **call,
         **draw(st.sampled_from([{}, {"extra_content": {"google": {"thought_signature": "s"}}}])),
     }
+
+
+# ---- items of the Responses API ------------------------------------------------------------------
+
+said_parts = st.one_of(
+    texts.map(lambda text: {"type": "output_text", "text": text}),
+    texts.map(lambda text: {"type": "output_text", "text": text, "annotations": []}),
+    st.just({"type": "refusal", "refusal": "no"}),
+)
+given_parts = st.one_of(
+    texts.map(lambda text: {"type": "input_text", "text": text}),
+    st.just({"type": "input_image", "image_url": "https://example.org/c.png", "detail": "auto"}),
+    st.just(
+        {"type": "input_file", "file_data": "data:application/pdf;base64,JVBERi0=", "filename": "a"}
+    ),
+    st.just({"type": "input_file", "file_id": "file-1"}),
+)
+
+
+@st.composite
+def response_items(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """An input as the API and Codex write it: reasoning units, opaque items, parallel calls."""
+    items: list[dict[str, Any]] = []
+    count = 0
+
+    def named(prefix: str) -> dict[str, Any]:
+        nonlocal count
+        count += 1
+        return {"id": f"{prefix}_{count}"} if draw(st.booleans()) else {}
+
+    for _ in range(draw(st.integers(1, 3))):
+        role = draw(st.sampled_from(["user", "user", "developer", "system"]))
+        if draw(st.booleans()):
+            items.append({"role": role, "content": draw(texts)})
+        else:
+            parts = draw(st.lists(given_parts, min_size=1, max_size=3))
+            items.append({"type": "message", "role": role, "content": parts, **named("msg")})
+        for _ in range(draw(st.integers(0, 2))):
+            if draw(st.booleans()):
+                summary = [{"type": "summary_text", "text": draw(texts)}] * draw(st.integers(0, 2))
+                items.append(
+                    {
+                        "type": "reasoning",
+                        "summary": summary,
+                        "encrypted_content": "e",
+                        **named("rs"),
+                    }
+                )
+            if draw(st.booleans()):
+                parts = draw(st.lists(said_parts, min_size=1, max_size=2))
+                message = {"type": "message", "role": "assistant", "content": parts, **named("msg")}
+                items.append({**message, **draw(st.sampled_from([{}, {"phase": "commentary"}]))})
+            if draw(st.booleans()):
+                items.append({"type": "web_search_call", "status": "completed", **named("ws")})
+            calls = []
+            for _ in range(draw(st.integers(1, 3))):
+                count += 1
+                calls.append(draw(item_calls(f"call_{count}")))
+            items += calls
+            for call in draw(st.permutations(calls)):
+                output = draw(texts | st.lists(given_parts, min_size=1, max_size=2))
+                kind = call["type"] + "_output"
+                items.append(
+                    {"type": kind, "call_id": call["call_id"], "output": output, **named("out")}
+                )
+        if draw(st.booleans()):
+            items.append({"type": "compaction", "encrypted_content": "zz", **named("cmp")})
+        items.append({"role": "assistant", "content": draw(texts)})
+    return items
+
+
+@st.composite
+def item_calls(draw: st.DrawFn, one: str) -> dict[str, Any]:
+    kind = draw(st.integers(0, 5))
+    if kind == 0:
+        return {
+            "type": "custom_tool_call",
+            "call_id": one,
+            "name": "apply_patch",
+            "input": draw(texts),
+        }
+    if kind == 1:
+        return {
+            "type": "local_shell_call",
+            "call_id": one,
+            "action": {"command": ["ls"]},
+            "id": f"sh_{one}",
+        }
+    call = {
+        "type": "function_call",
+        "call_id": one,
+        "name": draw(names),
+        "arguments": draw(arguments),
+    }
+    return {**call, **draw(st.sampled_from([{}, {"id": f"fc_{one}", "status": "completed"}]))}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from ullage.providers import anthropic, normal_form, openai_chat
+from ullage.providers import anthropic, normal_form, openai_chat, openai_responses
 
 HERE = Path(__file__).parent
 rules = SimpleNamespace(**runpy.run_path(str(HERE / "shape_rules.py")))
@@ -102,3 +102,46 @@ def test_stricter_servers(dialect: Any, messages: list[Any], system: Any) -> Non
     chat = shaped.parts["messages"]
     assert rules.broken_chat(chat, strict=dialect == "local", reasoning=dialect == "deepseek") == []
     assert openai_chat.to_provider(messages, system=system, dialect=dialect).parts == shaped.parts
+
+
+# ---- OpenAI Responses ----------------------------------------------------------------------------
+
+
+@few
+@given(make.conversations(), make.systems, make.tools)
+def test_responses_and_back(messages: list[Any], system: Any, tools: Any) -> None:
+    before = copy.deepcopy(messages)
+    shaped = openai_responses.to_provider(messages, system=system, tools=tools)
+    assert rules.broken_responses(shaped.parts["input"]) == []
+    assert shaped.losses == ()
+    back = openai_responses.from_provider(shaped.parts, ids=shaped.ids)
+    assert normal_form(back.messages) == normal_form(messages)
+    assert (back.system or "", back.tools) == ("\n\n".join(system_text(system)), tools)
+    assert messages == before
+
+
+@few
+@given(make.conversations(thinking=True))
+def test_responses_drop_foreign_thinking_and_say_so(messages: list[Any]) -> None:
+    shaped = openai_responses.to_provider(messages)
+    back = openai_responses.from_provider(shaped.parts, ids=shaped.ids)
+    assert normal_form(back.messages) == normal_form(make.without(messages, "thinking"))
+    assert {loss.what for loss in shaped.losses} <= {"thinking"}
+
+
+@settings(max_examples=150)
+@given(make.response_items())
+def test_responses_from_elsewhere_and_back(items: list[Any]) -> None:
+    before = copy.deepcopy(items)
+    internal = openai_responses.from_provider(items)
+    shaped = openai_responses.to_provider(internal.messages)
+    assert shaped.parts["input"] == items == before
+    assert shaped.losses == internal.losses == ()
+
+
+@few
+@given(make.response_items())
+def test_anthropic_takes_what_came_from_responses(items: list[Any]) -> None:
+    shaped = anthropic.to_provider(openai_responses.from_provider(items).messages)
+    spoken = [message for message in shaped.parts["messages"] if message["role"] != "system"]
+    assert rules.broken_anthropic(spoken) == []

@@ -5,7 +5,7 @@ Each module of a shape has `to_provider` and `from_provider`. Plain dicts in and
 
 from __future__ import annotations
 
-from ullage.providers import anthropic, openai_chat
+from ullage.providers import anthropic, openai_chat, openai_responses
 from ullage.providers._common import Internal, Loss, Shaped, normal_form
 from ullage.providers.overflow import Classified, classify
 
@@ -18,4 +18,5 @@ __all__ = [
     "classify",
     "normal_form",
     "openai_chat",
+    "openai_responses",
 ]
