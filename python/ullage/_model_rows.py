@@ -1,0 +1,272 @@
+"""Rows of the model table: their form, and how a TOML document becomes rows."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ullage.exceptions import InvalidPolicy
+
+__all__ = ["CacheRule", "ImageRule", "Model", "Prices", "Sections", "document", "sections"]
+
+
+class ImageRule(NamedTuple):
+    """How an image becomes tokens: one per patch, after scaling down to the edge and to the most tokens."""
+
+    patch_px: int
+    max_edge_px: int
+    max_tokens: int
+    default_tokens: int  # where the size cannot be read
+
+
+class CacheRule(NamedTuple):
+    """What a prompt cache keeps. `breakpoints` 0: the provider chooses the prefix itself."""
+
+    min_tokens: int
+    ttl_seconds: tuple[int, ...]
+    breakpoints: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """US dollars per million tokens. `above_tokens`: prompts above it cost these prices (long context)."""
+
+    input: Decimal
+    output: Decimal
+    cache_write_5m: Decimal
+    cache_write_1h: Decimal
+    cache_read: Decimal
+    above_tokens: int = 0
+
+    def __repr__(self) -> str:
+        return f"Prices(input=${self.input}, output=${self.output}, cache_read=${self.cache_read})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Model:
+    """One model. `known` False: no row fits its name, and the window is a careful guess.
+
+    Attributes:
+        name: The row's name, or for an unknown model the name asked for.
+        context_window: Tokens of prompt and answer together.
+        input_limit: Tokens of the prompt alone; 0: no limit but the window.
+        max_output_tokens: The largest answer.
+        family: Which weights estimate its text.
+        encoding: Which vocabulary counts its text exactly; "" if none is public.
+        prices: `None`: not known.
+        long_context: Prices of prompts above `long_context.above_tokens`; `None`: the same.
+        prefill: Takes an assistant message at the end.
+        mid_system: Takes system messages inside the conversation.
+        bound_thinking: A thinking block is valid only behind the very prefix that it was made for.
+        keeps_thinking: Thinking of earlier turns stays in the prompt, and counts.
+        output_in_window: The API refuses input + `max_tokens` above the window.
+        thinking: Values of `thinking.type` that it takes.
+        many_images: Above so many images no side may exceed `many_images_px`; 0: no such rule.
+    """
+
+    name: str
+    provider: str
+    context_window: int
+    max_output_tokens: int
+    family: str
+    image: ImageRule
+    cache: CacheRule
+    input_limit: int = 0
+    encoding: str = ""
+    prices: Prices | None = None
+    long_context: Prices | None = None
+    prefill: bool = False
+    mid_system: bool = False
+    bound_thinking: bool = False
+    keeps_thinking: bool = False
+    output_in_window: bool = False
+    thinking: tuple[str, ...] = ()
+    max_images: int = 0
+    many_images: int = 0
+    many_images_px: int = 0
+    max_image_px: int = 0
+    max_pdf_pages: int = 0
+    max_request_bytes: int = 0
+    known: bool = True
+
+    def __repr__(self) -> str:
+        known = "" if self.known else ", known=False"
+        return f"Model({self.name!r}, window={self.context_window:,}{known})"
+
+    def facts(self) -> dict[str, int | bool]:
+        """What the rules of the API need to know of the model, by the names of `Facts`."""
+        limits = {
+            "window": self.context_window,
+            "max_output": self.max_output_tokens,
+            "image_limit": self.max_images,
+            "page_limit": self.max_pdf_pages,
+            "body_limit": self.max_request_bytes,
+        }
+        return {name: limit for name, limit in limits.items() if limit} | {
+            "prefill_ok": self.prefill,
+            "mid_system_ok": self.mid_system,
+            "output_in_window": self.output_in_window,
+        }
+
+    def prices_at(self, prompt_tokens: int) -> Prices | None:
+        """What a request with so large a prompt is billed at; `None`: not known."""
+        long = self.long_context
+        return long if long is not None and prompt_tokens > long.above_tokens else self.prices
+
+
+# ---- the file --------------------------------------------------------------------------------
+
+
+def document(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidPolicy("models", str(path), f"is not TOML: {error}") from error
+
+
+class Sections(NamedTuple):
+    """The parts of merged documents, by the names that stand in them."""
+
+    rows: dict[str, Model]
+    aliases: dict[str, str]
+    guesses: dict[str, str]
+    version: str
+
+
+def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
+    """Merges documents, later ones over earlier, and makes their rows.
+
+    Raises:
+        InvalidPolicy: A value of the wrong type or sign, a key or a `like` that does not exist.
+    """
+    raw: dict[str, dict[str, Any]] = {}
+    aliases: dict[str, str] = {}
+    guesses: dict[str, str] = {}
+    version = ""
+    for given in documents:
+        for name in _table(given, "models"):
+            raw.setdefault(name, {}).update(_table(given["models"], name))
+        aliases |= _table(given, "aliases")
+        guesses |= _table(given, "guesses")
+        version = str(given.get("version", version))
+    rows = {name: _row(name, _inherited(name, raw)) for name in raw}
+    for kind, names in (("aliases", aliases), ("guesses", guesses)):
+        for name, row in names.items():
+            if row not in rows:
+                raise InvalidPolicy(f"{kind}.{name}", row, "names no row")
+    return Sections(rows, aliases, guesses, version)
+
+
+def _table(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = given.get(name, {})
+    if not isinstance(found, dict):
+        raise InvalidPolicy(name, found, "must be a table")
+    return found
+
+
+def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    chain: list[str] = []
+    at: str | None = name
+    while at is not None:
+        if at not in raw or at in chain:
+            raise InvalidPolicy(f"models.{chain[-1]}.like", at, "must name a row, and no circle")
+        chain.append(at)
+        at = raw[at].get("like")
+    values: dict[str, Any] = {}
+    for link in reversed(chain):
+        values |= raw[link]
+    values.pop("like", None)
+    # Prices of long prompts belong to the prices beside them.
+    if "prices" in raw[name] and "long_context" not in raw[name]:
+        values.pop("long_context", None)
+    return values
+
+
+_NUMBERS: Final = frozenset(item.name for item in fields(Model) if item.type == "int")
+_FLAGS: Final = frozenset(item.name for item in fields(Model) if item.type == "bool")
+_STRINGS: Final = frozenset({"provider", "family", "encoding"})
+_NEEDED: Final = ("provider", "context_window", "max_output_tokens", "family", "image", "cache")
+
+
+def _row(name: str, values: Mapping[str, Any]) -> Model:
+    for needed in _NEEDED:
+        if needed not in values:
+            raise InvalidPolicy(f"models.{name}.{needed}", None, "is missing: state it, or `like`")
+    read = {key: _value(f"models.{name}.{key}", key, value) for key, value in values.items()}
+    row = Model(name=name, **read)
+    for key in ("context_window", "max_output_tokens"):
+        if getattr(row, key) == 0:
+            raise InvalidPolicy(f"models.{name}.{key}", 0, "must be positive")
+    return row
+
+
+def _value(place: str, key: str, value: Any) -> Any:
+    if key in _NUMBERS:
+        return _number(place, value)
+    if key in _FLAGS and key != "known":
+        return _expect(place, value, bool, "must be true or false")
+    if key in _STRINGS:
+        return _expect(place, value, str, "must be a string")
+    if key == "thinking":
+        return tuple(_expect(place, item, str, "must be strings") for item in _list(place, value))
+    reader = _PARTS.get(key)
+    if reader is None:
+        raise InvalidPolicy(place, value, "is no field of a model")
+    return reader(place, _expect(place, value, dict, "must be a table"))
+
+
+def _expect(place: str, value: Any, kind: type, limit: str) -> Any:
+    if not isinstance(value, kind):
+        raise InvalidPolicy(place, value, limit)
+    return value
+
+
+def _number(place: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidPolicy(place, value, "must be a whole number, 0 or more")
+    return value
+
+
+def _list(place: str, value: Any) -> list[Any]:
+    return list(_expect(place, value, list, "must be a list"))
+
+
+def _exactly(place: str, given: Mapping[str, Any], names: Iterable[str]) -> None:
+    if given.keys() != set(names):
+        raise InvalidPolicy(place, sorted(given), f"must have {', '.join(names)}")
+
+
+def _image(place: str, given: Mapping[str, Any]) -> ImageRule:
+    _exactly(place, given, ImageRule._fields)
+    return ImageRule(**{name: _number(f"{place}.{name}", value) for name, value in given.items()})
+
+
+def _cache(place: str, given: Mapping[str, Any]) -> CacheRule:
+    _exactly(place, given, CacheRule._fields)
+    seconds = _list(f"{place}.ttl_seconds", given["ttl_seconds"])
+    return CacheRule(
+        _number(f"{place}.min_tokens", given["min_tokens"]),
+        tuple(_number(f"{place}.ttl_seconds", value) for value in seconds),
+        _number(f"{place}.breakpoints", given["breakpoints"]),
+    )
+
+
+def _prices(place: str, given: Mapping[str, Any]) -> Prices:
+    names = [item.name for item in fields(Prices) if item.type == "Decimal"]
+    _exactly(place, {**given, "above_tokens": 0}, [*names, "above_tokens"])
+    above = _number(f"{place}.above_tokens", given.get("above_tokens", 0))
+    dollars = {name: _dollars(f"{place}.{name}", given[name]) for name in names}
+    return Prices(**dollars, above_tokens=above)
+
+
+def _dollars(place: str, value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not value >= 0:
+        raise InvalidPolicy(place, value, "must be a number of dollars, 0 or more")
+    return Decimal(value)
+
+
+_PARTS: Final = {"image": _image, "cache": _cache, "prices": _prices, "long_context": _prices}
