@@ -6,11 +6,47 @@ Nothing else in the library looks at `os.environ`.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
-__all__ = ["ENGINE", "flag", "text"]
+__all__ = [
+    "AUTOCOMPACT_PERCENT",
+    "AUTO_COMPACT_WINDOW",
+    "BLOCKING_LIMIT",
+    "DISABLE_AUTO_COMPACT",
+    "DISABLE_COMPACT",
+    "ENGINE",
+    "WINDOW",
+    "flag",
+    "is_truthy",
+    "text",
+    "values",
+]
 
 ENGINE = "ULLAGE_ENGINE"
 """`rust` or `python` forces an engine; unset: Rust, and plain Python only where no extension exists."""
+
+AUTO_COMPACT_WINDOW = "CLAUDE_CODE_AUTO_COMPACT_WINDOW"
+"""Tokens, positive: lowers the window that automatic compaction reckons with."""
+
+AUTOCOMPACT_PERCENT = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"
+"""Percent of the effective window, above 0, up to 100: where automatic compaction starts, if that is lower."""
+
+BLOCKING_LIMIT = "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE"
+"""Tokens, positive: where requests are held back."""
+
+DISABLE_COMPACT = "DISABLE_COMPACT"
+"""Says yes: no compaction at all, manual neither."""
+
+DISABLE_AUTO_COMPACT = "DISABLE_AUTO_COMPACT"
+"""Says yes: no automatic compaction."""
+
+WINDOW = (
+    AUTO_COMPACT_WINDOW,
+    AUTOCOMPACT_PERCENT,
+    BLOCKING_LIMIT,
+    DISABLE_COMPACT,
+    DISABLE_AUTO_COMPACT,
+)
 
 _TRUTHY = frozenset({"1", "true", "yes", "on"})
 
@@ -22,4 +58,14 @@ def text(name: str) -> str:
 
 def flag(name: str) -> bool:
     """Whether a variable says yes: `1`, `true`, `yes` or `on`, in any case."""
-    return text(name).lower() in _TRUTHY
+    return is_truthy(text(name))
+
+
+def is_truthy(value: str) -> bool:
+    """Whether a value says yes: `1`, `true`, `yes` or `on`, in any case."""
+    return value.strip().lower() in _TRUTHY
+
+
+def values(names: Iterable[str]) -> dict[str, str]:
+    """The variables that are set to something, by name."""
+    return {name: value for name in names if (value := text(name))}

@@ -122,6 +122,12 @@ class Model:
 
 
 def document(path: Path) -> Mapping[str, Any]:
+    """Reads a TOML file; decimal numbers stay exact.
+
+    Raises:
+        InvalidPolicy: The file is not TOML.
+        OSError: It cannot be read.
+    """
     try:
         return tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -156,6 +162,7 @@ def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
     rows = {name: _row(name, _inherited(name, raw)) for name in raw}
     for kind, names in (("aliases", aliases), ("guesses", guesses)):
         for name, row in names.items():
+            _expect(f"{kind}.{name}", row, str, "must be a string")
             if row not in rows:
                 raise InvalidPolicy(f"{kind}.{name}", row, "names no row")
     return Sections(rows, aliases, guesses, version)
@@ -176,13 +183,15 @@ def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
             raise InvalidPolicy(f"models.{chain[-1]}.like", at, "must name a row, and no circle")
         chain.append(at)
         at = raw[at].get("like")
+        if at is not None:
+            _expect(f"models.{chain[-1]}.like", at, str, "must be a string")
     values: dict[str, Any] = {}
     for link in reversed(chain):
+        if "prices" in raw[link]:
+            # Prices of long prompts belong to the prices beside them.
+            values.pop("long_context", None)
         values |= raw[link]
     values.pop("like", None)
-    # Prices of long prompts belong to the prices beside them.
-    if "prices" in raw[name] and "long_context" not in raw[name]:
-        values.pop("long_context", None)
     return values
 
 
@@ -264,9 +273,10 @@ def _prices(place: str, given: Mapping[str, Any]) -> Prices:
 
 
 def _dollars(place: str, value: Any) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not value >= 0:
+    number = Decimal(value) if isinstance(value, int | Decimal) else Decimal("nan")
+    if isinstance(value, bool) or not number.is_finite() or number < 0:
         raise InvalidPolicy(place, value, "must be a number of dollars, 0 or more")
-    return Decimal(value)
+    return number
 
 
 _PARTS: Final = {"image": _image, "cache": _cache, "prices": _prices, "long_context": _prices}

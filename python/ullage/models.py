@@ -105,6 +105,9 @@ class ModelTable:
         Returns:
             The model; `known` tells whether a row was found.
         """
+        return self._lookup(name)
+
+    def _lookup(self, name: str) -> Model:
         row = self.find(name)
         if row is not None:
             return row
@@ -172,7 +175,7 @@ def lookup(name: str) -> Model:
         >>> lookup("claude-sonnet-4-5-20250929").max_output_tokens
         64000
     """
-    return _builtin().lookup(name)
+    return _builtin()._lookup(name)
 
 
 def _warn_unknown(name: str) -> None:
