@@ -117,7 +117,7 @@ def check_json(value: Any, field: str) -> None:
             _check_leaf(item, field)
             continue
         if len(stack) > MAX_DEPTH:
-            raise InvalidMessage(f"nested deeper than {MAX_DEPTH} levels", field=field)
+            raise InvalidMessage(f"nested more than {MAX_DEPTH} levels deep", field=field)
         stack.append(inside)
 
 
@@ -131,7 +131,7 @@ def _values(item: dict[Any, Any], field: str) -> Iterator[Any]:
 def _check_leaf(value: Any, field: str) -> None:
     if isinstance(value, int):
         if int.bit_length(value) > MAX_INT_BITS:
-            reason = f"holds an integer of more than {MAX_INT_BITS} bits"
+            reason = "holds an integer with too many digits"
             raise InvalidMessage(reason, field=field, got=shown(value))
     elif value is not None and not isinstance(value, (str, float)):
         raise InvalidMessage("holds a value that JSON does not have", field=field, got=shown(value))

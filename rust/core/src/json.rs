@@ -165,8 +165,8 @@ impl Value for Json<'_> {
     }
 }
 
-/// `CPython` refuses to read or write longer integers.
-const MAX_DIGITS: usize = 4300;
+/// Below the bits that an integer may have (`text::MAX_INT_BITS`).
+const MAX_DIGITS: usize = 4214;
 
 fn float(written: &str) -> f64 {
     match written {

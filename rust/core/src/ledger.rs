@@ -29,10 +29,25 @@ impl Places {
     }
 
     fn insert(&mut self, place: Place) {
-        let mut places = self.as_slice().to_vec();
-        let at = places.partition_point(|known| *known < place);
-        places.insert(at, place);
-        *self = Self::Many(places);
+        match self {
+            Self::One(only) => {
+                let (first, second) = (place.min(*only), place.max(*only));
+                *self = Self::Many(vec![first, second]);
+            }
+            Self::Many(places) => insert_sorted(places, place),
+        }
+    }
+}
+
+/// Nearly always at the end, so that one id shared by all messages stays cheap.
+fn insert_sorted<T: Ord>(list: &mut Vec<T>, item: T) {
+    let at = list.partition_point(|known| *known < item);
+    list.insert(at, item);
+}
+
+fn remove_sorted<T: Ord>(list: &mut Vec<T>, item: &T) {
+    if let Ok(at) = list.binary_search(item) {
+        list.remove(at);
     }
 }
 
@@ -54,7 +69,7 @@ fn remove(map: &mut Map<Places>, id: u32, place: Place) {
             map.remove(&id);
         }
         Places::Many(list) => {
-            list.retain(|known| *known != place);
+            remove_sorted(list, &place);
             if let [last] = list[..] {
                 *places = Places::One(last);
             }
@@ -73,9 +88,6 @@ pub struct Anchor {
     pub covers: u32,
     /// Input + cache creation + cache read + output.
     pub usage: u32,
-    response_id: u32,
-    // Tokens of the response's own pieces after the first: inside the figure as well.
-    pieces: u64,
 }
 
 /// The digests of a conversation.
@@ -93,7 +105,9 @@ pub struct Ledger {
     responses: Map<Places>,
     uuids: Map<Places>,
     boundaries: Vec<u32>,
-    anchor: Option<Anchor>,
+    usages: Vec<u32>,
+    // The first entry that is a message: its thread is the conversation's own.
+    speaker: Option<u32>,
     version: u64,
     // (version, lowest index) of edits, indices falling towards the top: see `changed_since`.
     edits: Vec<(u64, u32)>,
@@ -167,7 +181,6 @@ impl Ledger {
         self.messages.push(message);
         self.sum(&message);
         self.enter(index);
-        self.anchor_push(index);
         index
     }
 
@@ -187,7 +200,7 @@ impl Ledger {
         self.enter(index);
         self.resum(index);
         self.edited(index);
-        self.anchor = self.find_anchor();
+        self.find_speaker();
     }
 
     /// Forgets all messages from `length` on.
@@ -203,7 +216,12 @@ impl Ledger {
         self.messages.truncate(length);
         self.resum(length);
         self.edited(length);
-        self.anchor = self.find_anchor();
+        self.find_speaker();
+    }
+
+    fn find_speaker(&mut self) {
+        let speaks = |message: &MessageDigest| message.role != Role::None;
+        self.speaker = self.messages.iter().position(speaks).map(saturate_len);
     }
 
     fn shift(&mut self, from: usize, old: u32, new: u32) {
@@ -242,8 +260,13 @@ impl Ledger {
             add(&mut self.responses, message.response_id, (at, 0));
         }
         if message.has(message_flag::BOUNDARY) {
-            let place = self.boundaries.partition_point(|known| *known < at);
-            self.boundaries.insert(place, at);
+            insert_sorted(&mut self.boundaries, at);
+        }
+        if message.has(message_flag::HAS_USAGE) {
+            insert_sorted(&mut self.usages, at);
+        }
+        if message.role != Role::None && self.speaker.is_none_or(|first| at < first) {
+            self.speaker = Some(at);
         }
         for block in 0..message.block_count {
             let digest = self.blocks[(message.first_block + block) as usize];
@@ -262,7 +285,8 @@ impl Ledger {
         if message.role == Role::Assistant {
             remove(&mut self.responses, message.response_id, (at, 0));
         }
-        self.boundaries.retain(|known| *known != at);
+        remove_sorted(&mut self.boundaries, &at);
+        remove_sorted(&mut self.usages, &at);
         for block in 0..message.block_count {
             let digest = self.blocks[(message.first_block + block) as usize];
             if digest.is_call() {
@@ -392,95 +416,70 @@ impl Ledger {
         self.boundaries.last().copied()
     }
 
+    /// Whether a message belongs to no round: metadata, or another thread than the first message.
+    ///
+    /// In an agent's own transcript every line is a sidechain; there none of them stands aside.
+    #[must_use]
+    pub fn aside(&self, index: usize) -> bool {
+        let message = &self.messages[index];
+        let own = self
+            .speaker
+            .map_or(0, |at| self.messages[at as usize].flags);
+        message.role == Role::None || (message.flags ^ own) & message_flag::SIDECHAIN != 0
+    }
+
     // ---- anchored count -----------------------------------------------------------------------
 
     /// The newest usage figure after the newest boundary.
+    ///
+    /// A message older than that boundary by its timestamp was kept by a compaction: its figure is of the context before it, and is
+    /// passed over, as is a figure of another thread.
     #[must_use]
     pub fn anchor(&self) -> Option<Anchor> {
-        self.anchor
-    }
-
-    /// Tokens of all messages: the anchor's figure, and the estimate of what it does not cover.
-    ///
-    /// Returns (total less `freed`, estimated part).
-    #[must_use]
-    pub fn anchored(&self, freed: u64) -> (u64, u64) {
-        let estimated = match self.anchor {
-            None => self.tokens(0, self.len()),
-            Some(anchor) => self.tokens(anchor.first as usize + 1, self.len()) - anchor.pieces,
-        };
-        let usage = self.anchor.map_or(0, |anchor| u64::from(anchor.usage));
-        ((usage + estimated).saturating_sub(freed), estimated)
-    }
-
-    fn carries_usage(message: &MessageDigest) -> bool {
-        message.is_response() && message.has(message_flag::HAS_USAGE)
-    }
-
-    fn anchor_push(&mut self, index: usize) {
-        let message = self.messages[index];
-        if message.has(message_flag::BOUNDARY) {
-            self.anchor = None;
-            return;
-        }
-        let same = self
-            .anchor
-            .is_some_and(|anchor| piece_of(&anchor, &message));
-        if Self::carries_usage(&message) && !same {
-            self.anchor = Some(self.anchor_at(index));
-        } else if same && let Some(anchor) = &mut self.anchor {
-            anchor.pieces += u64::from(message.tokens);
-            if Self::carries_usage(&message) {
-                anchor.last = saturate_len(index);
-                anchor.usage = message.usage;
-            }
-        }
-    }
-
-    /// The anchor that the message at `last` makes: back to the first piece of its response.
-    fn anchor_at(&self, last: usize) -> Anchor {
-        let carrier = self.messages[last];
-        let mut anchor = Anchor {
-            first: saturate_len(last),
+        let floor = self.context_start();
+        let since = floor
+            .checked_sub(1)
+            .map_or(0, |boundary| self.messages[boundary].timestamp);
+        let newest = self.usages.iter().rev().map(|&at| at as usize);
+        let kept = |time: i64| 0 < time && time < since;
+        let current = |at: &usize| !kept(self.messages[*at].timestamp) && !self.aside(*at);
+        let last = newest.take_while(|at| *at >= floor).find(current)?;
+        let message = &self.messages[last];
+        let pieces = self.pieces_of(message.response_id);
+        let first = pieces.iter().find(|piece| piece.0 as usize >= floor);
+        let first = first.map_or(saturate_len(last), |piece| piece.0);
+        Some(Anchor {
+            first,
             last: saturate_len(last),
-            covers: 0,
-            usage: carrier.usage,
-            response_id: carrier.response_id,
-            pieces: 0,
-        };
-        let floor = self.last_boundary().map_or(0, |at| at as usize + 1);
-        for index in (floor..last).rev() {
-            let message = &self.messages[index];
-            if !message.is_response() {
-                continue;
-            }
-            if !piece_of(&anchor, message) {
-                break;
-            }
-            anchor.pieces += u64::from(self.messages[anchor.first as usize].tokens);
-            anchor.first = saturate_len(index);
-        }
-        anchor.covers = anchor.first + 1;
-        anchor
+            covers: first + 1,
+            usage: message.usage,
+        })
     }
 
-    fn find_anchor(&self) -> Option<Anchor> {
-        let floor = self.last_boundary().map_or(0, |at| at as usize + 1);
-        let last = (floor..self.len())
-            .rev()
-            .find(|at| Self::carries_usage(&self.messages[*at]))?;
-        let mut anchor = self.anchor_at(last);
-        for message in &self.messages[last + 1..] {
-            if piece_of(&anchor, message) {
-                anchor.pieces += u64::from(message.tokens);
-            }
-        }
-        Some(anchor)
+    /// Where the context of the model begins: after the newest boundary.
+    fn context_start(&self) -> usize {
+        self.last_boundary().map_or(0, |at| at as usize + 1)
     }
-}
 
-fn piece_of(anchor: &Anchor, message: &MessageDigest) -> bool {
-    anchor.response_id != 0 && message.is_response() && message.response_id == anchor.response_id
+    /// Tokens of the context: the anchor's figure, and the estimate of what it does not cover.
+    ///
+    /// Returns (total less `freed`, estimated part, anchor).
+    #[must_use]
+    pub fn anchored(&self, freed: u64) -> (u64, u64, Option<Anchor>) {
+        let anchor = self.anchor();
+        let from = anchor.map_or_else(|| self.context_start(), |anchor| anchor.covers as usize);
+        let mut estimated = self.tokens(from, self.len());
+        if let Some(anchor) = anchor {
+            // The response's other pieces are in its output already.
+            let pieces = self.pieces_of(self.messages[anchor.last as usize].response_id);
+            let inside = pieces.iter().filter(|piece| piece.0 >= anchor.covers);
+            estimated -= inside
+                .map(|piece| u64::from(self.messages[piece.0 as usize].tokens))
+                .sum::<u64>();
+        }
+        let usage = anchor.map_or(0, |anchor| u64::from(anchor.usage));
+        ((usage + estimated).saturating_sub(freed), estimated, anchor)
+    }
 }
 
 fn last(sums: &[u64]) -> u64 {

@@ -1,8 +1,5 @@
 //! Every default of the core, with unit and reason.
 
-/// Nested containers in one value. No API takes tool input so deep.
-pub const MAX_DEPTH: usize = 128;
-
 /// Values in one counted value: a small graph that shares its parts can unfold to any size.
 pub const MAX_NODES: usize = 10_000_000;
 

@@ -8,7 +8,8 @@ use crate::units::saturate_len;
 ///
 /// A round begins at each response, but what stands before the first response belongs to round 0. A response that was stored
 /// in pieces (one response id) is one response, also where results stand between the pieces. Without ids, neighbouring
-/// assistant messages are one response. Sidechains and entries that are no messages stay in the running round.
+/// assistant messages are one response. What stands aside (other threads,
+/// metadata) stays in the running round.
 #[must_use]
 pub fn rounds(ledger: &Ledger, start: usize, stop: usize) -> Vec<u32> {
     let stop = stop.min(ledger.len());
@@ -20,7 +21,7 @@ pub fn rounds(ledger: &Ledger, start: usize, stop: usize) -> Vec<u32> {
     let mut adjacent = false;
     for index in start..stop {
         let message = ledger.message(index);
-        if message.role == Role::None || message.has(crate::digest::message_flag::SIDECHAIN) {
+        if ledger.aside(index) {
             continue;
         }
         if message.role != Role::Assistant {

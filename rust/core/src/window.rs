@@ -23,12 +23,13 @@ pub struct KeepWindow {
     pub tokens: u64,
     /// Kept messages with text.
     pub text_messages: u32,
-    /// Results whose call lies before the floor, or nowhere: to be dropped, in order.
+    /// Results whose call lies before the floor, or nowhere, in order: to be dropped. A result without an id is none.
     pub orphans: Vec<Place>,
 }
 
-/// Moves `start` back until enough is kept and no tool pair and no response is torn apart; never past `floor` nor past the
-/// newest boundary.
+/// Moves `start` back until enough is kept and no tool pair and no response is torn apart.
+///
+/// Never before `floor` nor the newest boundary; a start that lies before them stays.
 #[must_use]
 pub fn keep_window(ledger: &Ledger, start: usize, floor: usize, enough: &Enough) -> KeepWindow {
     let length = ledger.len();
@@ -37,13 +38,13 @@ pub fn keep_window(ledger: &Ledger, start: usize, floor: usize, enough: &Enough)
         .map_or(0, |at| at as usize + 1)
         .max(floor)
         .min(length);
-    let wanted = back_until_enough(ledger, start.clamp(floor, length), floor, enough);
-    let (start, orphans) = unbroken(ledger, wanted, floor);
+    let wanted = back_until_enough(ledger, start.min(length), floor, enough);
+    let start = unbroken(ledger, wanted, floor);
     KeepWindow {
         start,
         tokens: ledger.tokens(start, length),
         text_messages: ledger.text_messages(start),
-        orphans,
+        orphans: orphans(ledger, start),
     }
 }
 
@@ -56,8 +57,8 @@ fn back_until_enough(ledger: &Ledger, start: usize, floor: usize, enough: &Enoug
                 && ledger.text_messages(from) >= enough.min_text_messages)
     };
     let (mut low, mut high) = (floor, start);
-    if suffices(high) {
-        return high;
+    if start <= floor || suffices(high) {
+        return start;
     }
     // Sums only grow towards the front: `low` suffices or is the floor, `high` does not suffice.
     while low + 1 < high {
@@ -72,46 +73,43 @@ fn back_until_enough(ledger: &Ledger, start: usize, floor: usize, enough: &Enoug
 }
 
 /// Moves `start` back until each kept result has its call and each kept response all its pieces.
-fn unbroken(ledger: &Ledger, start: usize, floor: usize) -> (usize, Vec<Place>) {
-    let mut orphans = Vec::new();
-    let (mut start, mut looked) = (start, ledger.len());
+fn unbroken(ledger: &Ledger, mut start: usize, floor: usize) -> usize {
+    let mut looked = ledger.len();
     while start < looked {
         let (from, to) = (start, looked);
         looked = start;
         for index in from..to {
-            start = start.min(first_needed(ledger, index, floor, &mut orphans));
+            start = start.min(first_needed(ledger, index, floor));
         }
     }
-    orphans.sort_unstable();
-    (start, orphans)
+    start
 }
 
 /// The first message, not before `floor`, that the message at `index` needs beside it.
-fn first_needed(ledger: &Ledger, index: usize, floor: usize, orphans: &mut Vec<Place>) -> usize {
-    let at = saturate_len(index);
-    let floor_at = saturate_len(floor);
-    let message = ledger.message(index);
-    let pieces = ledger.pieces_of(message.response_id);
-    let own = message.role == crate::digest::Role::Assistant;
-    let piece = pieces
-        .iter()
-        .find(|piece| own && piece.0 >= floor_at)
-        .map_or(at, |piece| piece.0);
-    let mut needed = piece.min(at);
-    for (block, digest) in ledger.blocks(index).iter().enumerate() {
-        if !digest.is_result() {
-            continue;
-        }
-        let place = (at, saturate_len(block));
-        let call = ledger
-            .calls_of(digest.id)
-            .iter()
-            .rev()
-            .find(|call| **call < place);
-        match call {
-            Some(call) if call.0 >= floor_at => needed = needed.min(call.0),
-            _ => orphans.push(place),
-        }
-    }
-    needed as usize
+fn first_needed(ledger: &Ledger, index: usize, floor: usize) -> usize {
+    let pieces = ledger.pieces_of(ledger.message(index).response_id);
+    let piece = pieces.iter().find(|piece| piece.0 as usize >= floor);
+    let calls = results(ledger, index).filter_map(|(_, call)| call);
+    let places = calls.chain(piece.copied()).map(|place| place.0 as usize);
+    places.filter(|at| *at >= floor).fold(index, usize::min)
+}
+
+/// The results of a message, each with the newest call before it. One without an id belongs to no call.
+fn results(ledger: &Ledger, index: usize) -> impl Iterator<Item = (Place, Option<Place>)> {
+    let blocks = ledger.blocks(index).iter().enumerate();
+    let named = blocks.filter(|(_, digest)| digest.is_result() && digest.id != 0);
+    named.map(move |(block, digest)| {
+        let place = (saturate_len(index), saturate_len(block));
+        let calls = ledger.calls_of(digest.id).iter().rev();
+        (place, calls.copied().find(|call| *call < place))
+    })
+}
+
+/// Kept results whose call is not kept.
+fn orphans(ledger: &Ledger, start: usize) -> Vec<Place> {
+    let all = (start..ledger.len()).flat_map(|index| results(ledger, index));
+    let lost = |call: Option<Place>| call.is_none_or(|call| (call.0 as usize) < start);
+    all.filter(|(_, call)| lost(*call))
+        .map(|(place, _)| place)
+        .collect()
 }

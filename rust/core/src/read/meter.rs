@@ -3,8 +3,8 @@
 use super::path::Path;
 use super::sources::Source;
 use crate::error::Error;
-use crate::limits::{MAX_DEPTH, MAX_NODES};
-use crate::text::{Features, JsonTally, Text, Weights, image_tokens, whole_tokens};
+use crate::limits::MAX_NODES;
+use crate::text::{Features, JsonTally, MAX_DEPTH, Text, Weights, image_tokens, whole_tokens};
 use crate::units::saturate;
 use crate::view::{Kind, LeafFault, Value, shown};
 
@@ -231,7 +231,7 @@ impl From<LeafFault> for Fault {
 fn walk<V: Value, T: Tally>(
     value: V,
     tally: &mut T,
-    depth: usize,
+    depth: u32,
     nodes: &mut usize,
 ) -> Result<(), Fault> {
     *nodes += 1;
