@@ -1,6 +1,5 @@
 //! Head truncation: which oldest rounds go when a request is too long.
 
-use crate::error::Error;
 use crate::ledger::Ledger;
 use crate::rounds::rounds;
 
@@ -8,28 +7,22 @@ use crate::rounds::rounds;
 ///
 /// With a known gap, the fewest oldest rounds that cover it go; without, `share_percent` of the rounds. At least one round
 /// goes, and at least one stays; with one round or none, `start` is the answer.
+#[must_use]
 pub fn truncate_head(
     ledger: &Ledger,
     gap_tokens: Option<u64>,
     start: usize,
     share_percent: u32,
-) -> Result<usize, Error> {
-    if !(1..=99).contains(&share_percent) {
-        return Err(Error::Argument {
-            name: "share_percent",
-            value: share_percent.to_string(),
-            limit: "must be between 1 and 99",
-        });
-    }
+) -> usize {
     let starts = rounds(ledger, start, ledger.len());
     if starts.len() < 2 {
-        return Ok(start);
+        return start;
     }
     let count = match gap_tokens {
         Some(gap) => covering(ledger, &starts, gap),
         None => starts.len() * share_percent as usize / 100,
     };
-    Ok(starts[count.clamp(1, starts.len() - 1)] as usize)
+    starts[count.clamp(1, starts.len() - 1)] as usize
 }
 
 /// How many of the oldest rounds hold at least `gap` tokens together.

@@ -2,13 +2,16 @@
 use pyo3::prelude::*;
 
 mod bpe;
+mod errors;
 mod index;
 mod ledger;
 mod media;
 mod rules;
 mod text;
+mod value;
 
-#[pymodule(gil_used = false)]
+// Messages are read through borrowed references, which only the lock makes safe.
+#[pymodule(gil_used = true)]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     bpe::register(m)?;
