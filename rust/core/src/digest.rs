@@ -182,10 +182,10 @@ impl MessageDigest {
         self.flags & flags == flags
     }
 
-    /// Whether the model said it (not a person, not the host in the model's name).
+    /// Whether it belongs to no round: metadata, or another thread than `own` (a sidechain bit).
     #[must_use]
-    pub fn is_response(&self) -> bool {
-        self.role == Role::Assistant && !self.has(message_flag::SIDECHAIN)
+    pub fn aside(&self, own: u32) -> bool {
+        self.role == Role::None || (self.flags ^ own) & message_flag::SIDECHAIN != 0
     }
 }
 

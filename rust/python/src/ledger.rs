@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use ullage_core::digest::{BlockDigest, MessageDigest};
 use ullage_core::error::Error;
-use ullage_core::ledger::{Ledger as Core, Place};
+use ullage_core::ledger::{Anchor, Ledger as Core, Place};
 use ullage_core::read::read_item;
 use ullage_core::rounds::rounds;
 use ullage_core::truncate::truncate_head;
@@ -88,13 +88,13 @@ impl Ledger {
 impl State {
     /// How many items at the head and at the tail are the same objects as last time.
     fn unchanged(&self, items: &[Bound<'_, PyAny>]) -> (usize, usize) {
-        let (held, shorter) = (&self.held, self.held.len().min(items.len()));
+        let (known, shorter) = (&self.held, self.held.len().min(items.len()));
         let same = |old: usize, new: usize| {
-            held[old].as_ptr() == items[new].as_ptr() && !self.stale.contains(&old)
+            known[old].as_ptr() == items[new].as_ptr() && !self.stale.contains(&old)
         };
         let head = (0..shorter).take_while(|&at| same(at, at)).count();
         let tail = (1..=shorter - head)
-            .take_while(|&back| same(held.len() - back, items.len() - back))
+            .take_while(|&back| same(known.len() - back, items.len() - back))
             .count();
         (head, tail)
     }
@@ -224,6 +224,11 @@ fn block_tuple<'py>(py: Python<'py>, digest: &BlockDigest) -> PyResult<Bound<'py
     named(py, DIGEST, "BlockDigest", fields)
 }
 
+fn anchor_tuple<'py>(py: Python<'py>, found: &Anchor) -> PyResult<Bound<'py, PyAny>> {
+    let fields = (found.first, found.last, found.covers, found.usage);
+    named(py, "ullage._reference.ledger", "Anchor", fields)
+}
+
 fn items_of<'py>(items: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     if let Ok(list) = items.cast::<PyList>() {
         return Ok(list.iter().collect());
@@ -319,9 +324,9 @@ impl Ledger {
         let read = self.read_all(list.py(), &mut state.core, &fresh, Some(&wanted))?;
         let mut fresh: HashMap<usize, Digested> = wanted.iter().copied().zip(read).collect();
         let taken = state.take(head);
-        for at in head..new_end {
+        for (at, item) in items.iter().enumerate().take(new_end).skip(head) {
             let digested = fresh.remove(&at);
-            let old = known.get(&items[at].as_ptr()).map(|old| &taken[old - head]);
+            let old = known.get(&item.as_ptr()).map(|old| &taken[old - head]);
             if let Some((message, blocks)) = digested.as_ref().or(old) {
                 state.core.push(*message, blocks);
             }
@@ -380,21 +385,18 @@ impl Ledger {
     fn string_of<'py>(&self, py: Python<'py>, r#ref: i64) -> PyResult<Bound<'py, PyAny>> {
         let core = &self.lock().core;
         let count = core.strings.len();
-        match u32::try_from(r#ref) {
+        let number_of = r#ref;
+        match u32::try_from(number_of) {
             Ok(number) if (number as usize) < count => string(py, core.string(number)),
-            _ => Err(PyIndexError::new_err(
-                format!("string {ref} of {count}", ref = r#ref),
-            )),
+            _ => Err(PyIndexError::new_err(format!(
+                "string {number_of} of {count}"
+            ))),
         }
     }
 
     fn anchor<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let anchor = self.lock().core.anchor();
-        let tuple = anchor.map(|found| {
-            let fields = (found.first, found.last, found.covers, found.usage);
-            named(py, "ullage._reference.ledger", "Anchor", fields)
-        });
-        tuple.transpose()
+        anchor.map(|found| anchor_tuple(py, &found)).transpose()
     }
 
     #[pyo3(signature = (freed=None))]
@@ -404,8 +406,8 @@ impl Ledger {
         freed: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let freed = freed.map_or(Ok(0), |freed| number("freed", freed, 0, u64::MAX))?;
-        let anchor = self.anchor(py)?;
-        let (total, estimated) = self.lock().core.anchored(freed);
+        let (total, estimated, anchor) = self.lock().core.anchored(freed);
+        let anchor = anchor.map(|found| anchor_tuple(py, &found)).transpose()?;
         named(
             py,
             "ullage._reference.ledger",

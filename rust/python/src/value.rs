@@ -190,10 +190,8 @@ unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyO
 #[cfg(not(feature = "abi3"))]
 fn with_string<R>(object: *mut ffi::PyObject, look: impl FnOnce(Text<'_>) -> R) -> R {
     // SAFETY: `object` is a str; strings are never changed, so its storage holds while it is borrowed. Kind and length
-    // say how large it is; since 3.12 every string is ready, and PyUnicode_READY makes older ones so.
+    // say how large it is. All constructors that are left in 3.11 make strings that are ready.
     unsafe {
-        #[cfg(not(Py_3_12))]
-        ffi::PyUnicode_READY(object);
         let length = usize::try_from(ffi::PyUnicode_GET_LENGTH(object)).unwrap_or(0);
         let data = ffi::PyUnicode_DATA(object);
         look(match ffi::PyUnicode_KIND(object) {
