@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, final
 from ullage._reference.digest import (
     BlockDigest,
     MessageDigest,
-    Violation,
 )
+from ullage._reference.digest import Violation as Violation
 
 __version__: str
 

@@ -1,0 +1,29 @@
+"""Whether a provider would take a request, and why not."""
+
+from __future__ import annotations
+
+from ullage.validate.catalogue import RULES, Rule
+from ullage.validate.check import PROVIDERS, canonical, validate
+from ullage.validate.compare import Comparison, compare_requests
+from ullage.validate.facts import RequestFacts, facts_for
+from ullage.validate.families import ModelRules, model_rules
+from ullage.validate.originals import Originals
+from ullage.validate.report import Report, Violation, describe
+
+__all__ = [
+    "PROVIDERS",
+    "RULES",
+    "Comparison",
+    "ModelRules",
+    "Originals",
+    "Report",
+    "RequestFacts",
+    "Rule",
+    "Violation",
+    "canonical",
+    "compare_requests",
+    "describe",
+    "facts_for",
+    "model_rules",
+    "validate",
+]

@@ -1,0 +1,198 @@
+"""`validate`: one call that applies every rule of a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from ullage._engine import core
+from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.validate.bedrock import check_bedrock
+from ullage.validate.chat import chat_facts, check_chat
+from ullage.validate.facts import RequestFacts, facts_for
+from ullage.validate.gemini import check_gemini
+from ullage.validate.originals import Originals, check_originals
+from ullage.validate.params import check_params
+from ullage.validate.report import Report, Violation
+from ullage.validate.responses import check_responses
+
+__all__ = ["PROVIDERS", "canonical", "validate"]
+
+PROVIDERS = (
+    "anthropic",
+    "openai_chat",
+    "openai_responses",
+    "gemini",
+    "bedrock",
+    "mistral",
+    "deepseek",
+    "local",
+)
+_ALIASES = {
+    "claude": "anthropic",
+    "openai": "openai_chat",
+    "azure": "openai_chat",
+    "chat": "openai_chat",
+    "responses": "openai_responses",
+    "google": "gemini",
+    "converse": "bedrock",
+    "ollama": "local",
+    "vllm": "local",
+    "llama.cpp": "local",
+}
+_OVER_DICTS: Mapping[str, Callable[..., Iterable[Violation]]] = {
+    "openai_responses": check_responses,
+    "gemini": check_gemini,
+    "bedrock": check_bedrock,
+}
+
+
+def canonical(provider: str) -> str:
+    """The provider's name in `PROVIDERS`.
+
+    Raises:
+        InvalidPolicy: Nobody of that name is known.
+    """
+    name = _ALIASES.get(provider, provider)
+    if name not in PROVIDERS:
+        raise InvalidPolicy("provider", provider, f"must be one of {', '.join(PROVIDERS)}")
+    return name
+
+
+def validate(
+    messages: Sequence[Any],
+    *,
+    provider: str = "anthropic",
+    model: str | None = None,
+    system: Any = None,
+    tools: Sequence[Any] | None = None,
+    original: Sequence[Any] | Mapping[str, Any] | Originals | None = None,
+    platform: str = "anthropic",
+    resume: str = "",
+    facts: Mapping[str, Any] | None = None,
+    skip: Collection[str] = (),
+    **params: Any,
+) -> Report:
+    """Checks a request against the rules of its provider; the request is not changed.
+
+    Args:
+        messages: In the provider's own form; items in envelopes are read too.
+        provider: One of `PROVIDERS`, or a usual name for it.
+        model: Model name; `None`: the rules of the newest models, and no window.
+        system: System prompt, where it is not a message.
+        tools: Tool definitions; `None`: unknown.
+        original: The conversation as the model saw it: messages, or a request with `messages`,
+            `system` and `tools`, or `Originals`. Without it thinking is not compared with anything.
+        platform: Where a Claude model runs: `anthropic`, `bedrock` (its Messages form), `vertex`.
+        resume: `pause_turn` or `compaction` when this request resumes such a stop.
+        facts: Single facts that override what follows from the other arguments.
+        skip: Rule ids that are not checked.
+        **params: The request's other parameters, such as `max_tokens` or `thinking`.
+
+    Returns:
+        A report that is true if nothing would be refused.
+
+    Raises:
+        InvalidPolicy: An unknown provider or fact.
+
+    Example:
+        >>> report = validate([{"role": "assistant", "content": "hello"}])
+        >>> [found.rule for found in report.errors]
+        ['A11']
+    """
+    name = canonical(provider)
+    if name in _OVER_DICTS:
+        found = _OVER_DICTS[name](
+            messages, model=model, system=system, tools=tools, original=original, params=params
+        )
+        return _report(name, found, skip)
+    known = _facts(name, messages, model, system, tools, platform, resume, params)
+    flat = {**known.core, **(facts or {}), "skip": tuple(skip)}
+    unreadable, ledger = _digest(messages)
+    violations = [*unreadable, *core.check(ledger, name, flat)]
+    if name == "anthropic":
+        violations += check_params(params, known)
+        violations += _compare(messages, original, system, tools, known)
+    else:
+        violations += check_chat(messages)
+    return _report(name, violations, skip)
+
+
+def _report(provider: str, found: Iterable[Violation], skip: Collection[str]) -> Report:
+    kept = {violation for violation in found if violation.rule not in skip}
+    return Report(
+        provider, tuple(sorted(kept, key=lambda v: (v.message, v.block, v.rule, v.detail)))
+    )
+
+
+def _facts(
+    provider: str,
+    messages: Sequence[Any],
+    model: str | None,
+    system: Any,
+    tools: Sequence[Any] | None,
+    platform: str,
+    resume: str,
+    params: Mapping[str, Any],
+) -> RequestFacts:
+    if provider != "anthropic":
+        return chat_facts(provider, model=model, tools=tools, params=params)
+    known = facts_for(
+        model=model, system=system, tools=tools, platform=platform, resume=resume, params=params
+    )
+    body = {"messages": messages, "system": system, "tools": tools, **params}
+    return RequestFacts(
+        {**known.core, "body_bytes": _body_bytes(body)}, known.bound, known.drop_block, known.betas
+    )
+
+
+def _body_bytes(body: Mapping[str, Any]) -> int:
+    try:
+        return len(orjson.dumps(body, default=repr, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError:  # what cannot be written as JSON is reported where it stands
+        return 0
+
+
+def _digest(messages: Iterable[Any]) -> tuple[list[Violation], Any]:
+    """A ledger of the messages; what cannot be read becomes a finding and is left out."""
+    items = messages if isinstance(messages, list) else list(messages)
+    try:
+        return [], core.Ledger(None, items)
+    except InvalidMessage:
+        return _digest_one_by_one(items)
+
+
+def _digest_one_by_one(items: list[Any]) -> tuple[list[Violation], Any]:
+    ledger, unreadable = core.Ledger(), []
+    for index, item in enumerate(items):
+        try:
+            ledger.append(item)
+        except InvalidMessage as exc:
+            field = f"{exc.field}: " if exc.field else ""
+            unreadable.append(Violation("A01", "error", index, -1, f"{field}{exc.reason}"))
+            ledger.append({"type": "unreadable"})
+    return unreadable, ledger
+
+
+def _compare(
+    messages: Sequence[Any], original: Any, system: Any, tools: Any, known: RequestFacts
+) -> Iterator[Violation]:
+    if original is None:
+        return
+    bound = known.bound and not known.drop_block
+    yield from check_originals(
+        messages, _originals(original, system, tools), system=system, tools=tools, bound=bound
+    )
+
+
+def _originals(original: Any, system: Any, tools: Any) -> Originals:
+    if isinstance(original, Originals):
+        return original
+    if isinstance(original, Mapping):
+        given = original.get("messages", ())
+        return Originals.of(
+            given, system=original.get("system", system), tools=original.get("tools", tools)
+        )
+    return Originals.of(original, system=system, tools=tools)

@@ -1,0 +1,265 @@
+"""Rules that compare a request with the conversation as the model saw it.
+
+Thinking is known by its signature (or encrypted data); where it stood is known by a hash of all
+that came before it: system, tools and messages, without cache markers and without thinking itself,
+which has a rule of its own (one unbroken run).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from ullage.validate.report import Violation
+
+__all__ = [
+    "Originals",
+    "Place",
+    "blocks_of",
+    "check_originals",
+    "hashed",
+    "message_of",
+    "thought_key",
+]
+
+_THOUGHTS = ("thinking", "redacted_thinking")
+_JSON = orjson.OPT_NON_STR_KEYS
+
+
+class Place(NamedTuple):
+    """Where a block stands."""
+
+    message: int
+    block: int
+
+
+def message_of(item: Any) -> Mapping[str, Any]:
+    """The message of an item: itself, or what its envelope holds; empty if it has none."""
+    inner = item.get("message") if isinstance(item, Mapping) else None
+    if isinstance(inner, Mapping):
+        return inner
+    return item if isinstance(item, Mapping) and "role" in item else {}
+
+
+def blocks_of(item: Any) -> list[Any]:
+    """Content blocks; a string content is one text block."""
+    content = message_of(item).get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return list(content) if isinstance(content, list | tuple) else []
+
+
+def thought_key(block: Any) -> str | None:
+    """What identifies a thinking block: its signature or data; `None` for any other block."""
+    if not isinstance(block, Mapping) or block.get("type") not in _THOUGHTS:
+        return None
+    key = block.get("signature") if block["type"] == "thinking" else block.get("data")
+    return f"{block['type']}:{key}"
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, default=repr, option=_JSON)
+    except TypeError:  # deeper or larger than JSON readers take; no request can hold it
+        return repr(type(value)).encode()
+
+
+def hashed(block: Any) -> bytes:
+    """A block's bytes for comparison: without its cache marker, its own keys in order of name."""
+    if not isinstance(block, Mapping):
+        return _bytes(block)
+    # Order of a block's own keys says nothing; order inside a tool input reaches the model.
+    plain = {str(key): block[key] for key in sorted(block, key=str) if key != "cache_control"}
+    return _bytes(plain)
+
+
+def prefixes(
+    system: Any, tools: Any, messages: Iterable[Any]
+) -> Iterator[tuple[Place, str, bytes]]:
+    """Each thinking block with the hash of what stands before it."""
+    running = hashlib.sha256(_head(system) + b"\0" + _head(tools))
+    for index, item in enumerate(messages):
+        message = message_of(item)
+        if not message:
+            continue
+        running.update(b"\1" + str(message.get("role")).encode(errors="replace"))
+        for position, block in enumerate(blocks_of(item)):
+            key = thought_key(block)
+            if key is not None:
+                yield Place(index, position), key, running.digest()
+            else:
+                running.update(b"\2" + hashed(block))
+
+
+def _head(value: Any) -> bytes:
+    if isinstance(value, str):
+        value = [{"type": "text", "text": value}]
+    if not isinstance(value, list | tuple):
+        return b""
+    return b"\2".join(hashed(block) for block in value)
+
+
+@dataclass(slots=True)
+class Originals:
+    """What the model made, and after what: the yardstick for thinking and compaction blocks.
+
+    One conversation gives one (`Originals.of`). A host that compacts observes each response with
+    the request that it answers, since later thinking is bound to the shorter prefix.
+    """
+
+    order: dict[str, int] = field(default_factory=dict)  # thinking in the order it was made
+    bound: dict[str, set[bytes]] = field(default_factory=dict)
+    blocks: dict[str, Any] = field(default_factory=dict)
+    steps: list[list[str]] = field(default_factory=list)  # thinking of each assistant turn piece
+    step_of: dict[str, int] = field(default_factory=dict)  # tool use id or thinking -> step
+    compactions: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, messages: Sequence[Any], *, system: Any = None, tools: Any = None) -> Originals:
+        """Takes a whole conversation, responses included."""
+        made = cls()
+        made._read(messages, 0)
+        made._bind(messages, system, tools, 0)
+        return made
+
+    def observe(
+        self, request: Sequence[Any], response: Any, *, system: Any = None, tools: Any = None
+    ) -> None:
+        """Adds a response, bound to the request that it answers."""
+        messages = [*request, response]
+        self._read(messages, len(request))
+        self._bind(messages, system, tools, len(request))
+
+    def _bind(self, messages: Sequence[Any], system: Any, tools: Any, start: int) -> None:
+        for place, key, digest in prefixes(system, tools, messages):
+            if place.message >= start:
+                self.order.setdefault(key, len(self.order))
+                self.bound.setdefault(key, set()).add(digest)
+
+    def _read(self, messages: Sequence[Any], start: int) -> None:
+        previous = ""
+        for item in messages[start:]:
+            message = message_of(item)
+            role = str(message.get("role", ""))
+            if role == "assistant":
+                if previous != "assistant":
+                    self.steps.append([])
+                self._step(blocks_of(item))
+            previous = role or previous
+
+    def _step(self, blocks: Iterable[Any]) -> None:
+        for block in blocks:
+            key = thought_key(block)
+            if key is not None:
+                self.steps[-1].append(key)
+                self.blocks.setdefault(key, block)
+                self.step_of.setdefault(key, len(self.steps) - 1)
+            elif isinstance(block, Mapping):
+                self._note(block)
+
+    def _note(self, block: Mapping[str, Any]) -> None:
+        if block.get("type") == "tool_use":
+            self.step_of.setdefault(f"call:{block.get('id')}", len(self.steps) - 1)
+        elif block.get("type") == "compaction":
+            self.compactions.append(block)
+
+
+def check_originals(
+    messages: Sequence[Any], originals: Originals, *, system: Any, tools: Any, bound: bool
+) -> Iterator[Violation]:
+    """A13, A15, A16 and A25 against the conversation as the model saw it.
+
+    Args:
+        messages: The request's messages.
+        originals: What the model made.
+        system: The request's system prompt.
+        tools: The request's tools.
+        bound: Mismatched thinking is refused (a bound model, and no `drop_block`).
+    """
+    yield from _current_turn(messages, originals)
+    yield from _compactions(messages, originals)
+    if bound:
+        yield from _bindings(messages, originals, system, tools)
+
+
+def _bindings(
+    messages: Sequence[Any], originals: Originals, system: Any, tools: Any
+) -> Iterator[Violation]:
+    expected: int | None = None
+    for place, key, digest in prefixes(system, tools, messages):
+        if digest not in originals.bound.get(key, ()):
+            yield Violation("A15", "error", *place, "thinking is bound to a different conversation")
+            continue
+        position = originals.order[key]
+        if expected is not None and position != expected:
+            yield Violation(
+                "A16", "error", *place, "thinking between this and the one before is missing"
+            )
+        expected = position + 1
+
+
+def current_turn(messages: Sequence[Any]) -> int:
+    """First message after the last user message that holds more than tool results."""
+    for index in range(len(messages) - 1, -1, -1):
+        if message_of(messages[index]).get("role") == "user":
+            kinds = [
+                block.get("type") if isinstance(block, Mapping) else ""
+                for block in blocks_of(messages[index])
+            ]
+            if any(kind != "tool_result" for kind in kinds):
+                return index + 1
+    return 0
+
+
+def _current_turn(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
+    for start, stop in _assistant_runs(messages, current_turn(messages)):
+        blocks = [block for item in messages[start:stop] for block in blocks_of(item)]
+        kept = [block for block in blocks if thought_key(block) is not None]
+        steps = sorted({step for block in blocks if (step := _step(block, originals)) is not None})
+        made = [originals.blocks[key] for step in steps for key in originals.steps[step]]
+        if kept != made:
+            yield Violation(
+                "A13", "error", start, -1, "thinking of the current turn is not as it came"
+            )
+
+
+def _step(block: Any, originals: Originals) -> int | None:
+    if isinstance(block, Mapping) and block.get("type") == "tool_use":
+        return originals.step_of.get(f"call:{block.get('id')}")
+    key = thought_key(block)
+    return None if key is None else originals.step_of.get(key)
+
+
+def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:
+    first = -1
+    for index in range(start, len(messages)):
+        assistant = message_of(messages[index]).get("role") == "assistant"
+        if assistant and first < 0:
+            first = index
+        elif not assistant and first >= 0:
+            yield first, index
+            first = -1
+    if first >= 0:
+        yield first, len(messages)
+
+
+def _compactions(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
+    known = [_unmarked(block) for block in originals.compactions]
+    for index, item in enumerate(messages):
+        for position, block in enumerate(blocks_of(item)):
+            if (
+                isinstance(block, Mapping)
+                and block.get("type") == "compaction"
+                and _unmarked(block) not in known
+            ):
+                yield Violation(
+                    "A25", "error", index, position, "compaction block is not as it came"
+                )
+
+
+def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in block.items() if key != "cache_control"}
