@@ -13,6 +13,7 @@ from ullage._reference.digest import MessageFlag, Role, Violation
 from ullage._reference.rules.anthropic import Anthropic
 from ullage._reference.rules.facts import Facts
 from ullage._reference.rules.findings import Findings
+from ullage._reference.rules.openai import RULES, OpenAI
 from ullage._reference.rules.view import LedgerLike, View
 from ullage.exceptions import InvalidPolicy
 
@@ -33,6 +34,8 @@ class Family(Protocol):
 def _family(provider: str, facts: Facts) -> Family:
     if provider == "anthropic":
         return Anthropic.start(facts)
+    if provider in RULES:
+        return OpenAI(provider, facts)
     raise InvalidPolicy("provider", provider, "is not one that digests can be checked for")
 
 
