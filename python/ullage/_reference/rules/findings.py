@@ -56,5 +56,6 @@ class Findings:
 
 
 def short(text: str) -> str:
-    """A hostile id, cut for a report."""
-    return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
+    """A hostile id, cut for a report; what a terminal could take amiss shows as `?`."""
+    shown = "".join(char if " " < char <= "~" else "?" for char in text[:SHOWN_CHARS])
+    return shown if len(text) <= SHOWN_CHARS else f"{shown}..."

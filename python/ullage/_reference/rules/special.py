@@ -26,7 +26,6 @@ class Special:
     compactions: int = 0  # with content
     cited: bool = False
     uncited: bool = False
-    mixed: bool = False
     hop: list[tuple[int, int, int]] = field(default_factory=list)  # kind, message, block
     calls: dict[int, tuple[int, int]] = field(default_factory=dict)  # server calls open in the turn
     defined: tuple[str, ...] = ()  # tools that the conversation itself defined
@@ -90,10 +89,10 @@ class Special:
     def _citations(self, index: int, at: int, block: BlockDigest, out: Findings) -> None:
         if block.kind not in (BlockKind.SEARCH_RESULT, BlockKind.TOOL_RESULT):
             return
+        mixed = self.cited and self.uncited
         self.cited = self.cited or bool(block.flags & BlockFlag.CITATIONS_ON)
         self.uncited = self.uncited or bool(block.flags & BlockFlag.CITATIONS_OFF)
-        if self.cited and self.uncited and not self.mixed:
-            self.mixed = True
+        if self.cited and self.uncited and not mixed:
             out.error("A27", index, at, "search results with and without citations in one request")
 
     def _hop(self, index: int, at: int, block: BlockDigest, out: Findings) -> None:
