@@ -12,10 +12,12 @@ from ullage._reference.digest import (
     MessageDigest,
     MessageFlag,
     Role,
+    Violation,
 )
 from ullage._reference.jsonl import LineDigest, LineHead, TranscriptIndex
 from ullage._reference.ledger import Anchor, AnchoredCount, Ledger
 from ullage._reference.media import media_indices
+from ullage._reference.rules import Verifier, check
 from ullage._reference.text import (
     Weights,
     estimate_text,
@@ -44,7 +46,10 @@ __all__ = [
     "MessageFlag",
     "Role",
     "TranscriptIndex",
+    "Verifier",
+    "Violation",
     "Weights",
+    "check",
     "estimate_text",
     "features",
     "image_size",

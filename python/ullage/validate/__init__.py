@@ -6,7 +6,6 @@ from ullage.validate.catalogue import RULES, Rule
 from ullage.validate.check import PROVIDERS, canonical, validate
 from ullage.validate.compare import Comparison, compare_requests
 from ullage.validate.facts import RequestFacts, facts_for
-from ullage.validate.families import ModelRules, model_rules
 from ullage.validate.originals import Originals
 from ullage.validate.report import Report, Violation, describe
 
@@ -14,7 +13,6 @@ __all__ = [
     "PROVIDERS",
     "RULES",
     "Comparison",
-    "ModelRules",
     "Originals",
     "Report",
     "RequestFacts",
@@ -24,6 +22,5 @@ __all__ = [
     "compare_requests",
     "describe",
     "facts_for",
-    "model_rules",
     "validate",
 ]

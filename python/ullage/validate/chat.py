@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from ullage.validate.facts import RequestFacts, size_of, whole
+from ullage.validate.facts import RequestFacts, known_model, size_of, whole
 from ullage.validate.report import Violation
 
 __all__ = ["chat_facts", "check_chat"]
@@ -18,11 +18,12 @@ _STRICT = ("local",)
 def chat_facts(
     provider: str, *, model: str | None, tools: Sequence[Any] | None, params: Mapping[str, Any]
 ) -> RequestFacts:
-    """Facts of a chat request; windows of models that are not Claude come by `facts=`."""
-    del model  # no rule of the chat family depends on the name alone
+    """Facts of a chat request; the window of a model that the table lacks comes by `facts=`."""
+    row = known_model(model)
     output = params.get("max_completion_tokens") or params.get("max_tokens")
     core = {
         "tools": None if tools is None else tuple(_names(tools)),
+        "window": row.context_window if row else 0,
         "max_tokens": whole(output),
         "fixed_tokens": size_of(tools) // 4,
         "thinking": provider == "deepseek" and _thinks(params),

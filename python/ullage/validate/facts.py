@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from ullage.validate.families import model_rules
+from ullage.models import Model, ModelTable
 
 __all__ = [
     "BINDING_HEADER",
@@ -76,20 +76,14 @@ def facts_for(
         params: The other request parameters by name.
     """
     params = params or {}
-    rules, betas = model_rules(model), betas_of(params)
+    row, betas = known_model(model), betas_of(params)
     cloud = platform in _CLOUDS
     core: dict[str, Any] = {
-        "prefill_ok": rules.prefill_ok,
-        "mid_system_ok": rules.mid_system_ok,
+        **(row.facts() if row else {}),
         "manual_thinking": _thinking(params).get("type") == "enabled",
-        "image_limit": rules.media_limit,
-        "page_limit": rules.media_limit,
         "image_mb": 5 if cloud else 10,
         "pdfs_count": cloud,
-        "window": rules.window,
-        "max_output": rules.max_output,
         "max_tokens": whole(params.get("max_tokens")),
-        "output_in_window": rules.output_in_window or platform == "bedrock",
         "fixed_tokens": (size_of(system) + size_of(tools)) // _CHARS_PER_TOKEN,
         "tools": None if tools is None else tuple(_names(tools)),
         "tools_required": platform == "bedrock",
@@ -102,8 +96,15 @@ def facts_for(
         "compact_beta": None if betas is None else COMPACT_HEADER in betas,
         "compact_edit": any(_kind(edit).startswith("compact_") for edit in _edits(params)),
     }
+    if platform == "bedrock":
+        core["output_in_window"] = True
     drop = _drop_block(params) and (betas is None or BINDING_HEADER in betas)
-    return RequestFacts(core, rules.bound_thinking, drop, betas)
+    return RequestFacts(core, row is not None and row.bound_thinking, drop, betas)
+
+
+def known_model(name: str | None) -> Model | None:
+    """The row of a model; an unknown one is judged by the rules of the newest, without limits."""
+    return ModelTable.builtin().find(name) if name else None
 
 
 def _thinking(params: Mapping[str, Any]) -> Mapping[str, Any]:
