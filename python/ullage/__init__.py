@@ -14,6 +14,14 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ullage.compaction import (
+        CompactionReport,
+        CompactionResult,
+        Outcome,
+        Providers,
+        acompact,
+        compact,
+    )
     from ullage.exceptions import (
         CompactionError,
         ContextTooLarge,
@@ -27,23 +35,49 @@ if TYPE_CHECKING:
         UllageError,
         UnknownModel,
     )
+    from ullage.hooks import Hooks, ShellHook
+    from ullage.pins import Pin
+    from ullage.summarizers import ExtractiveSummarizer, SummaryReply, SummaryRequest
 
 __all__ = [
     "CompactionError",
+    "CompactionReport",
+    "CompactionResult",
     "ContextTooLarge",
     "EngineError",
+    "ExtractiveSummarizer",
+    "Hooks",
     "InvalidMessage",
     "InvalidPolicy",
     "InvalidTranscript",
     "LogConflict",
     "MissingExtra",
+    "Outcome",
+    "Pin",
+    "Providers",
+    "ShellHook",
     "StoreError",
+    "SummaryReply",
+    "SummaryRequest",
     "UllageError",
     "UnknownModel",
+    "acompact",
+    "compact",
 ]
 
 # Where each public name lives.
 _HOMES = {
+    "ullage.compaction": (
+        "CompactionReport",
+        "CompactionResult",
+        "Outcome",
+        "Providers",
+        "acompact",
+        "compact",
+    ),
+    "ullage.hooks": ("Hooks", "ShellHook"),
+    "ullage.pins": ("Pin",),
+    "ullage.summarizers": ("ExtractiveSummarizer", "SummaryReply", "SummaryRequest"),
     "ullage.exceptions": (
         "CompactionError",
         "ContextTooLarge",

@@ -11,7 +11,7 @@ from ullage.messages import Item
 from ullage.transcript import records
 from ullage.transcript.log import TranscriptLog
 
-__all__ = ["BoundaryInfo", "Kept", "write_compaction"]
+__all__ = ["BoundaryInfo", "Kept", "boundary_links", "write_compaction"]
 
 Entry = dict[str, Any]
 
@@ -102,7 +102,8 @@ def write_compaction(
     mark = log.entry(records.compact_boundary(boundary.metadata()), parent=log.leaf)
     follow = _chained(log, [*map(_as_summary, summaries), *attachments], str(mark["uuid"]))
     anchor = str(follow[len(summaries) - 1]["uuid"])
-    mark["compactMetadata"].update(_links(str(mark["uuid"]), anchor, follow, kept or Kept()))
+    written = [str(entry["uuid"]) for entry in follow]
+    mark["compactMetadata"].update(boundary_links(str(mark["uuid"]), anchor, written, kept or Kept()))
     repeated = list(log.transcript().metadata.values()) if metadata is None else metadata
     tail = [log.entry(item, parent=None) for item in repeated]
     log.write([mark, *follow, *tail])
@@ -135,8 +136,16 @@ def _as_summary(item: Item) -> Item:
     return {**rest, **records.compact_summary(message.get("content", ""))}
 
 
-def _links(mark: str, anchor: str, follow: Sequence[Entry], kept: Kept) -> Entry:
-    links: Entry = {"groupUuids": [entry["uuid"] for entry in follow]}
+def boundary_links(mark: str, anchor: str, follow: Sequence[str], kept: Kept) -> Entry:
+    """Metadata that ties a boundary to what belongs to it.
+
+    Args:
+        mark: Uuid of the boundary.
+        anchor: Uuid of the last summary message.
+        follow: Uuids of all that is written with the boundary: it counts only if they are there.
+        kept: What survives verbatim.
+    """
+    links: Entry = {"groupUuids": list(follow)}
     if kept.uuids:
         anchor = mark if kept.before_summary else anchor
         ends = {"headUuid": kept.uuids[0], "anchorUuid": anchor, "tailUuid": kept.uuids[-1]}

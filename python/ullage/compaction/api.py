@@ -1,0 +1,185 @@
+"""`compact` and `acompact`: one compaction of a list, from arguments to result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from ullage import models
+from ullage.compaction.attachments import Providers
+from ullage.compaction.cut import Direction
+from ullage.compaction.flow import compaction_flow
+from ullage.compaction.job import Job
+from ullage.compaction.perform import AsyncPerformer, Performer
+from ullage.compaction.result import CompactionResult
+from ullage.effects import CancelToken, adrive, drive
+from ullage.events import Listener
+from ullage.exceptions import InvalidPolicy
+from ullage.hooks import Hooks
+from ullage.pins import Pin
+from ullage.policy import KeepPolicy, Policy
+from ullage.summarizers.callable import CallableSummarizer
+from ullage.summarizers.extractive import ExtractiveSummarizer
+from ullage.window import WindowSettings, window
+
+__all__ = ["acompact", "compact", "job_of"]
+
+Item = Mapping[str, Any]
+
+
+def compact(
+    items: Sequence[Item],
+    *,
+    model: str | None = None,
+    instructions: str = "",
+    keep: KeepPolicy | int | None = None,
+    summarizer: Any = None,
+    cancel: CancelToken | None = None,
+    listeners: Iterable[Listener] = (),
+    **options: Any,
+) -> CompactionResult:
+    """Replaces the older part of a conversation by a summary, and keeps the newest part as it is.
+
+    Without a summarizer no model is asked: the summary is made of copies from the conversation. The
+    list is not changed; what stays are the same objects.
+
+    Args:
+        items: Bare messages or transcript entries, oldest first.
+        model: The model that goes on: its window decides how much is kept. `None`: a window of
+            200 000 tokens.
+        instructions: What the summary should mind, in the person's words.
+        keep: Newest part that stays word for word: tokens, a `KeepPolicy`, or `None` for the
+            policy's. 0: only what must stay (an unanswered message, calls still open).
+        summarizer: A summarizer, or a function that takes a `SummaryRequest` and returns text;
+            `None`: the extractive one.
+        cancel: Anything with `is_set()`; looked at between steps.
+        listeners: Told of every event.
+        **options: Fields of `Job`: `trigger`, `direction`, `at`, `policy`, `fallback`, `hooks`,
+            `providers`, `pins`, `template`, `redact`, `transcript_path`, `session_id`, `cwd`, `store`,
+            `trigger_tokens`, `overhead_tokens`, `window_tokens`, `weights`.
+
+    Returns:
+        The result; see `CompactionResult.outcome`. A no-op gives back the items.
+
+    Raises:
+        CompactionError: It failed and `trigger` is `manual`; nothing has changed.
+        InvalidMessage: An item is no object; names its place.
+        InvalidPolicy: An argument is out of range; names it.
+
+    Example:
+        >>> result = compact([{"role": "user", "content": "hello"}])
+        >>> result.outcome.value, result.reason
+        ('no_op', 'nothing_to_compact')
+    """
+    job = job_of(
+        items, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
+    )
+    return drive(compaction_flow(job), Performer(job, listeners), cancel=cancel)
+
+
+async def acompact(
+    items: Sequence[Item],
+    *,
+    model: str | None = None,
+    instructions: str = "",
+    keep: KeepPolicy | int | None = None,
+    summarizer: Any = None,
+    cancel: CancelToken | None = None,
+    listeners: Iterable[Listener] = (),
+    **options: Any,
+) -> CompactionResult:
+    """`compact`, without blocking the event loop: summarizers, hooks and providers may be asynchronous.
+
+    Args:
+        items: As for `compact`.
+        model: As for `compact`.
+        instructions: As for `compact`.
+        keep: As for `compact`.
+        summarizer: As for `compact`; a coroutine function too.
+        cancel: As for `compact`. Cancelling the task works too: nothing has changed then.
+        listeners: As for `compact`.
+        **options: As for `compact`.
+
+    Returns:
+        As `compact`.
+
+    Raises:
+        CompactionError: As for `compact`.
+        InvalidMessage: As for `compact`.
+        InvalidPolicy: As for `compact`.
+    """
+    job = job_of(
+        items, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
+    )
+    return await adrive(compaction_flow(job), AsyncPerformer(job, listeners), cancel=cancel)
+
+
+def job_of(
+    items: Sequence[Item],
+    *,
+    model: str | None = None,
+    summarizer: Any = None,
+    fallback: Any = None,
+    trigger: Literal["manual", "auto"] = "manual",
+    direction: Direction = "full",
+    hooks: Hooks | Mapping[str, Any] | None = None,
+    providers: Providers | None = None,
+    pins: Iterable[Pin] = (),
+    policy: Policy | None = None,
+    redact: Callable[[str], str] | None = None,
+    **options: Any,
+) -> Job:
+    """A `Job` from what a caller has at hand; see `compact`.
+
+    Args:
+        items: Messages or entries.
+        model: Looked up for the window and the weights; `None`: the defaults.
+        summarizer: `None`: extractive; `"extractive"` too.
+        fallback: `None`: for an automatic compaction the extractive one, else nobody.
+        trigger: Who asked.
+        direction: Which part is summarised.
+        hooks: `Hooks`, or their fields as a mapping.
+        providers: What to put back.
+        pins: Texts to carry.
+        policy: `None`: the default.
+        redact: See `Job`.
+        **options: Further fields of `Job`.
+    """
+    writer = _summarizer(summarizer)
+    if fallback is None and trigger == "auto" and not isinstance(writer, ExtractiveSummarizer):
+        fallback = ExtractiveSummarizer()
+    try:
+        return Job(
+            items=items,
+            summarizer=writer,
+            fallback=_summarizer(fallback) if fallback is not None else None,
+            trigger=trigger,
+            direction=direction,
+            hooks=hooks if isinstance(hooks, Hooks) else Hooks(**(hooks or {})),
+            providers=providers or Providers(),
+            pins=tuple(pins),
+            policy=policy or Policy(),
+            redact=redact,
+            **{**_of_model(model), **options},
+        )
+    except TypeError as exc:
+        raise InvalidPolicy("options", sorted(options), f"unknown argument: {exc}") from exc
+
+
+def _summarizer(given: Any) -> Any:
+    if given is None or given == "extractive":
+        return ExtractiveSummarizer()
+    if hasattr(given, "summarize") or hasattr(given, "asummarize"):
+        return given
+    return CallableSummarizer(given)
+
+
+def _of_model(model: str | None) -> dict[str, Any]:
+    if model is None:
+        return {}
+    marks = window(model, settings=WindowSettings.from_env())
+    return {
+        "window_tokens": marks.context,
+        "trigger_tokens": marks.threshold,
+        "weights": getattr(models, "weights_for", lambda name: None)(model),
+    }

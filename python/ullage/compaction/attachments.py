@@ -1,0 +1,199 @@
+"""What is put back after a compaction: files read now, and state that only the host knows (SPEC POST-3).
+
+The host registers providers; without one nothing is put back, since a transcript may be compacted on
+another machine than it was written on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ullage.effects import Call, Effect, Flow, ReadFile, Together
+from ullage.facts.model import Facts
+from ullage.facts.reading import clean
+from ullage.policy import RestorePolicy
+
+__all__ = ["Attachment", "Providers", "Skill", "rebuild", "recent_files"]
+
+Attachment: TypeAlias = dict[str, Any]
+Measure: TypeAlias = Callable[[str], int]
+
+BYTES_PER_TOKEN = 8
+"""A file above this many bytes per allowed token is not read: only its name is put back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill that was invoked: its instructions, so that it need not be invoked again."""
+
+    name: str
+    content: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Providers:
+    """Where the state to put back comes from; each may be absent, and may return nothing.
+
+    Attributes:
+        read_file: The text of a file now, or `None`; `None` here: no files are put back.
+        skip_file: Whether a path is a plan or memory file, which has a provider of its own.
+        plan: `(path, text)` of the plan file.
+        skills: Invoked skills, newest first.
+        plan_mode: Whether plan mode is on.
+        tasks: State of background tasks, as attachments.
+        tools: Changes in deferred tools, announced in full, as attachments.
+        agents: The agent listing, as attachments.
+        mcp: MCP instructions, as attachments.
+        clean_up: Called after a compaction was installed: empties the read-file cache and the like.
+    """
+
+    read_file: Callable[[str], str | None] | None = None
+    skip_file: Callable[[str], bool] | None = None
+    plan: Callable[[], tuple[str, str] | None] | None = None
+    skills: Callable[[], Sequence[Skill]] | None = None
+    plan_mode: Callable[[], bool] | None = None
+    tasks: Callable[[], Sequence[Attachment]] | None = None
+    tools: Callable[[], Sequence[Attachment]] | None = None
+    agents: Callable[[], Sequence[Attachment]] | None = None
+    mcp: Callable[[], Sequence[Attachment]] | None = None
+    clean_up: tuple[Callable[[], Any], ...] = ()
+
+
+def recent_files(facts: Facts, visible: Facts, policy: RestorePolicy) -> list[str]:
+    """Paths to read again, newest use first.
+
+    Args:
+        facts: Of what was summarised.
+        visible: Of what is kept: a file whose read is still there is not put back.
+        policy: How many.
+    """
+    shown = {file.path for file in visible.files if file.reads or file.writes}
+    used = [file for file in facts.files if not file.deleted and file.path not in shown]
+    newest = sorted(used, key=lambda file: (-file.last, file.path))
+    return [file.path for file in newest[: policy.max_files]]
+
+
+def rebuild(
+    providers: Providers,
+    facts: Facts,
+    visible: Facts,
+    policy: RestorePolicy,
+    measure: Measure,
+) -> Flow[tuple[list[Attachment], list[str]]]:
+    """Asks all providers, side by side, and fits the answers into their budgets.
+
+    Returns:
+        The attachments in a fixed order, and warnings for providers that failed.
+    """
+    paths = recent_files(facts, visible, policy) if providers.read_file is not None else []
+    if providers.skip_file is not None:
+        paths = [path for path in paths if not providers.skip_file(path)]
+    limit = policy.file_max_tokens * BYTES_PER_TOKEN
+    asked: list[tuple[str, Effect]] = [(path, ReadFile(path, limit)) for path in paths]
+    asked += [(name, Call(getattr(providers, name))) for name in _ORDER if getattr(providers, name)]
+    if not asked:
+        return [], []
+    answers = yield Together(tuple(effect for _, effect in asked))
+    told = dict(zip((name for name, _ in asked), answers, strict=True))
+    warnings = [f"provider_failed:{n}" for n, a in told.items() if isinstance(a, BaseException)]
+    good = {name: a for name, a in told.items() if not isinstance(a, BaseException)}
+    found = _files([(path, good.get(path)) for path in paths], policy, measure)
+    for name in _ORDER:
+        found += _FORMS[name](good.get(name), policy, measure)
+    return found, warnings
+
+
+_ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
+
+
+def _files(
+    read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure
+) -> list[Attachment]:
+    found: list[Attachment] = []
+    room = policy.files_max_tokens
+    for path, content in read:
+        if not isinstance(content, str) or room <= 0:
+            continue
+        text, cut = _top(clean(content), min(policy.file_max_tokens, room), measure)
+        room -= measure(text)
+        found.append(_file(path, text, content, cut=cut))
+    return found
+
+
+def _file(path: str, text: str, whole: str, *, cut: bool) -> Attachment:
+    total = whole.count("\n") + 1
+    shown = text.count("\n") + 1
+    note = f"\n[… {total - shown} more lines; read the file for the rest …]" if cut else ""
+    file = {
+        "filePath": path,
+        "content": text + note,
+        "numLines": shown,
+        "startLine": 1,
+        "totalLines": total,
+    }
+    return {
+        "type": "file",
+        "filename": path,
+        "content": {"type": "text", "file": file},
+        "displayPath": path,
+    }
+
+
+def _top(text: str, tokens: int, measure: Measure) -> tuple[str, bool]:
+    """The first lines that fit, and whether any are missing."""
+    if measure(text) <= tokens:
+        return text, False
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if measure(text[:middle]) <= tokens else (low, middle - 1)
+    end = text.rfind("\n", 0, low)
+    return text[: end if end > 0 else low], True
+
+
+def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
+    if not isinstance(answer, tuple) or len(answer) != 2 or not str(answer[1]).strip():
+        return []
+    return [
+        {
+            "type": "plan_file_reference",
+            "planFilePath": str(answer[0]),
+            "planContent": str(answer[1]),
+        }
+    ]
+
+
+def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
+    room, kept = policy.skills_max_tokens, []
+    for skill in answer or ():
+        if not isinstance(skill, Skill) or room <= 0:
+            continue
+        text, cut = _top(skill.content, min(policy.skill_max_tokens, room), measure)
+        room -= measure(text)
+        note = "\n[… cut; the rest is in the skill's file …]" if cut else ""
+        kept.append({"name": skill.name, "path": skill.path, "content": text + note})
+    return [{"type": "invoked_skills", "skills": kept}] if kept else []
+
+
+def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
+    return [{"type": "plan_mode"}] if answer is True else []
+
+
+def _given(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
+    return [
+        dict(a) for a in answer or () if isinstance(a, Mapping) and isinstance(a.get("type"), str)
+    ]
+
+
+_FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[Attachment]]] = {
+    "plan": _plan,
+    "skills": _skills,
+    "plan_mode": _plan_mode,
+    "tasks": _given,
+    "tools": _given,
+    "agents": _given,
+    "mcp": _given,
+}

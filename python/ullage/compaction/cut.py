@@ -1,0 +1,148 @@
+"""Where to cut: what the summary replaces, and what stays word for word."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ullage.compaction.source import Source
+from ullage.exceptions import InvalidPolicy
+from ullage.facts import is_user_input
+from ullage.facts.reading import role_of, text_of
+from ullage.policy import KeepPolicy
+
+__all__ = ["Cut", "Direction", "choose_cut", "scaled_keep"]
+
+Direction: TypeAlias = Literal["full", "from", "up_to"]
+
+
+class Cut(NamedTuple):
+    """`[start, stop)` of the context is summarised; the rest is kept, after it or (direction `from`) before."""
+
+    start: int
+    stop: int
+
+    def kept(self, length: int) -> tuple[int, int]:
+        """First and last + 1 of what is kept; it is empty or one run."""
+        return (self.stop, length) if self.start == 0 else (0, self.start)
+
+
+def scaled_keep(
+    keep: KeepPolicy | int | None, policy: KeepPolicy, window_tokens: int
+) -> KeepPolicy:
+    """How much to keep, fitted to the window.
+
+    Args:
+        keep: A number of tokens (0: nothing but what must stay), a policy, or `None`: `policy`, but at
+            least a twelfth and at most a quarter of a small window.
+        policy: The default.
+        window_tokens: The model's context window.
+    """
+    if isinstance(keep, KeepPolicy):
+        return keep
+    if keep is None:
+        least = min(policy.min_tokens, window_tokens // 12)
+        most = max(min(policy.max_tokens, window_tokens // 4), 1)
+        return KeepPolicy(
+            min_tokens=least, max_tokens=most, min_text_messages=policy.min_text_messages
+        )
+    given: object = keep
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise InvalidPolicy("keep", given, "must be a number of tokens, at least 0")
+    return KeepPolicy(min_tokens=given, max_tokens=max(given, 1), min_text_messages=0)
+
+
+def choose_cut(
+    source: Source,
+    ledger: Any,
+    keep: KeepPolicy,
+    *,
+    direction: Direction = "full",
+    at: int | str | None = None,
+    most_kept: int | None = None,
+) -> Cut:
+    """The cut of a compaction; never through a tool pair or a response that was stored in pieces.
+
+    Args:
+        source: The conversation.
+        ledger: Of `source.context`.
+        keep: How much of the end stays, for direction `full`.
+        direction: `full`: all but the newest part. `from`: from a message to the end. `up_to`: all
+            before a message.
+        at: That message: its uuid or its position in the items; moved back to a legal place.
+        most_kept: Tokens that may be kept at most; less is kept where `keep` would exceed it.
+    """
+    length = len(source.context)
+    if direction != "full":
+        place = _legal(ledger, _position(source, direction, at))
+        return Cut(place, length) if direction == "from" else Cut(0, place)
+    for candidate in (keep, _least(keep)):
+        start = _kept_from(source, ledger, candidate)
+        if most_kept is None or ledger.tokens(start, length) <= most_kept:
+            return Cut(0, start)
+    return Cut(0, _must_stay(source, ledger))
+
+
+def _least(keep: KeepPolicy) -> KeepPolicy:
+    quarter = keep.min_tokens // 4
+    return KeepPolicy(min_tokens=quarter, max_tokens=max(quarter, 1), min_text_messages=0)
+
+
+def _position(source: Source, direction: str, at: int | str | None) -> int:
+    pointed = source.items[at] if isinstance(at, int) and 0 <= at < len(source.items) else None
+    for place, name in enumerate(source.ids):
+        if name == at or (pointed is not None and source.stored[place] is pointed):
+            return place
+    raise InvalidPolicy("at", at, f"must name a message of the context for direction {direction!r}")
+
+
+def _legal(ledger: Any, place: int) -> int:
+    window = ledger.keep_window(place, floor=0, min_tokens=0, max_tokens=1, min_text_messages=0)
+    return int(window.start)
+
+
+def _kept_from(source: Source, ledger: Any, keep: KeepPolicy) -> int:
+    length = len(source.context)
+    if keep.min_tokens == 0 and keep.min_text_messages == 0:
+        return _must_stay(source, ledger)
+    window = ledger.keep_window(
+        length,
+        floor=0,
+        min_tokens=keep.min_tokens,
+        max_tokens=keep.max_tokens,
+        min_text_messages=keep.min_text_messages,
+    )
+    start = min(int(window.start), _must_stay(source, ledger))
+    newest = _newest_input(source)
+    # The newest request and all that was done for it, if that is not much more than is kept anyway.
+    if newest is not None and newest < start and ledger.tokens(newest, length) <= keep.max_tokens:
+        start = _legal(ledger, newest)
+    return start
+
+
+def _must_stay(source: Source, ledger: Any) -> int:
+    """Where the unfinished end begins: a request nobody answered, calls whose results are still to come."""
+    length = len(source.context)
+    start = length
+    newest = _newest_input(source)
+    if newest is not None and newest == length - 1:
+        start = newest
+    for message, _ in ledger.open_calls():
+        # Only calls of the newest response can still be answered; an older one is lost for good.
+        if message >= length - 1 or not _answered_after(source, message):
+            start = min(start, message)
+    return _legal(ledger, start) if start < length else length
+
+
+def _answered_after(source: Source, message: int) -> bool:
+    return any(is_user_input(item) or _speaks(item) for item in source.context[message + 1 :])
+
+
+def _speaks(item: Any) -> bool:
+    return role_of(item) == "assistant" and bool(text_of(item).strip())
+
+
+def _newest_input(source: Source) -> int | None:
+    for place in reversed(range(len(source.context))):
+        if is_user_input(source.context[place]):
+            return place
+    return None

@@ -1,0 +1,90 @@
+"""Everything one compaction needs to know, fixed before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ullage.compaction.attachments import Providers
+from ullage.compaction.cut import Direction
+from ullage.exceptions import InvalidPolicy
+from ullage.hooks import Hooks
+from ullage.pins import Pin
+from ullage.policy import KeepPolicy, Policy
+from ullage.summarizers.extractive import ExtractiveSummarizer
+
+__all__ = ["DEFAULT_WINDOW", "Job"]
+
+DEFAULT_WINDOW = 200_000
+"""Context window of a model that nobody named (WIN-7)."""
+
+Item: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to compact and how.
+
+    Attributes:
+        items: Bare messages or entries, oldest first. Never changed.
+        trigger: `manual`: failures are raised. `auto`: failures are outcomes, and the model is told to
+            go on.
+        instructions: The person's own, for the summary.
+        direction: `full`, or partial: `from` a message to the end, `up_to` a message.
+        at: That message, by uuid or position; for a partial direction only.
+        keep: Newest part that stays: tokens, a `KeepPolicy`, or `None` for the policy's, fitted to
+            the window. 0: only what must stay.
+        policy: Thresholds.
+        window_tokens: Context window of the model that goes on.
+        trigger_tokens: Where the next automatic compaction would start; `None`: unknown, not compared.
+        overhead_tokens: System prompt and tools; `None`: taken from the newest usage figure, if any.
+        weights: For the calibrated estimate; `None`: rough.
+        summarizer: Who writes the summary.
+        fallback: Who does if that fails; `None`: nobody, the failure stands.
+        hooks: Of the host.
+        providers: What to put back afterwards.
+        pins: Texts to carry word for word, besides those that an earlier summary carries.
+        template: Replaces our prompt; empty: ours.
+        redact: Applied to all text that leaves for a model or becomes the summary; `None`: nothing.
+        transcript_path: Told to the model and to hooks; empty: not.
+        session_id: Told to hooks.
+        cwd: Told to hooks.
+        store: Installs a result in a log; `None`: the caller does what it likes with it.
+    """
+
+    items: Sequence[Item] = field(repr=False)
+    trigger: Literal["manual", "auto"] = "manual"
+    instructions: str = ""
+    direction: Direction = "full"
+    at: int | str | None = None
+    keep: KeepPolicy | int | None = None
+    policy: Policy = field(default_factory=Policy, repr=False)
+    window_tokens: int = DEFAULT_WINDOW
+    trigger_tokens: int | None = None
+    overhead_tokens: int | None = None
+    weights: Any = field(default=None, repr=False)
+    summarizer: Any = field(default_factory=ExtractiveSummarizer)
+    fallback: Any = None
+    hooks: Hooks = field(default_factory=Hooks)
+    providers: Providers = field(default_factory=Providers, repr=False)
+    pins: tuple[Pin, ...] = ()
+    template: str = field(default="", repr=False)
+    redact: Callable[[str], str] | None = field(default=None, repr=False)
+    transcript_path: str = ""
+    session_id: str = ""
+    cwd: str = ""
+    store: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        _one_of("trigger", self.trigger, ("manual", "auto"))
+        _one_of("direction", self.direction, ("full", "from", "up_to"))
+        if (self.direction == "full") != (self.at is None):
+            raise InvalidPolicy("at", self.at, "is needed for a partial direction, and only there")
+        if isinstance(self.window_tokens, bool) or self.window_tokens < 1:
+            raise InvalidPolicy("window_tokens", self.window_tokens, "must be at least 1")
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidPolicy(name, value, f"must be one of {', '.join(choices)}")

@@ -1,0 +1,103 @@
+"""The message that stands for what was compacted: the summary, and what the model must know about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ullage.facts.sections import CLOSING, OPENING, PINS_HEADING, quoted
+from ullage.pins import Pin, write_pins
+
+__all__ = ["Situation", "summary_message"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Where the conversation stands as the model goes on.
+
+    Attributes:
+        trigger: `auto` or `manual`.
+        kept_messages: Newest messages that follow word for word.
+        kept_before: The kept messages stand before the summary, not after it.
+        newest_input: The newest user message, if it is not among the kept ones; empty else.
+        unanswered: It has had no answer at all.
+        open_question: The assistant's last question to the user, if nobody answered.
+        interrupted: The person stopped the assistant and has said nothing since.
+        in_tool_loop: The kept messages end with tool results, or with calls still open.
+        transcript_path: Where the whole conversation lies; empty: nowhere.
+    """
+
+    trigger: str = "manual"
+    kept_messages: int = 0
+    kept_before: bool = False
+    newest_input: str = ""
+    unanswered: bool = False
+    open_question: str = ""
+    interrupted: bool = False
+    in_tool_loop: bool = False
+    transcript_path: str = ""
+
+
+def summary_message(summary: str, situation: Situation, *, pins: tuple[Pin, ...] = ()) -> str:
+    """The text of the summary message.
+
+    Args:
+        summary: Nine sections, without a draft.
+        situation: What to say around it.
+        pins: Carried word for word.
+    """
+    parts = [f"{OPENING}\n\n{summary.strip()}\n\n{CLOSING}"]
+    if pins:
+        parts.append(f"## {PINS_HEADING}\n{write_pins(pins)}")
+    parts.extend((_where(situation), _newest(situation), _go_on(situation)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _where(situation: Situation) -> str:
+    lines = []
+    if situation.transcript_path:
+        lines.append(
+            f"The full transcript of the earlier part is at {situation.transcript_path}: look there for details "
+            "such as exact code or output."
+        )
+    if situation.kept_messages:
+        where = "before this summary" if situation.kept_before else "after this message"
+        lines.append(f"The {situation.kept_messages} kept messages stand word for word {where}.")
+    return "\n".join(lines)
+
+
+def _newest(situation: Situation) -> str:
+    if not situation.newest_input:
+        return ""
+    return f"The user's newest message, word for word:\n{quoted(situation.newest_input)}"
+
+
+def _go_on(situation: Situation) -> str:
+    return f"{_NOT_THE_USER} {_instruction(situation)}".strip()
+
+
+_NOT_THE_USER = (
+    "This note was written by the program, not by the user: it grants and confirms nothing."
+)
+
+
+def _instruction(situation: Situation) -> str:
+    if situation.open_question:
+        return (
+            "You asked the user a question that has not been answered:\n"
+            f"{quoted(situation.open_question)}\n"
+            "Do not answer it yourself and do not act as if it were answered. Wait for the user."
+        )
+    if situation.interrupted:
+        return "The user stopped you and has said nothing since. Wait for the user."
+    if situation.trigger != "auto":
+        return "The compaction was asked for by hand. Go on when the user says what is next."
+    if situation.unanswered:
+        return "Answer the user's newest message; do not comment on the summary."
+    if situation.in_tool_loop:
+        return (
+            "Go on with the tool results as if nothing had happened; do not comment on the summary."
+        )
+    return (
+        "Go on with the work from where it stood, without commenting on the summary, without repeating what is "
+        "done, and without asking whether to go on."
+    )

@@ -1,0 +1,237 @@
+"""What a flow can ask of the outside, and the two loops that answer.
+
+A flow is a generator: it yields effects and is sent their results, so its logic is written once and
+has no I/O. `drive` performs the effects one after the other, `adrive` awaits them; tests send results
+by hand; a durable host can record and replay them.
+
+An effect that fails is raised inside the flow, at its `yield`. A cancelled flow gets `Cancelled`
+there; an interrupt of the whole program closes it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from ullage.exceptions import UllageError
+
+if TYPE_CHECKING:
+    from ullage.events import Event
+    from ullage.summarizers.protocol import SummaryRequest
+
+__all__ = [
+    "Call",
+    "CancelToken",
+    "Cancelled",
+    "Count",
+    "Effect",
+    "Emit",
+    "Flow",
+    "ReadFile",
+    "RunHook",
+    "Store",
+    "Summarize",
+    "Together",
+    "Wait",
+    "adrive",
+    "drive",
+]
+
+T = TypeVar("T")
+
+
+class Cancelled(UllageError):
+    """Raised inside a flow when its caller cancelled it."""
+
+    code = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Summarize:
+    """One summary call. Result: `SummaryReply`. Raises what the summarizer raises."""
+
+    request: SummaryRequest
+    summarizer: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RunHook:
+    """One hook. Result: `HookReply`, also when the hook failed; never raises."""
+
+    hook: Any
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """The text of a file, or `None` if it is missing, unreadable, binary or too large."""
+
+    path: str
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function that the host registered: an attachment provider, a clean-up. Result: what it returns."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Installs a compaction in the host's log, all or nothing. Result: the draft as it was installed.
+
+    Messages appended since are kept. Raises `LogConflict` if what was compacted (`ids`, oldest first)
+    is no longer how the log's context begins.
+    """
+
+    draft: Any
+    ids: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Tokens of messages by a counter outside (a remote endpoint). Result: an int."""
+
+    items: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A pause. Result: `None`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Tells the listeners. Result: `None`; a listener that raises does not stop the flow."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Effects that may run side by side. Result: a list in their order, failures as exceptions in it."""
+
+    effects: tuple[Effect, ...]
+
+
+Effect: TypeAlias = Summarize | RunHook | ReadFile | Call | Store | Count | Wait | Emit | Together
+Flow: TypeAlias = Generator[Effect, Any, T]
+
+
+class CancelToken(Protocol):
+    """Anything with `is_set`, such as `threading.Event` or `asyncio.Event`."""
+
+    def is_set(self) -> bool:
+        """Whether the flow shall stop."""
+        ...
+
+
+def drive(
+    flow: Flow[T], perform: Callable[[Effect], Any], *, cancel: CancelToken | None = None
+) -> T:
+    """Runs a flow to its end, one effect after the other.
+
+    Args:
+        flow: A fresh generator.
+        perform: Does one effect and returns its result; what it raises is raised inside the flow.
+        cancel: Looked at before each effect.
+
+    Returns:
+        What the flow returns.
+    """
+    step: Callable[[], Effect] = lambda: next(flow)  # noqa: E731 - rebound in the loop
+    while True:
+        try:
+            effect = step()
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        step = _outcome(flow, effect, perform, cancel)
+
+
+def _perform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
+    if isinstance(effect, Together):
+        return [_caught(part, perform) for part in effect.effects]
+    return perform(effect)
+
+
+def _caught(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
+    try:
+        return perform(effect)
+    except Exception as exc:
+        return exc
+
+
+def _outcome(
+    flow: Flow[Any],
+    effect: Effect,
+    perform: Callable[[Effect], Any],
+    cancel: CancelToken | None,
+) -> Callable[[], Effect]:
+    try:
+        if cancel is not None and cancel.is_set():
+            raise Cancelled("cancelled")
+        result = _perform(effect, perform)
+    except Exception as exc:
+        failure = exc
+        return lambda: flow.throw(failure)
+    except BaseException:
+        flow.close()
+        raise
+    return lambda: flow.send(result)
+
+
+async def adrive(
+    flow: Flow[T], perform: Callable[[Effect], Any], *, cancel: CancelToken | None = None
+) -> T:
+    """Runs a flow to its end; results that are awaitable are awaited, `Together` runs side by side.
+
+    Args:
+        flow: A fresh generator.
+        perform: Does one effect and returns its result or an awaitable of it.
+        cancel: Looked at before each effect. Cancelling the task closes the flow.
+
+    Returns:
+        What the flow returns.
+    """
+    step: Callable[[], Effect] = lambda: next(flow)  # noqa: E731 - rebound in the loop
+    while True:
+        try:
+            effect = step()
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        step = await _aoutcome(flow, effect, perform, cancel)
+
+
+async def _aoutcome(
+    flow: Flow[Any],
+    effect: Effect,
+    perform: Callable[[Effect], Any],
+    cancel: CancelToken | None,
+) -> Callable[[], Effect]:
+    try:
+        if cancel is not None and cancel.is_set():
+            raise Cancelled("cancelled")
+        result = await _aperform(effect, perform)
+    except Exception as exc:
+        failure = exc
+        return lambda: flow.throw(failure)
+    except BaseException:  # cancellation of the task, or the program's end
+        flow.close()
+        raise
+    return lambda: flow.send(result)
+
+
+async def _aperform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
+    if isinstance(effect, Together):
+        import asyncio
+
+        each = (_aperform(part, perform) for part in effect.effects)
+        return await asyncio.gather(*each, return_exceptions=True)
+    result = perform(effect)
+    return await result if inspect.isawaitable(result) else result

@@ -1,0 +1,107 @@
+"""What happens, as typed values for one listener interface.
+
+A listener is any callable that takes an event; it is told in order and may not change anything. One
+that raises is dropped for that event, never the work that it watches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+__all__ = [
+    "CacheReset",
+    "CompactionFinished",
+    "CompactionRetried",
+    "CompactionStarted",
+    "CompactionSummaryRejected",
+    "Event",
+    "HookFinished",
+    "HookStarted",
+    "Listener",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStarted:
+    """A compaction begins."""
+
+    trigger: str
+    messages: int
+    tokens_before: int
+    summarizer: str
+    recompaction: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRetried:
+    """The summary call is made again.
+
+    `reason`: `overflow`, `rate_limit`, `overloaded`, `error`, `rejected`, `part` or `fallback`.
+    """
+
+    reason: str
+    attempt: int
+    summarizer: str
+    dropped_messages: int = 0
+    wait_seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSummaryRejected:
+    """A summary did not pass the checks; `problems` names why."""
+
+    summarizer: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFinished:
+    """A compaction ended; `outcome` is one of `compacted`, `no_op`, `blocked`, `failed`."""
+
+    outcome: str
+    reason: str
+    trigger: str
+    tokens_before: int
+    tokens_after: int
+    summarizer: str
+    facts_appended: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookStarted:
+    """A hook is run."""
+
+    event_name: str
+    hook: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookFinished:
+    """A hook ended; `status` is one of `ok`, `blocked`, `failed`, `timeout`."""
+
+    event_name: str
+    hook: str
+    status: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheReset:
+    """The cached prefix was given up on purpose: the cache monitor takes a new baseline."""
+
+    reason: str
+    details: Mapping[str, Any]
+
+
+Event: TypeAlias = (
+    CompactionStarted
+    | CompactionRetried
+    | CompactionSummaryRejected
+    | CompactionFinished
+    | HookStarted
+    | HookFinished
+    | CacheReset
+)
+Listener: TypeAlias = Callable[[Event], None]

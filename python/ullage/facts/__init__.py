@@ -1,0 +1,8 @@
+"""What code can know of a conversation: facts with their origin, collected in one pass, without a model."""
+
+from __future__ import annotations
+
+from ullage.facts.collect import collect, is_user_input
+from ullage.facts.model import Facts
+
+__all__ = ["Facts", "collect", "is_user_input"]

@@ -1,0 +1,411 @@
+"""Collects the facts that code can keep: one pass over messages or entries, no model, no guess.
+
+Every fact says where it came from. Text of tools is never taken for the person's words; what cannot
+be read is left out, never an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ullage.facts.calls import Action, Call, describe, read_call
+from ullage.facts.identifiers import commits_in, urls_in
+from ullage.facts.model import (
+    AgentRun,
+    Command,
+    Commit,
+    Decision,
+    Facts,
+    Origin,
+    Previous,
+    Statement,
+    Step,
+    UserInput,
+)
+from ullage.facts.outcomes import Outcome, read_outcome
+from ullage.facts.reading import (
+    Block,
+    blocks_of,
+    clean,
+    flat_text,
+    is_boundary,
+    is_summary,
+    message_of,
+    result_text,
+    role_of,
+    text_of,
+    uuid_of,
+)
+from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
+from ullage.facts.tallies import FailureTally, FileTally, NameTally
+from ullage.facts.tasks import TaskBoard
+from ullage.facts.words import Kind, asks, words_of
+
+__all__ = ["Collector", "collect", "is_user_input"]
+
+NAMES_CHARS = 20_000
+"""Characters of one text that are searched for names: its two ends, half each."""
+
+MAX_STEPS = 400
+"""Newest calls that are remembered line by line; the tallies count all."""
+
+_LASTING = re.compile(
+    r"\b(?:always|never|from now on|don'?t ever|make sure|remember to|must(?: not)?|in future|"
+    r"going forward|at all times|immer|niemals?|ab jetzt|künftig|siempre|nunca|a partir de ahora|toujours|"
+    r"jamais|désormais|sempre|mai|d'ora in poi|zawsze|nigdy|alltid|aldrig|всегда|никогда|впредь|"
+    r"завжди|ніколи|her zaman|asla)\b|总是|永远|始终|不要|必须|务必|以后都|今後|必ず|常に|しないで|항상|절대|반드시",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
+_SHORT_ANSWER = 300
+_TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
+
+
+def collect(items: Iterable[Any], *, first_index: int = 0) -> Facts:
+    """The facts of a conversation.
+
+    Args:
+        items: Messages or entries, oldest first.
+        first_index: Index of the first item in the list that the facts shall point into.
+
+    Returns:
+        Value objects only; the items are not referred to.
+    """
+    collector = Collector()
+    for index, item in enumerate(items, first_index):
+        collector.feed(index, item)
+    return collector.finish()
+
+
+def is_user_input(item: Any) -> bool:
+    """Whether a person wrote (part of) this message."""
+    return bool(_user_words(item).text)
+
+
+def _user_words(item: Any) -> Any:
+    if role_of(item) != "user" or _hidden(item):
+        return words_of("")
+    return words_of(text_of(item))
+
+
+def _hidden(item: Any) -> bool:
+    return isinstance(item, Mapping) and any(
+        item.get(key) is True for key in ("isMeta", "isCompactSummary", "isSidechain")
+    )
+
+
+class Collector:
+    """Takes items one by one; `finish` gives the facts so far.
+
+    Args:
+        earlier: A collector that was fed what came before, and what an earlier compaction took out of
+            the context: the person's words and decisions, tasks and skills go on from there.
+    """
+
+    def __init__(self, earlier: Collector | None = None) -> None:
+        self._end = 0
+        self._inputs: list[UserInput] = []
+        self._standing: list[UserInput] = []
+        self._commands: list[Command] = []
+        self._steps: list[Step] = []
+        self._decisions: list[Decision] = []
+        self._statements: list[Statement] = []
+        self._agents: list[AgentRun] = []
+        self._skills: dict[str, None] = {}
+        self._found_tools: dict[str, None] = {}
+        self._urls: dict[str, None] = {}
+        self._commits: dict[str, Commit] = {}
+        self._files, self._failures, self._names = FileTally(), FailureTally(), NameTally()
+        self._board = TaskBoard()
+        self._calls: dict[str, tuple[tuple[Call, ...], int, int, Any]] = {}
+        self._plan, self._plan_mode, self._interrupted = "", False, False
+        self._previous: Previous | None = None
+        self._last_said, self._pending_question = "", ""
+        self._messages = self._tool_uses = 0
+        if earlier is not None:
+            self._go_on(earlier)
+
+    def _go_on(self, earlier: Collector) -> None:
+        self._inputs.extend(earlier._inputs)
+        self._standing.extend(earlier._standing)
+        self._decisions.extend(earlier._decisions)
+        self._skills.update(earlier._skills)
+        self._board = earlier._board
+
+    def feed(self, index: int, item: Any) -> None:
+        """Reads one item. Never raises for what it holds."""
+        self._end = index
+        if is_boundary(item) or (isinstance(item, Mapping) and item.get("isSidechain") is True):
+            return
+        if isinstance(item, Mapping) and item.get("type") == "attachment":
+            self._attachment(index, item)
+        elif message_of(item) is not None:
+            self._message(index, item)
+
+    def _message(self, index: int, item: Mapping[str, Any]) -> None:
+        self._messages += 1
+        role = role_of(item)
+        if role == "assistant":
+            self._assistant(index, item)
+        elif role == "system":
+            self._host_text(index, text_of(item))
+        elif role in ("user", "tool"):
+            for block in blocks_of(item):
+                if block.get("type") == "tool_result":
+                    self._result(index, item, block)
+            self._user_text(index, item)
+
+    def _user_text(self, index: int, item: Mapping[str, Any]) -> None:
+        text = text_of(item)
+        if is_summary(item) or (not _hidden(item) and looks_like_summary(text)):
+            self._names.add(_ends(text), "summary", index)
+            self._previous = replace(parse_summary(text), index=index)
+            self._carry_inputs(index, read_user_messages(self._previous.section(6)))
+        elif not _hidden(item):
+            self._words(index, text, uuid_of(item))
+
+    def _carry_inputs(self, index: int, told: list[str]) -> None:
+        """The user messages that a summary repeats, unless the messages themselves were seen.
+
+        A log that starts in the middle of a session holds fewer than its summary tells of.
+        """
+        if len(told) > len(self._inputs):
+            seen = {entry.text for entry in self._inputs}
+            lost = [text for text in told if text not in seen]
+            self._inputs.extend(UserInput(index, text, origin=Origin.SUMMARY) for text in lost)
+
+    def _words(self, index: int, text: str, uuid: str) -> None:
+        words = words_of(text)
+        if words.kind is Kind.INTERRUPT:
+            self._interrupted = True
+        elif words.kind is Kind.HOST:
+            self._host_text(index, words.text)
+        elif words.text:
+            self._input(index, words.text, words.kind, uuid)
+
+    def _host_text(self, index: int, text: str) -> None:
+        if text.strip():
+            self._standing.append(UserInput(index, text.strip(), Kind.HOST, origin=Origin.HOST))
+
+    def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
+        question = asks(self._last_said) if len(text) <= _SHORT_ANSWER else ""
+        self._inputs.append(UserInput(index, text, kind, question, uuid=uuid))
+        self._last_said, self._pending_question, self._interrupted = "", "", False
+        self._close_statement()
+        self._names.add(_ends(text), "user", index)
+        self._urls.update(dict.fromkeys(urls_in(text)))
+        if kind is Kind.PROMPT:
+            self._lasting(index, text)
+
+    def _lasting(self, index: int, text: str) -> None:
+        for sentence in _SENTENCE.split(text[:20_000]):
+            if _LASTING.search(sentence) and 8 <= len(sentence.strip()) <= 400:
+                self._standing.append(UserInput(index, sentence.strip()))
+
+    def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
+        body = item.get("attachment")
+        if isinstance(body, Mapping) and body.get("type") == "queued_command":
+            prompt = body.get("prompt")
+            text = (
+                clean(prompt)
+                if isinstance(prompt, str)
+                else text_of({"role": "user", "content": prompt})
+            )
+            self._words(index, text, uuid_of(item))
+
+    def _assistant(self, index: int, item: Mapping[str, Any]) -> None:
+        message = message_of(item) or {}
+        if message.get("model") == "<synthetic>" or item.get("isApiErrorMessage") is True:
+            return
+        text = text_of(item)
+        if text.strip():
+            self._said(index, text.strip())
+        for block in blocks_of(item):
+            if block.get("type") == "tool_use":
+                self._call(index, item, block)
+
+    def _said(self, index: int, text: str) -> None:
+        self._last_said = text
+        self._pending_question = asks(text)
+        self._statements.append(Statement(index, text, closing=False))
+        self._names.add(_ends(text), "assistant", index)
+        self._urls.update(dict.fromkeys(urls_in(text)))
+
+    def _close_statement(self) -> None:
+        if self._statements:
+            self._statements[-1] = replace(self._statements[-1], closing=True)
+
+    def _call(self, index: int, item: Any, block: Block) -> None:
+        self._tool_uses += 1
+        calls = read_call(block.get("name"), block.get("input"))
+        self._calls[clean(block.get("id"), 200)] = (
+            calls,
+            index,
+            _milliseconds(item),
+            block.get("input"),
+        )
+        first = calls[0]
+        self._pending_question = _asked(first, block.get("input"))
+        if not self._pending_question:
+            self._interrupted = False
+        source = "edit" if first.action in (Action.EDIT, Action.WRITE) else "call"
+        self._names.add(_ends(flat_text(block.get("input"))), source, index)
+        self._urls.update(dict.fromkeys(urls_in(first.target)))
+        if first.action is Action.SKILL:
+            self._skills[first.target[:200]] = None
+        elif first.name in ("EnterPlanMode", "enter_plan_mode"):
+            self._plan_mode = True
+        self._board.call(first.action, block.get("input"), index)
+
+    def _result(self, index: int, item: Any, block: Block) -> None:
+        key = clean(block.get("tool_use_id"), 200)
+        calls, at, began, given = self._calls.pop(key, ((), index, 0, None))
+        text = result_text(block)
+        outcome = read_outcome(text, is_error=block.get("is_error") is True)
+        self._names.add(_ends(text), "result", index)
+        for branch, digest, subject in commits_in(text[:4000]):
+            self._commits[digest] = Commit(index, branch, digest, subject)
+        for call in calls:
+            self._effect(call, at, outcome)
+        if calls:
+            self._answered(
+                calls[0], index, at, outcome, text, given, item, _spent(began, item, text)
+            )
+        if outcome.feedback:
+            self._input(index, outcome.feedback, Kind.FEEDBACK)
+
+    def _effect(self, call: Call, index: int, outcome: Outcome) -> None:
+        if outcome.ok:
+            self._failures.succeeded(call, index)
+            if call.action in (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE):
+                self._files.add(call, index)
+        else:
+            self._failures.failed(call, outcome, index)
+
+    def _answered(
+        self,
+        call: Call,
+        index: int,
+        at: int,
+        outcome: Outcome,
+        text: str,
+        given: Any,
+        item: Any,
+        spent: int,
+    ) -> None:
+        self._steps.append(Step(at, call.action, describe(call), outcome.ok, outcome.line))
+        if call.action is Action.COMMAND:
+            command = Command(at, call.target, outcome.ok, outcome.exit_code, outcome.line, spent)
+            self._commands.append(command)
+        elif call.action is Action.ASK and outcome.ok:
+            self._answers(index, given, item, text)
+        elif call.action is Action.PLAN and outcome.ok:
+            self._plan, self._plan_mode = call.target, False
+        elif call.action is Action.AGENT:
+            self._agents.append(AgentRun(at, call.target[:2000], text.strip()[:2000]))
+        elif call.action is Action.FIND_TOOL:
+            self._found_tools.update(dict.fromkeys(_tool_references(item)))
+        self._board.result(call.action, text, at)
+
+    def _answers(self, index: int, given: Any, item: Any, text: str) -> None:
+        self._pending_question = ""
+        for question, answer in _question_answers(given, item, text):
+            self._decisions.append(Decision(index, question, answer))
+            self._names.add(answer, "user", index)
+
+    def finish(self) -> Facts:
+        """The facts of all items so far."""
+        statements = self._statements
+        if statements:
+            statements = [*statements[:-1], replace(statements[-1], closing=True)]
+        return Facts(
+            inputs=tuple(self._inputs),
+            standing=tuple({rule.text: rule for rule in self._standing}.values()),
+            files=self._files.files(),
+            commands=tuple(self._commands),
+            failures=self._failures.failures(),
+            steps=tuple(self._steps[-MAX_STEPS:]),
+            names=self._names.ranked(self._end),
+            urls=tuple(self._urls),
+            commits=tuple(self._commits.values()),
+            decisions=tuple(self._decisions),
+            tasks=self._board.tasks(),
+            statements=tuple(statements),
+            agents=tuple(self._agents),
+            skills=tuple(self._skills),
+            found_tools=tuple(self._found_tools),
+            plan=self._plan,
+            plan_mode=self._plan_mode,
+            previous=self._previous,
+            open_question=self._pending_question,
+            interrupted=self._interrupted,
+            messages=self._messages,
+            tool_uses=self._tool_uses,
+        )
+
+
+def _ends(text: str) -> str:
+    if len(text) <= NAMES_CHARS:
+        return text
+    return text[: NAMES_CHARS // 2] + "\n" + text[-NAMES_CHARS // 2 :]
+
+
+def _asked(call: Call, given: Any) -> str:
+    if call.action is Action.ASK:
+        return "\n".join(_questions(given)) or call.target[:500]
+    return call.target[:500] if call.action is Action.PLAN else ""
+
+
+def _questions(given: Any) -> list[str]:
+    listed = given.get("questions", given.get("question")) if isinstance(given, Mapping) else None
+    if isinstance(listed, str):
+        return [clean(listed, 1000)]
+    if not isinstance(listed, Sequence):
+        return []
+    return [clean(q.get("question"), 1000) for q in listed if isinstance(q, Mapping)]
+
+
+_PAIR = re.compile(r'"([^"]{1,1000})"="([^"]{0,2000})"')
+
+
+def _question_answers(given: Any, item: Any, text: str) -> list[tuple[str, str]]:
+    copy = item.get("toolUseResult") if isinstance(item, Mapping) else None
+    answers = copy.get("answers") if isinstance(copy, Mapping) else None
+    if isinstance(answers, Mapping) and answers:
+        return [(clean(q, 1000), flat_text(a)) for q, a in answers.items() if isinstance(q, str)]
+    pairs = _PAIR.findall(text[:20_000])
+    return pairs or [("\n".join(_questions(given)), text.strip()[:2000])]
+
+
+def _tool_references(item: Any) -> list[str]:
+    parts = (part for block in blocks_of(item) for part in _parts(block.get("content")))
+    found = (clean(p.get("tool_name"), 200) for p in parts if p.get("type") == "tool_reference")
+    return [name for name in found if name]
+
+
+def _parts(content: Any) -> list[Mapping[str, Any]]:
+    return (
+        [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+    )
+
+
+def _milliseconds(item: Any) -> int:
+    stamp = item.get("timestamp") if isinstance(item, Mapping) else None
+    if not isinstance(stamp, str) or len(stamp) > 40:
+        return 0
+    try:
+        return int(datetime.fromisoformat(stamp).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return 0
+
+
+def _spent(began: int, item: Any, text: str) -> int:
+    told = _TIME.search(text[:300])
+    if told:
+        return int(told[1]) * 1000 + int((told[2] or "0").ljust(3, "0"))
+    ended = _milliseconds(item)
+    return max(0, ended - began) if began and ended else 0

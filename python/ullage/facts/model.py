@@ -1,0 +1,227 @@
+"""What is known of a conversation without asking a model: value objects, each with where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ullage.facts.calls import Action
+from ullage.facts.identifiers import NameKind
+from ullage.facts.words import Kind
+
+__all__ = [
+    "AgentRun",
+    "Command",
+    "Commit",
+    "Decision",
+    "Facts",
+    "Failure",
+    "FileUse",
+    "Name",
+    "Origin",
+    "Previous",
+    "Statement",
+    "Step",
+    "Task",
+    "UserInput",
+]
+
+
+class Origin(StrEnum):
+    """Whose words a fact is made of. Only `USER` and `HOST` may ever be followed as instructions."""
+
+    USER = "user"
+    HOST = "host"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    SUMMARY = "summary"  # an earlier summary said so
+
+
+@dataclass(frozen=True, slots=True)
+class UserInput:
+    """One message that the person wrote."""
+
+    index: int
+    text: str
+    kind: Kind = Kind.PROMPT
+    question: str = ""  # what the assistant had asked just before
+    origin: Origin = Origin.USER
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileUse:
+    """All that was done to one file."""
+
+    path: str
+    first: int  # index of the first call about it
+    last: int
+    ranges: tuple[tuple[int, int], ...] = ()  # (first line, last line); last 0: to the end
+    reads: int = 0
+    edits: int = 0
+    writes: int = 0
+    deleted: bool = False
+    code: str = ""  # what the newest edit or write put in
+    code_index: int = -1
+    origin: Origin = Origin.TOOL
+
+    @property
+    def changed(self) -> bool:
+        """Whether the session wrote to it."""
+        return self.edits + self.writes > 0 or self.deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that ran, with its end."""
+
+    index: int
+    text: str
+    ok: bool | None
+    exit_code: int | None
+    line: str
+    duration_ms: int = 0  # 0: unknown
+    origin: Origin = Origin.TOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that the session made."""
+
+    index: int
+    branch: str
+    digest: str
+    subject: str
+    origin: Origin = Origin.TOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that failed or was refused, and what followed."""
+
+    index: int
+    what: str  # the call, in one line
+    line: str  # the error's telling line
+    feedback: str = ""  # the person's words, if they refused it
+    fixed_index: int = -1  # a later success of the same thing, -1: none
+    fixed_by: str = ""  # the changes in between
+    origin: Origin = Origin.TOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier in use. `score` falls with age and rises with the weight of who used it."""
+
+    text: str
+    kind: NameKind
+    count: int
+    last: int
+    score: int
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A question that was put to the person through a tool, and the answer."""
+
+    index: int
+    question: str
+    answer: str
+    origin: Origin = Origin.USER
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One item of a todo list or task board, in its newest state."""
+
+    id: str
+    subject: str
+    status: str
+    index: int
+    origin: Origin = Origin.ASSISTANT
+
+    @property
+    def open(self) -> bool:
+        """Whether it still has to be done."""
+        return self.status not in ("completed", "done", "cancelled", "deleted")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Something the assistant said; `closing` if the person spoke next, or nobody did."""
+
+    index: int
+    text: str
+    closing: bool
+    origin: Origin = Origin.ASSISTANT
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tool call with its outcome, in one line."""
+
+    index: int
+    action: Action
+    line: str
+    ok: bool | None
+    result: str
+    origin: Origin = Origin.TOOL
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRun:
+    """A task given to a sub-agent, and the beginning of its answer."""
+
+    index: int
+    what: str
+    answer: str
+    origin: Origin = Origin.TOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The summary of an earlier compaction: its sections by number (1 to 9), and its pins."""
+
+    text: str
+    sections: tuple[tuple[int, str], ...] = ()
+    index: int = -1
+
+    def section(self, number: int) -> str:
+        """A section's text; empty if the summary has none."""
+        return dict(self.sections).get(number, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What code keeps of a conversation (SPEC FULL-8)."""
+
+    inputs: tuple[UserInput, ...] = ()
+    standing: tuple[
+        UserInput, ...
+    ] = ()  # lasting rules: sentences of the person, texts of the host
+    files: tuple[FileUse, ...] = ()  # in order of first use
+    commands: tuple[Command, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    steps: tuple[Step, ...] = ()
+    names: tuple[Name, ...] = ()  # by score, best first
+    urls: tuple[str, ...] = ()
+    commits: tuple[Commit, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    agents: tuple[AgentRun, ...] = ()
+    skills: tuple[str, ...] = ()
+    found_tools: tuple[str, ...] = ()
+    plan: str = ""
+    plan_mode: bool = False
+    previous: Previous | None = None
+    open_question: str = ""  # the assistant asked, nobody answered
+    interrupted: bool = False  # the person stopped the assistant, and nothing followed
+    messages: int = 0
+    tool_uses: int = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"Facts({self.messages} messages: {len(self.inputs)} user inputs, {len(self.files)} files, "
+            f"{len(self.commands)} commands, {len(self.failures)} failures, {len(self.names)} names)"
+        )

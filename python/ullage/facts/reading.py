@@ -1,0 +1,191 @@
+"""Reads messages and entries of any shape without trusting them: never raises, never descends without end.
+
+One view for all: a string content is a text block, OpenAI's `tool_calls` are tool uses, its `tool`
+messages are tool results. Nothing is copied but text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+__all__ = [
+    "blocks_of",
+    "clean",
+    "flat_text",
+    "is_boundary",
+    "is_summary",
+    "message_of",
+    "result_text",
+    "role_of",
+    "text_of",
+    "uuid_of",
+]
+
+MAX_DEPTH = 40
+"""Nesting below this is not read: no tool input that means something is deeper, hostile ones are."""
+
+MAX_TEXT = 400_000
+"""Characters read of one text; what lies between its two ends carries no fact that a summary would keep."""
+
+MAX_NUMBER_BITS = 256
+"""Larger integers are not written out: Python refuses to beyond 4300 digits."""
+
+Block = Mapping[str, Any]
+
+
+def message_of(item: Any) -> Mapping[str, Any] | None:
+    """The message in an entry, the item itself if it is bare, `None` for metadata."""
+    if not isinstance(item, Mapping):
+        return None
+    inner = item.get("message")
+    if isinstance(inner, Mapping):
+        return inner
+    return item if isinstance(item.get("role"), str) else None
+
+
+def role_of(item: Any) -> str:
+    """`user`, `assistant`, `system`, `tool`; empty for metadata."""
+    message = message_of(item)
+    role = message.get("role") if message is not None else None
+    if role == "developer":
+        return "system"
+    return role if isinstance(role, str) else ""
+
+
+def uuid_of(item: Any) -> str:
+    """The id of an entry, or of a bare message that carries one; empty if there is none."""
+    if not isinstance(item, Mapping):
+        return ""
+    for key in ("uuid", "id"):
+        value = item.get(key)
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def is_boundary(item: Any) -> bool:
+    """Whether an entry separates what was compacted from what follows."""
+    return (
+        isinstance(item, Mapping)
+        and item.get("type") == "system"
+        and item.get("subtype") == "compact_boundary"
+    )
+
+
+def is_summary(item: Any) -> bool:
+    """Whether an item is the summary message of an earlier compaction."""
+    return isinstance(item, Mapping) and item.get("isCompactSummary") is True
+
+
+def blocks_of(item: Any) -> Iterator[Block]:
+    """All blocks of a message, as if every provider wrote them the same way."""
+    message = message_of(item)
+    if message is None:
+        return
+    if message.get("role") == "tool":
+        yield _openai_result(message)
+        return
+    content = message.get("content")
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}
+    elif isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
+        for block in content:
+            if isinstance(block, Mapping):
+                yield block
+            elif isinstance(block, str):
+                yield {"type": "text", "text": block}
+    calls = message.get("tool_calls")
+    if isinstance(calls, Sequence) and not isinstance(calls, (str, bytes)):
+        yield from (_openai_call(call) for call in calls if isinstance(call, Mapping))
+
+
+def _openai_result(message: Mapping[str, Any]) -> Block:
+    return {
+        "type": "tool_result",
+        "tool_use_id": message.get("tool_call_id", ""),
+        "content": message.get("content"),
+    }
+
+
+def _openai_call(call: Mapping[str, Any]) -> Block:
+    function = call.get("function")
+    function = function if isinstance(function, Mapping) else call
+    return {
+        "type": "tool_use",
+        "id": call.get("id", ""),
+        "name": function.get("name", ""),
+        "input": _arguments(function.get("arguments", function.get("input"))),
+    }
+
+
+def _arguments(raw: Any) -> Any:
+    if not isinstance(raw, str):
+        return raw
+    try:
+        return orjson.loads(raw)
+    except ValueError:
+        return {"arguments": raw}
+
+
+def clean(given: Any, limit: int = MAX_TEXT) -> str:
+    """A string that can be stored: no lone surrogates or NULs, at most `limit` characters (its two ends)."""
+    if not isinstance(given, str):
+        return ""
+    text: str = given
+    if len(text) > limit:
+        half = limit // 2
+        text = text[:half] + "\n" + text[-half:]
+    if text.isascii():
+        return text.replace("\x00", "")
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "")
+
+
+def text_of(item: Any) -> str:
+    """The text blocks of a message, one per paragraph."""
+    texts = (clean(b.get("text")) for b in blocks_of(item) if b.get("type") in _TEXT_TYPES)
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+_TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+
+
+def result_text(block: Block) -> str:
+    """What a tool answered, as text; media as `[image]`, `[document]`."""
+    content = block.get("content", block.get("output"))
+    if isinstance(content, str):
+        return clean(content)
+    if isinstance(content, Mapping):
+        return flat_text(content)
+    if not isinstance(content, Sequence):
+        return ""
+    return "\n".join(_result_part(part) for part in content)
+
+
+def _result_part(part: Any) -> str:
+    if not isinstance(part, Mapping):
+        return clean(part)
+    kind = part.get("type")
+    if kind in ("image", "document"):
+        return f"[{kind}]"
+    return clean(part.get("text"))
+
+
+def flat_text(value: Any, depth: int = 0) -> str:
+    """All strings inside a value, one per line, in order."""
+    if isinstance(value, str):
+        return clean(value)
+    if depth >= MAX_DEPTH:
+        return ""
+    if isinstance(value, Mapping):
+        return "\n".join(filter(None, (flat_text(v, depth + 1) for v in value.values())))
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        return "\n".join(filter(None, (flat_text(v, depth + 1) for v in value)))
+    # Numbers only: the text of a foreign object may hold an address, and differ from run to run.
+    if isinstance(value, float) or (
+        isinstance(value, int) and value.bit_length() < MAX_NUMBER_BITS
+    ):
+        return str(value)
+    return ""

@@ -1,0 +1,149 @@
+"""The nine sections of a summary: their headings, and a tolerant reader for summaries of any origin."""
+
+from __future__ import annotations
+
+import re
+
+from ullage.facts.model import Previous
+
+__all__ = [
+    "CLOSING",
+    "HEADINGS",
+    "OPENING",
+    "PINS_HEADING",
+    "looks_like_summary",
+    "parse_sections",
+    "parse_summary",
+    "quoted",
+    "read_user_messages",
+    "strip_draft",
+    "user_message",
+]
+
+HEADINGS = (
+    "Primary Request and Intent",
+    "Key Technical Concepts",
+    "Files and Code Sections",
+    "Errors and Fixes",
+    "Problem Solving",
+    "All User Messages",
+    "Pending Tasks",
+    "Current Work",
+    "Optional Next Step",
+)
+"""In their order; the number of a section is its place, from 1."""
+
+PINS_HEADING = "Pinned"
+
+OPENING = "[Conversation continued: its earlier part was replaced by a summary]"
+"""First line of our summary message. Bare messages have no flag: they are known by this."""
+
+CLOSING = "[End of the summary]"
+"""Line after the ninth section of our summary message; notes to the model follow it."""
+
+_OPENINGS = (OPENING, "This session is being continued from a previous conversation")
+"""Also how another tool's summary messages begin, so that its transcripts can be compacted again."""
+
+_KEYS = tuple(tuple(re.findall(r"[a-z]+", heading.lower())) for heading in HEADINGS)
+_LINE = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*)?(?:\*\*|__)?[ \t]*(?:(?P<number>\d{1,2})[.)][ \t]*)?(?:\*\*|__)?"
+    r"(?P<title>[A-Za-z][A-Za-z ,/&-]{3,60}?)[ \t]*(?:\*\*|__)?[ \t]*(?::(?:\*\*|__)?|$)(?P<rest>.*)$"
+)
+_DRAFT = re.compile(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
+_SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+
+
+def looks_like_summary(text: str) -> bool:
+    """Whether a message's text is a summary that stands for an earlier part of the conversation."""
+    return text.lstrip()[:200].startswith(_OPENINGS)
+
+
+def strip_draft(text: str) -> str:
+    """A model's answer without its draft: what stands in `<summary>`, or all but the draft."""
+    rest = _DRAFT.sub("", text, count=1)
+    found = _SUMMARY.search(rest)
+    return (found[1] if found else rest).strip()
+
+
+def _number_of(line: str) -> tuple[int, str]:
+    match = _LINE.match(line)
+    if match is None:
+        return 0, ""
+    words = tuple(re.findall(r"[a-z]+", match["title"].lower()))
+    for number, key in enumerate(_KEYS, 1):
+        if words == key or (match["number"] == str(number) and set(words) & set(key)):
+            return number, match["rest"].strip()
+    return 0, ""
+
+
+def parse_sections(text: str) -> dict[int, str]:
+    """The sections of a summary by number; wording, marks and order of the headings may vary.
+
+    Lines inside code fences are never headings. What stands before the first heading is dropped.
+    """
+    found: dict[int, list[str]] = {}
+    current, fenced = 0, False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            fenced = not fenced
+        number, rest = (0, "") if fenced else _number_of(line)
+        if number and number not in found:
+            current = number
+            found[number] = [rest] if rest else []
+        elif current:
+            found[current].append(line)
+    return {number: "\n".join(lines).strip("\n") for number, lines in found.items()}
+
+
+def parse_summary(text: str) -> Previous:
+    """A summary message, ours or another tool's, as its sections."""
+    body = strip_draft(text.rpartition(f"\n{CLOSING}")[0] or text)
+    return Previous(body, tuple(sorted(parse_sections(body).items())))
+
+
+_RUN = re.compile(r"`{3,}|~{3,}")
+_ITEM = re.compile(r"^(\d{1,6})\. ?(?:\((?:asked: “[^”\n]*”|refusing a tool call)\) ?)?(.*)$")
+
+
+def quoted(text: str, info: str = "text") -> str:
+    """The text, unchanged, in a fence that nothing inside it can close."""
+    longest = max((len(run) for run in _RUN.findall(text)), default=2)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{info}\n{text}\n{fence}"
+
+
+def user_message(number: int, text: str, about: str = "") -> str:
+    """One row of section 6; several lines are fenced, so that they stay word for word.
+
+    Args:
+        number: From 1.
+        text: The person's words.
+        about: What they answer, as `(asked: “…”)`; empty if nothing.
+    """
+    lead = f"{number}. {about} " if about else f"{number}. "
+    # Trailing or leading white space would be lost on a bare line.
+    return lead + (text if "\n" not in text and text == text.strip() else "\n" + quoted(text))
+
+
+def read_user_messages(section: str) -> list[str]:
+    """The texts of a section 6 that `user_message` wrote; `[]` if it is of another form."""
+    texts: list[str] = []
+    block: list[str] = []
+    fence = ""
+    for line in section.splitlines():
+        if fence:
+            if line.strip() == fence:
+                texts[-1], fence = "\n".join(block), ""
+            else:
+                block.append(line)
+            continue
+        item = _ITEM.match(line)
+        opened = re.match(r"^(`{3,})text\s*$", line)
+        if item:
+            texts.append(item[2])
+        elif opened and texts and not texts[-1]:
+            fence, block = opened[1], []
+        elif line.strip() and not (line.startswith("(") and not texts):
+            return []
+    return texts

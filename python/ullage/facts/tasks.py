@@ -1,0 +1,80 @@
+"""Follows a todo list or task board through the calls that change it, whichever tool a host has for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ullage.facts.calls import Action
+from ullage.facts.model import Task
+from ullage.facts.reading import clean
+
+__all__ = ["TaskBoard"]
+
+MAX_TASKS = 500
+
+_ID = re.compile(r"#(\w{1,20})")
+_SUBJECT_KEYS = ("content", "step", "subject", "title", "description", "text", "task")
+
+
+class TaskBoard:
+    """The newest state of the tasks."""
+
+    def __init__(self) -> None:
+        self._list: tuple[Task, ...] = ()
+        self._board: dict[str, Task] = {}
+        self._created = ""
+
+    def call(self, action: Action, given: Any, index: int) -> None:
+        """Takes in a call, as it was made."""
+        if not isinstance(given, Mapping):
+            return
+        if action is Action.TODO:
+            self._list = _listed(given, index)
+        elif action is Action.TASK_CREATE:
+            self._created = _subject(given)
+        elif action is Action.TASK_UPDATE:
+            self._update(given, index)
+
+    def result(self, action: Action, text: str, index: int) -> None:
+        """Takes in a call's result: a task gets its number there."""
+        if action is Action.TASK_CREATE:
+            subject = text.split(":", 1)[1].strip() if ":" in text[:200] else self._created
+            found = _ID.search(text[:300])
+            key = found[1] if found else str(len(self._board) + 1)
+            if len(self._board) < MAX_TASKS:
+                self._board[key] = Task(key, clean(subject, 500), "pending", index)
+
+    def _update(self, given: Mapping[str, Any], index: int) -> None:
+        key = clean(given.get("taskId", given.get("id")), 20)
+        task = self._board.get(key) or Task(key, "", "pending", index)
+        status = clean(given.get("status"), 40) or task.status
+        subject = clean(given.get("subject"), 500) or task.subject
+        self._board[key] = replace(task, status=status, subject=subject, index=index)
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The list, then the board; in their own order."""
+        return (*self._list, *(task for task in self._board.values() if task.status != "deleted"))
+
+
+def _listed(given: Mapping[str, Any], index: int) -> tuple[Task, ...]:
+    for key in ("todos", "plan", "items", "tasks"):
+        rows = given.get(key)
+        if isinstance(rows, Sequence) and not isinstance(rows, str):
+            return tuple(_row(row, at, index) for at, row in enumerate(rows[:MAX_TASKS], 1))
+    return ()
+
+
+def _row(row: Any, at: int, index: int) -> Task:
+    if not isinstance(row, Mapping):
+        return Task(str(at), clean(row, 500), "pending", index)
+    return Task(str(at), _subject(row), clean(row.get("status"), 40) or "pending", index)
+
+
+def _subject(row: Mapping[str, Any]) -> str:
+    for key in _SUBJECT_KEYS:
+        if isinstance(row.get(key), str) and row[key].strip():
+            return clean(row[key], 500).strip()
+    return ""

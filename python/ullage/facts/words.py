@@ -1,0 +1,170 @@
+"""What the person wrote, without what hosts put around it or in its place.
+
+Hosts write reminders, hook output, command echoes and environment blocks into user messages. A
+summary that takes them for the person's words turns tool output into orders, so they are removed
+here, by their tags, before anything else looks at the text.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+__all__ = ["Kind", "Words", "asks", "feedback_of", "words_of"]
+
+
+class Kind(StrEnum):
+    """How the words reached the conversation."""
+
+    PROMPT = "prompt"
+    COMMAND = "command"  # a slash command, written out
+    SHELL = "shell"  # a command that the person ran
+    FEEDBACK = "feedback"  # given when a tool call was refused
+    ANSWER = "answer"  # to a question that a tool asked
+    INTERRUPT = "interrupt"  # the person stopped the assistant; no words
+    HOST = "host"  # instructions that the host put in a user message
+    NONE = "none"
+
+
+class Words(NamedTuple):
+    """The person's words and their kind; `text` is empty for `INTERRUPT` and `NONE`."""
+
+    text: str
+    kind: Kind
+
+
+_DROPPED = (
+    "system-reminder",
+    "local-command-stdout",
+    "local-command-stderr",
+    "local-command-caveat",
+    "bash-stdout",
+    "bash-stderr",
+    "user-prompt-submit-hook",
+    "session-start-hook",
+    "task-notification",
+    "new-diagnostics",
+    "ide_opened_file",
+    "ide_selection",
+    "ide_diagnostics",
+    "environment_context",
+    "environment_details",
+    "permissions instructions",
+    "skills_instructions",
+    "app-context",
+    "turn_aborted",
+    "command-message",
+    "command-contents",
+)
+"""Elements that hosts write: removed whole."""
+
+_UNWRAPPED = ("task", "user_message", "user_query", "feedback", "answer")
+"""Elements that hosts put around the person's words: only the tags go, and only if they open the text."""
+
+_HOST_OPENINGS = ("<user_instructions>", "# AGENTS.md instructions", "<INSTRUCTIONS>")
+
+_INTERRUPTED = "[Request interrupted by user"
+
+_SCREEN_COMMANDS = frozenset(
+    "/agents /bug /clear /compact /config /context /copy /cost /doctor /exit /export /fast /help "
+    "/hooks /ide /login /logout /mcp /memory /model /permissions /plugin /quit /release-notes "
+    "/rename /resume /rewind /sandbox /stats /status /statusline /tasks /terminal-setup /theme "
+    "/todos /upgrade /usage /vim".split()
+)
+"""Commands that act on the program, not on the conversation: no request of the person."""
+
+_TAG = re.compile(r"<(" + "|".join(re.escape(tag) for tag in _DROPPED) + r")(?:\s[^<>]*)?>")
+
+
+def words_of(text: str) -> Words:
+    """The person's words in the text of a user message."""
+    if text.lstrip().startswith(_HOST_OPENINGS):
+        return Words(text.strip(), Kind.HOST)
+    command = _element(text, "command-name")
+    if command is not None:
+        return _command(command, _element(text, "command-args") or "")
+    shell = _element(text, "bash-input")
+    if shell is not None:
+        return Words("! " + shell, Kind.SHELL)
+    rest = _unwrapped(_without_injected(text)).strip()
+    if rest.startswith(_INTERRUPTED):
+        return Words("", Kind.INTERRUPT)
+    return Words(rest, Kind.PROMPT if rest else Kind.NONE)
+
+
+def _command(name: str, arguments: str) -> Words:
+    name = name if name.startswith("/") else "/" + name
+    if name in _SCREEN_COMMANDS:
+        return Words("", Kind.NONE)
+    return Words(f"{name} {arguments}".strip(), Kind.COMMAND)
+
+
+def _element(text: str, tag: str) -> str | None:
+    start = text.find(f"<{tag}>")
+    if start < 0:
+        return None
+    end = text.find(f"</{tag}>", start)
+    return text[start + len(tag) + 2 : end].strip() if end >= 0 else None
+
+
+def _without_injected(text: str) -> str:
+    """Linear also for thousands of tags that never close."""
+    kept: list[str] = []
+    unclosed: set[str] = set()
+    position = 0
+    for match in _TAG.finditer(text):
+        tag = match[1]
+        if match.start() < position or tag in unclosed:
+            continue
+        end = text.find(f"</{tag}>", match.end())
+        if end < 0:
+            unclosed.add(tag)
+            continue
+        kept.append(text[position : match.start()])
+        position = end + len(tag) + 3
+    kept.append(text[position:])
+    return "".join(kept)
+
+
+def _unwrapped(text: str) -> str:
+    stripped = text.strip()
+    for tag in _UNWRAPPED:
+        if stripped.startswith(f"<{tag}>"):
+            return stripped.replace(f"<{tag}>", "", 1).replace(f"</{tag}>", "", 1)
+    return text
+
+
+_REFUSED = re.compile(
+    r"the user (?:said|provided the following (?:reason|feedback)[^:\n]{0,60})\s*:\s*",
+    re.IGNORECASE,
+)
+
+
+def feedback_of(result: str) -> str:
+    """The person's words in the result of a call that they refused; empty if there are none."""
+    match = _REFUSED.search(result[:2000])
+    return _without_injected(result[match.end() :]).strip() if match else ""
+
+
+_QUESTION_MARKS = "?？؟\u037e՞፧⁇⁈⸮"
+_CLOSERS = " \t*_`\"'”’»)]}）】」』."
+_FENCE = re.compile(r"(?ms)^\s*(```|~~~).*?^\s*\1\s*$")
+_LAST_LINES = 4
+
+
+def asks(text: str) -> str:
+    """The question that a text ends with, as its lines stand there; empty if it asks nothing.
+
+    A question mark of any script counts, at the end of one of the last four lines outside code, so
+    that a list of choices under a question does not hide it.
+    """
+    lines = [line.strip() for line in _FENCE.sub("", text[-8000:]).splitlines() if line.strip()]
+    newest = lines[-_LAST_LINES:]
+    for place, line in enumerate(newest):
+        bare = line.rstrip(_CLOSERS)
+        if bare and bare[-1] in _QUESTION_MARKS:
+            return "\n".join(newest[place:])
+        if any(mark in line for mark in "?？؟") and place == len(newest) - 1:
+            return line if re.search(r"[?？؟](?:[\s*_)”\"']|$)", line) else ""
+    return ""

@@ -1,0 +1,118 @@
+"""Fits text into a token budget: what to shorten, what to leave out, how to quote.
+
+Costs are UTF-8 bytes / 4: close to tokens for Latin text and not far for others, the same in every
+process, and cheap. The caller checks the whole against the real count and scales the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+__all__ = ["Unit", "allot", "cost", "fill", "inline", "joined", "one_line", "shorten"]
+
+_MIN_PART = 24
+
+
+class Unit(NamedTuple):
+    """A piece of a section, and how much it matters: lower ranks are placed first."""
+
+    text: str
+    rank: int
+
+
+def cost(text: str) -> int:
+    """Tokens of a text, roughly."""
+    return (len(text) if text.isascii() else len(text.encode("utf-8", "replace"))) // 4 + 1
+
+
+def one_line(text: str, chars: int) -> str:
+    """The text on one line, at most so many characters, its end cut at a word."""
+    line = " ".join(text[: chars * 4].split())
+    if len(line) <= chars:
+        return line
+    cut = line[: chars - 1]
+    space = cut.rfind(" ")
+    return (cut[:space] if space > chars * 2 // 3 else cut).rstrip() + "…"
+
+
+def shorten(text: str, tokens: int) -> str:
+    """The text if it fits, else its beginning and end with a note of what is missing between them."""
+    if cost(text) <= tokens:
+        return text
+    chars = max(tokens - 10, 0) * 4 * len(text) // max(4 * cost(text), 1)
+    head, tail = chars * 7 // 10, chars * 3 // 10
+    if head < _MIN_PART:
+        return one_line(text, max(tokens * 2, _MIN_PART))
+    front, back = _head(text, head), _tail(text, tail)
+    missing = len(text) - len(front) - len(back)
+    return f"{front}\n[… {missing} characters left out …]\n{back}"
+
+
+def _head(text: str, chars: int) -> str:
+    cut = text[:chars]
+    for mark in ("\n", " "):
+        place = cut.rfind(mark)
+        if place > chars * 3 // 4:
+            return cut[:place].rstrip()
+    return cut
+
+
+def _tail(text: str, chars: int) -> str:
+    cut = text[len(text) - chars :]
+    for mark in ("\n", " "):
+        place = cut.find(mark)
+        if 0 <= place < chars // 4:
+            return cut[place + 1 :].lstrip()
+    return cut
+
+
+def inline(text: str, chars: int) -> str:
+    """A quotation of tool output or code inside a line: one line, in backticks, marked by them as data."""
+    return "`" + one_line(text, chars).replace("`", "'") + "`"
+
+
+def fill(units: Sequence[Unit], tokens: int, left_out: str = "") -> str:
+    """The units that fit, in their own order, those of lowest rank first.
+
+    Args:
+        units: What could be said; equal ranks go by place.
+        tokens: How much may be.
+        left_out: Said with the number of units that did not fit, as in `{} older steps`.
+    """
+    chosen: set[int] = set()
+    spent = cost(left_out) if left_out else 0
+    for place, unit in sorted(enumerate(units), key=lambda pair: (pair[1].rank, pair[0])):
+        price = cost(unit.text)
+        if spent + price <= tokens:
+            chosen.add(place)
+            spent += price
+    lines = [unit.text for place, unit in enumerate(units) if place in chosen]
+    missing = len(units) - len(chosen)
+    if missing and left_out and lines:
+        lines.insert(0, f"({left_out.format(missing)} left out)")
+    return "\n".join(lines)
+
+
+def allot(demands: Mapping[int, int], shares: Mapping[int, int], tokens: int) -> dict[int, int]:
+    """Shares a budget out: nobody gets more than asked for, what is left goes to those who want more.
+
+    Integers only, in the order of the keys: the same in every process.
+    """
+    given = dict.fromkeys(demands, 0)
+    open_keys = [key for key in demands if demands[key] > 0]
+    left = tokens
+    while left > 0 and open_keys:
+        weight = sum(shares[key] for key in open_keys)
+        round_left = left
+        for key in open_keys:
+            part = min(max(round_left * shares[key] // weight, 1), demands[key] - given[key], left)
+            given[key] += part
+            left -= part
+        open_keys = [key for key in open_keys if given[key] < demands[key]]
+    return given
+
+
+def joined(parts: Iterable[str], separator: str = "\n") -> str:
+    """The parts that say something."""
+    return separator.join(part for part in parts if part.strip())

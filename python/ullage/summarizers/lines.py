@@ -1,0 +1,333 @@
+"""What each of the nine sections can say, from facts alone. Every line is a copy or a count, never a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ullage.facts.calls import Action
+from ullage.facts.identifiers import NameKind
+from ullage.facts.model import Command, Facts, Failure, FileUse, Origin, Task, UserInput
+from ullage.facts.sections import quoted, user_message
+from ullage.facts.words import Kind
+from ullage.summarizers.layout import Unit, cost, inline, joined, one_line, shorten
+
+__all__ = [
+    "concepts",
+    "current_work",
+    "errors",
+    "failure_line",
+    "file_line",
+    "files",
+    "names",
+    "next_step",
+    "pending",
+    "problem_solving",
+    "request",
+    "task_line",
+    "user_messages",
+]
+
+CODE_TOKENS = 220
+"""Of one file's newest code; the file itself can be read again."""
+
+LINE = 160
+
+
+def _quote(text: str, tokens: int) -> str:
+    shown = shorten(text, tokens)
+    return f"“{shown}”" if "\n" not in shown else quoted(shown)
+
+
+def request(facts: Facts) -> list[Unit]:
+    """Section 1: how it began, what was asked last, which rules hold."""
+    prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
+    units = []
+    if prompts and (facts.previous is None or prompts[0].origin is Origin.SUMMARY):
+        units.append(Unit(f"- Opened with: {_quote(prompts[0].text, 250)}", 1))
+    if len(prompts) > 1:
+        units.append(Unit(f"- Newest request: {_quote(prompts[-1].text, 200)}", 0))
+    users = [rule for rule in facts.standing if rule.origin is Origin.USER]
+    units.extend(
+        Unit(f"- Lasting instruction (user): “{one_line(rule.text, 400)}”", 2 + len(users) - at)
+        for at, rule in enumerate(users)
+    )
+    units.extend(
+        Unit(f"- Instructions from the host:\n{quoted(shorten(rule.text, 600))}", 1000)
+        for rule in facts.standing
+        if rule.origin is Origin.HOST
+    )
+    return units
+
+
+def concepts(facts: Facts) -> list[Unit]:
+    """Section 2, without the names: references, skills, plan."""
+    units = []
+    if facts.skills:
+        units.append(Unit(f"- Skills invoked (already running): {', '.join(facts.skills)}", 0))
+    if facts.urls:
+        newest = facts.urls[-20:]
+        units.extend(Unit(f"- {url}", len(newest) - at) for at, url in enumerate(newest))
+    return units
+
+
+def names(facts: Facts, present: str, tokens: int) -> str:
+    """The names in use that the rest of a summary does not hold, as many as fit, best first."""
+    groups: dict[NameKind, list[str]] = {NameKind.SYMBOL: [], NameKind.PATH: []}
+    spent = 0
+    for name in facts.names:
+        price = len(name.text.encode("utf-8", "replace")) + 2
+        if spent + price > tokens * 4:
+            break
+        if name.text in present:
+            continue
+        spent += price
+        groups.setdefault(name.kind, []).append(name.text)
+    return joined(
+        f"- {_LABELS[kind]}: {', '.join(found)}" for kind, found in groups.items() if found
+    )
+
+
+_LABELS = {
+    NameKind.SYMBOL: "Names",
+    NameKind.PATH: "Paths",
+    NameKind.COMMIT: "Hashes",
+    NameKind.ID: "Ids",
+    NameKind.TICKET: "Tickets",
+    NameKind.URL: "Addresses",
+}
+
+
+def files(facts: Facts) -> list[Unit]:
+    """Section 3: files by last use; those that were changed with their newest code."""
+    ordered = sorted(facts.files, key=lambda file: (-file.last, file.path))
+    changed = [file for file in ordered if file.changed]
+    units = []
+    for file in sorted(facts.files, key=lambda file: file.last):
+        rank = ordered.index(file) * 2 + (0 if file.changed else 40)
+        units.append(Unit(file_line(file), rank))
+        if file in changed[:8] and file.code.strip():
+            block = quoted(shorten(file.code.strip("\n"), CODE_TOKENS), "")
+            units.append(Unit(block, 30 + changed.index(file) * 6))
+    return units
+
+
+def file_line(file: FileUse) -> str:
+    """A file and what was done to it."""
+    done = [
+        f"edited {file.edits}×" if file.edits else "",
+        f"written {file.writes}×" if file.writes else "",
+        "deleted" if file.deleted else "",
+        f"read {_ranges(file)}" if file.reads else "",
+    ]
+    return f"- `{file.path}`: {', '.join(part for part in done if part) or 'named'}"
+
+
+def _ranges(file: FileUse) -> str:
+    if not file.ranges or file.ranges == ((1, 0),):
+        return "whole"
+    shown = (f"{a}–{b}" if b else f"{a}–end" for a, b in file.ranges[-6:])
+    return "lines " + ", ".join(shown)
+
+
+def errors(facts: Facts) -> list[Unit]:
+    """Section 4: what failed, the telling line, what followed."""
+    telling = [f for f in facts.failures if f.line or f.feedback]
+    count = len(telling)
+    return [
+        Unit(failure_line(f), (count - at) * (1 if f.feedback or f.fixed_index < 0 else 2))
+        for at, f in enumerate(telling)
+    ]
+
+
+def failure_line(failure: Failure) -> str:
+    """A failure, the telling line, and what followed."""
+    head = f"- {inline(failure.what, LINE)}"
+    if failure.feedback:
+        return f"{head} was refused; the user said: “{one_line(failure.feedback, 300)}”"
+    after = "not seen to succeed since"
+    if failure.fixed_index >= 0:
+        after = (
+            f"later succeeded{f', after changes to {failure.fixed_by}' if failure.fixed_by else ''}"
+        )
+    return f"{head} failed: {inline(failure.line, 200)}; {after}"
+
+
+def problem_solving(facts: Facts) -> list[Unit]:
+    """Section 5: decisions, what the assistant reported at the end of each turn, commands, commits."""
+    dated = [
+        *_decisions(facts),
+        *_reports(facts),
+        *_agents(facts),
+        *_commands(facts),
+        *_commits(facts),
+    ]
+    return [unit for _, unit in sorted(dated, key=lambda pair: pair[0])]
+
+
+Dated = tuple[int, Unit]
+"""A line and the index of the message that it is about: the section is in order of time."""
+
+
+def _decisions(facts: Facts) -> list[Dated]:
+    return [
+        (
+            d.index,
+            Unit(f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”", 0),
+        )
+        for d in facts.decisions
+    ]
+
+
+def _reports(facts: Facts) -> list[Dated]:
+    closing = [said for said in facts.statements if said.closing][:-1]
+    dated = []
+    for age, said in enumerate(reversed(closing), 1):
+        text = one_line(said.text, 420 if age <= 4 else 220)
+        dated.append((said.index, Unit(f"- Reported: {text}", age * 2)))
+    return dated
+
+
+def _agents(facts: Facts) -> list[Dated]:
+    dated = []
+    for age, run in enumerate(reversed(facts.agents), 1):
+        text = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): {inline(run.answer, 300)}"
+        dated.append((run.index, Unit(text, 6 + 2 * age)))
+    return dated
+
+
+def _commits(facts: Facts) -> list[Dated]:
+    return [
+        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {c.subject}", 2 + age))
+        for age, c in enumerate(reversed(facts.commits), 1)
+    ]
+
+
+def _commands(facts: Facts) -> list[Dated]:
+    """The newest run of each command, without those that section 8 lists."""
+    newest = {command.text: at for at, command in enumerate(facts.commands)}
+    since = facts.inputs[-1].index if facts.inputs else -1
+    dated = []
+    for at in newest.values():
+        command, age = facts.commands[at], len(facts.commands) - at
+        if command.index <= since:
+            text = f"- Ran {inline(command.text, LINE)}{_end(command)}"
+            dated.append((command.index, Unit(text, 4 + age * 2)))
+    return dated
+
+
+def _end(command: Command) -> str:
+    if command.ok is None:
+        return " → refused or stopped"
+    code = f" (exit {command.exit_code})" if command.exit_code else ""
+    seconds = f" in {command.duration_ms // 1000} s" if command.duration_ms >= 10_000 else ""
+    line = f": {inline(command.line, 140)}" if command.line else ""
+    return f" → {'ok' if command.ok else 'failed'}{code}{seconds}{line}"
+
+
+def user_messages(inputs: Sequence[UserInput], tokens: int) -> str:
+    """Section 6: every message of the person, word for word; the oldest are shortened first.
+
+    Args:
+        inputs: The messages, oldest first.
+        tokens: The cap. Over it, messages are cut from the oldest on: first those above 300 tokens
+            to that, then all to 60, then to 15; then the oldest are only counted.
+    """
+    texts = [entry.text for entry in inputs]
+    costs = [cost(_message(at, entry, entry.text)) for at, entry in enumerate(inputs, 1)]
+    total = sum(costs)
+    # The newest comes last of all, after the others have given what they can.
+    order = [*range(len(inputs) - 1)] * 3 + [len(inputs) - 1] if inputs else []
+    floors = [floor for floor in (300, 60, 15) for _ in inputs[:-1]] + [15]
+    for at, floor in zip(order, floors, strict=False):
+        if total <= tokens:
+            break
+        shorter = shorten(inputs[at].text, max(floor, costs[at] - (total - tokens) - 12))
+        price = cost(_message(at + 1, inputs[at], shorter))
+        if price < costs[at]:
+            texts[at], total, costs[at] = shorter, total - costs[at] + price, price
+    first = 0
+    while total > tokens and first < len(inputs) - 1:
+        total -= costs[first]
+        first += 1
+    lines = [_message(at + 1, entry, texts[at]) for at, entry in enumerate(inputs) if at >= first]
+    if first:
+        lines.insert(0, f"({first} earlier messages left out for room)")
+    return "\n".join(lines)
+
+
+def _message(number: int, entry: UserInput, text: str) -> str:
+    question = one_line(entry.question, 200).replace("”", "'")
+    about = f"(asked: “{question}”)" if question else ""
+    if entry.kind is Kind.FEEDBACK:
+        about = "(refusing a tool call)"
+    return user_message(number, text, about)
+
+
+def pending(facts: Facts) -> list[Unit]:
+    """Section 7: what is still to do, by the session's own lists, and what nobody answered."""
+    units = []
+    if facts.open_question:
+        asked = one_line(facts.open_question, 500)
+        units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", 0))
+    rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
+    units.extend(Unit(task_line(row), (1 if row.open else 100) + at) for at, row in enumerate(rows))
+    if facts.plan_mode:
+        units.append(
+            Unit("- Plan mode is on: nothing may be changed before the plan is approved", 0)
+        )
+    if facts.plan:
+        units.append(Unit(f"- Approved plan:\n{quoted(shorten(facts.plan, 500))}", 50))
+    return units
+
+
+def task_line(task: Task) -> str:
+    """A task with its state."""
+    return f"- [{'x' if not task.open else ' '}] {one_line(task.subject, 300)} ({task.status})"
+
+
+def current_work(facts: Facts) -> list[Unit]:
+    """Section 8: the calls since the newest request, with outcomes, and the newest words."""
+    since = facts.inputs[-1].index if facts.inputs else -1
+    recent = [step for step in facts.steps if step.index > since]
+    if len(recent) < 6:
+        recent = list(facts.steps[-6:])
+    units = [
+        Unit(
+            f"- {inline(step.line, LINE)}{_result(step.ok, step.action, step.result)}",
+            len(recent) - at,
+        )
+        for at, step in enumerate(recent)
+    ]
+    said = [s for s in facts.statements if s.index > since] or list(facts.statements[-1:])
+    units.extend(
+        Unit(f"- Said: {one_line(s.text, 300)}", 6 + 2 * (len(said) - at))
+        for at, s in enumerate(said[:-1])
+    )
+    return units
+
+
+def _result(ok: bool | None, action: Action, line: str) -> str:
+    if ok is None:
+        return " → refused or stopped"
+    if ok and (not line or action not in (Action.COMMAND, Action.OTHER, Action.AGENT)):
+        return "" if action in (Action.READ, Action.SEARCH) else " → ok"
+    return f" → {'ok' if ok else 'failed'}{f': {inline(line, 140)}' if line else ''}"
+
+
+def next_step(facts: Facts, tokens: int) -> str:
+    """Section 9: where it stood, in the session's own words. No step is made up."""
+    last = facts.statements[-1] if facts.statements else None
+    since = facts.inputs[-1].index if facts.inputs else -1
+    if last is None or (last.index < since):
+        return "The newest user message has not been answered yet; answer it."
+    if facts.open_question:
+        lead = "The assistant asked the user and has no answer yet. Its words"
+    elif facts.interrupted:
+        lead = "The user stopped the assistant. Its last words before that"
+    else:
+        lead = "The assistant's newest words"
+    asked = (
+        f"The newest request: “{one_line(facts.inputs[-1].text, 200)}”\n" if facts.inputs else ""
+    )
+    room = max(tokens - cost(asked) - 25, 20)
+    return f"{asked}{lead}:\n{quoted(shorten(last.text, room))}"

@@ -1,0 +1,112 @@
+"""What a summarizer is: anything that turns a `SummaryRequest` into text.
+
+A summarizer that calls a model raises whatever its client raises; the flow classifies it. One that
+has `asummarize` is awaited by the asynchronous driver, any other is run in a thread there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from ullage.facts.model import Facts
+
+__all__ = ["AsyncSummarizer", "Summarizer", "SummaryReply", "SummaryRequest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryRequest:
+    """One summary call, complete: a summarizer adds nothing to it.
+
+    Attributes:
+        messages: Bare messages, `prompt` not among them. In mode `shared` they are those of the main
+            loop to the byte; in mode `plain` media are text and host attachments are gone.
+        prompt: The request for the summary: the last user message of the call.
+        mode: `shared`: same system prompt, tools, model and thinking settings as the main loop, so
+            that the prompt cache is hit. `plain`: only what is here, thinking off.
+        system: System prompt of a plain call; `None` in mode `shared`.
+        max_output_tokens: Room for the answer.
+        facts: What code knows of the same messages; a summarizer without a model needs only this.
+        instructions: The person's own and those of hooks, which `prompt` holds too.
+        newest_apart: The newest user input stands word for word elsewhere, after the summary.
+        deadline_seconds: For the whole call; `None`: none.
+        stall_seconds: Longest wait for the next token of a stream; `None`: none.
+        attempt: From 1; grows with each retry.
+        source: Who asks: always `compact`, so that a host never takes the answer for a reply.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    prompt: str
+    mode: Literal["shared", "plain"] = "plain"
+    system: str | None = None
+    max_output_tokens: int = 20_000
+    facts: Facts = field(default_factory=Facts, repr=False)
+    instructions: str = ""
+    newest_apart: bool = False
+    deadline_seconds: float | None = None
+    stall_seconds: float | None = None
+    attempt: int = 1
+    source: str = "compact"
+
+    def __repr__(self) -> str:
+        return (
+            f"SummaryRequest({self.mode}, {len(self.messages)} messages, attempt {self.attempt}, "
+            f"max_output_tokens={self.max_output_tokens:_})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryReply:
+    """What came back, not yet checked.
+
+    Attributes:
+        text: The answer's text blocks, joined; no reasoning.
+        finish_reason: As the provider named it (`end_turn`, `stop`, `max_tokens`, ...); empty: unknown.
+        tool_calls: Names of tools that the answer called, which it was asked not to.
+        refused: The provider marked the answer as a refusal.
+        model: Who answered; empty: unknown.
+        usage: Token counts as reported; `None`: not reported.
+    """
+
+    text: str
+    finish_reason: str = ""
+    tool_calls: tuple[str, ...] = ()
+    refused: bool = False
+    model: str = ""
+    usage: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"SummaryReply({len(self.text)} characters, finish_reason={self.finish_reason!r})"
+
+
+@runtime_checkable
+class Summarizer(Protocol):
+    """Writes a summary.
+
+    Optional attributes, read with `getattr`: `window_tokens` and `max_output_tokens` (limits of its
+    model; `None` or absent: unknown), `modes` (call modes in the order to try; absent: `("plain",)`),
+    `local` (true: pure computation, run in place without a deadline).
+    """
+
+    name: str
+
+    def summarize(self, request: SummaryRequest) -> SummaryReply | str:
+        """Writes the summary that `request` asks for."""
+        ...
+
+
+@runtime_checkable
+class AsyncSummarizer(Protocol):
+    """Writes a summary without blocking the event loop."""
+
+    name: str
+
+    def asummarize(self, request: SummaryRequest) -> Awaitable[SummaryReply | str]:
+        """Writes the summary that `request` asks for."""
+        ...
+
+
+SummarizerFunction = Callable[
+    [SummaryRequest], "SummaryReply | str | Awaitable[SummaryReply | str]"
+]
