@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use pyo3::exceptions::{PyOverflowError, PyUnicodeEncodeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
-use ullage_core::bpe::{self, Tokenizer};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyString};
+use ullage_core::bpe::{self, ENCODINGS, Tokenizer};
 
 /// Texts from this many bytes on are worth letting other threads run meanwhile.
 const DETACH_BYTES: usize = 4096;
@@ -21,7 +22,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Names of the encodings that can be counted with.
 #[pyfunction]
 fn encodings() -> Vec<&'static str> {
-    bpe::ENCODINGS.to_vec()
+    ENCODINGS.iter().map(|&(name, _)| name).collect()
 }
 
 /// Number of tokens of a text.
@@ -54,11 +55,38 @@ fn encode_text(py: Python<'_>, text: &Bound<'_, PyString>, encoding: &str) -> Py
     with_utf8(text, |utf8| tokenizer.encode(utf8))
 }
 
-fn tokenizer(py: Python<'_>, encoding: &str) -> PyResult<Tokenizer> {
-    bpe::tokenizer(encoding).ok_or_else(|| {
-        let known = format!("must be one of {}", bpe::ENCODINGS.join(", "));
-        invalid_policy(py, "encoding", encoding, &known)
-    })
+/// One cell for each encoding that brings a vocabulary of its own; filled when first asked for.
+static TOKENIZERS: [PyOnceLock<Tokenizer>; ENCODINGS.len()] =
+    [const { PyOnceLock::new() }; ENCODINGS.len()];
+
+fn tokenizer(py: Python<'_>, encoding: &str) -> PyResult<&'static Tokenizer> {
+    let place = |wanted: &str| ENCODINGS.iter().position(|&(name, _)| name == wanted);
+    let Some(index) = place(encoding) else {
+        let known = format!("must be one of {}", encodings().join(", "));
+        return Err(raise(py, "InvalidPolicy", ("encoding", encoding, known)));
+    };
+    let vocabulary = ENCODINGS[index].1;
+    // The first encoding of a vocabulary holds it for all.
+    let owner = ENCODINGS
+        .iter()
+        .position(|&(_, of)| of == vocabulary)
+        .unwrap_or(index);
+    TOKENIZERS[owner].get_or_try_init(py, || load(py, vocabulary))
+}
+
+fn load(py: Python<'_>, vocabulary: &str) -> PyResult<Tokenizer> {
+    let file = bpe::file_of(vocabulary);
+    let reader = py.import("ullage._vocabulary")?;
+    let data = reader
+        .call_method1(intern!(py, "read"), (file,))?
+        .cast_into::<PyBytes>()?;
+    let bytes = data.as_bytes();
+    py.detach(|| Tokenizer::new(vocabulary, bytes))
+        .map_err(|reason| {
+            reader
+                .call_method1("damaged", (file, reason))
+                .map_or_else(|e| e, PyErr::from_value)
+        })
 }
 
 /// A count that no text reaches stands for every larger int.
@@ -66,12 +94,8 @@ fn limit_of(limit: &Bound<'_, PyAny>) -> PyResult<usize> {
     match limit.extract::<usize>() {
         Err(error) if error.is_instance_of::<PyOverflowError>(limit.py()) => {
             if limit.lt(0)? {
-                return Err(invalid_policy(
-                    limit.py(),
-                    "limit",
-                    limit,
-                    "must be 0 or more",
-                ));
+                let args = ("limit", limit, "must be 0 or more");
+                return Err(raise(limit.py(), "InvalidPolicy", args));
             }
             Ok(usize::MAX)
         }
@@ -79,17 +103,11 @@ fn limit_of(limit: &Bound<'_, PyAny>) -> PyResult<usize> {
     }
 }
 
-fn invalid_policy<'py>(
-    py: Python<'py>,
-    field: &str,
-    value: impl IntoPyObject<'py>,
-    limit: &str,
-) -> PyErr {
-    let raise = || {
-        let class = py.import("ullage.exceptions")?.getattr("InvalidPolicy")?;
-        class.call1((field, value, limit))
-    };
-    raise().map_or_else(|error| error, PyErr::from_value)
+fn raise<'py>(py: Python<'py>, class: &str, args: impl pyo3::call::PyCallArgs<'py>) -> PyErr {
+    let error = py
+        .import("ullage.exceptions")
+        .and_then(|module| module.getattr(class)?.call1(args));
+    error.map_or_else(|error| error, PyErr::from_value)
 }
 
 /// Runs `work` on the text as UTF-8; without the interpreter lock if it is long.

@@ -1,74 +1,97 @@
 //! Exact counting: byte-pair encoding with `OpenAI`'s vocabularies, offline.
 //!
+//! A text is cut into pieces by the encoding's [pre-tokenizer](o200k), and each piece becomes
+//! tokens by the [vocabulary]'s merges; how many a piece becomes is remembered in a [cache] of
+//! fixed size. The encodings of older models go through tiktoken-rs instead.
+//!
 //! All text is ordinary text: `<|endoftext|>` is seven tokens, never one. A counter that turns it
 //! into a control token lets a document that merely quotes it change what is counted.
-use tiktoken_rs::CoreBPE;
+mod cache;
+mod cl100k;
+mod classes;
+mod encoder;
+mod o200k;
+mod packed;
+mod rare;
+mod scan;
+mod table;
+mod vocabulary;
 
-/// Names that [`tokenizer`] knows, newest family first.
-pub const ENCODINGS: [&str; 7] = [
-    "o200k_base",
-    "o200k_harmony",
-    "cl100k_base",
-    "p50k_base",
-    "p50k_edit",
-    "r50k_base",
-    "gpt2",
+use encoder::{Encoder, Pieces};
+pub use packed::Packed;
+use rare::Rare;
+
+/// Names of encodings, newest family first, each with the vocabulary that it uses.
+///
+/// Encodings that differ only in their special tokens share one.
+pub const ENCODINGS: [(&str, &str); 7] = [
+    ("o200k_base", "o200k_base"),
+    ("o200k_harmony", "o200k_base"),
+    ("cl100k_base", "cl100k_base"),
+    ("p50k_base", "p50k_base"),
+    ("p50k_edit", "p50k_base"),
+    ("r50k_base", "r50k_base"),
+    ("gpt2", "r50k_base"),
 ];
 
-/// One encoding, ready to count.
-#[derive(Clone, Copy)]
-pub struct Tokenizer(&'static CoreBPE);
+/// Tokens of `r50k_base`: the first so many of `p50k_base`, which adds runs of blanks.
+const R50K_TOKENS: usize = 50_256;
 
-impl std::fmt::Debug for Tokenizer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tokenizer")
+/// Name of the packed file that holds a vocabulary.
+pub fn file_of(vocabulary: &str) -> &str {
+    if vocabulary == "r50k_base" {
+        "p50k_base"
+    } else {
+        vocabulary
     }
 }
 
-/// The tokenizer of an encoding; `None` for a name that is not in [`ENCODINGS`].
-pub fn tokenizer(encoding: &str) -> Option<Tokenizer> {
-    let bpe = match encoding {
-        // Only special tokens differ, and those are ordinary text here.
-        "o200k_base" | "o200k_harmony" => tiktoken_rs::o200k_base_singleton(),
-        "cl100k_base" => tiktoken_rs::cl100k_base_singleton(),
-        "p50k_base" | "p50k_edit" => tiktoken_rs::p50k_base_singleton(),
-        "r50k_base" | "gpt2" => tiktoken_rs::r50k_base_singleton(),
-        _ => return None,
-    };
-    Some(Tokenizer(bpe))
+/// One encoding, ready to count. Safe to share between threads.
+#[derive(Debug)]
+pub struct Tokenizer(Engine);
+
+#[derive(Debug)]
+enum Engine {
+    Own(Box<Encoder>),
+    Rare(Box<Rare>),
 }
 
 impl Tokenizer {
-    /// Number of tokens of a text.
-    pub fn count(&self, text: &str) -> usize {
-        self.0.count_ordinary(text)
+    /// Builds the tables of a vocabulary of [`ENCODINGS`] from its packed form.
+    pub fn new(vocabulary: &str, data: &[u8]) -> Result<Self, &'static str> {
+        let packed = Packed::parse(data)?;
+        let own = |pieces| Engine::Own(Box::new(Encoder::new(&packed, pieces)));
+        let rare = |tokens| Rare::new(&packed, tokens).map(|rare| Engine::Rare(Box::new(rare)));
+        Ok(Tokenizer(match vocabulary {
+            "o200k_base" => own(Pieces::O200k),
+            "cl100k_base" => own(Pieces::Cl100k),
+            "p50k_base" => rare(usize::MAX)?,
+            "r50k_base" => rare(R50K_TOKENS)?,
+            _ => return Err("not a known vocabulary"),
+        }))
     }
 
-    /// Number of tokens, or `None` if there are more than `limit`.
+    /// Number of tokens of a text.
+    pub fn count(&self, text: &str) -> usize {
+        self.count_up_to(text, usize::MAX).unwrap_or(usize::MAX)
+    }
+
+    /// Number of tokens, or `None` if there are more than `limit`; stops as soon as it knows.
     pub fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
-        Some(self.count(text)).filter(|&count| count <= limit)
+        match &self.0 {
+            Engine::Own(encoder) => encoder.count_up_to(text, limit),
+            Engine::Rare(rare) => rare.count_up_to(text, limit),
+        }
     }
 
     /// The token ids of a text.
     pub fn encode(&self, text: &str) -> Vec<u32> {
-        self.0.encode_ordinary(text)
+        match &self.0 {
+            Engine::Own(encoder) => encoder.encode(text),
+            Engine::Rare(rare) => rare.encode(text),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn special_token_text_is_ordinary() {
-        for name in ENCODINGS {
-            let tokenizer = tokenizer(name).expect("listed");
-            assert_eq!(tokenizer.count("<|endoftext|>"), 7, "{name}");
-        }
-    }
-
-    #[test]
-    fn unknown_names_are_refused() {
-        assert!(tokenizer("o300k_base").is_none());
-    }
-}
+mod tests;

@@ -1,0 +1,93 @@
+//! Counting with our own scanner, tables and cache.
+use super::cache::Pool;
+use super::cl100k::Cl100k;
+use super::classes::Classes;
+use super::o200k::O200k;
+use super::packed::Packed;
+use super::scan::{Grammar, Text};
+use super::vocabulary::Vocabulary;
+
+/// Which pre-tokenizer cuts the text.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pieces {
+    O200k,
+    Cl100k,
+}
+
+/// A vocabulary with its pre-tokenizer.
+#[derive(Debug)]
+pub(super) struct Encoder {
+    pieces: Pieces,
+    classes: Classes,
+    vocabulary: Vocabulary,
+    /// Bytes of the longest token: no text has fewer tokens than its bytes over this.
+    longest: usize,
+    pool: Pool,
+}
+
+impl Encoder {
+    pub(super) fn new(packed: &Packed<'_>, pieces: Pieces) -> Self {
+        let vocabulary = Vocabulary::new(packed);
+        Encoder {
+            pieces,
+            classes: Classes::new(packed.runs()),
+            longest: vocabulary.longest(),
+            vocabulary,
+            pool: Pool::default(),
+        }
+    }
+
+    /// Number of tokens, or `None` if there are more than `limit`.
+    pub(super) fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
+        if text.len() / self.longest > limit {
+            return None;
+        }
+        match self.pieces {
+            Pieces::O200k => self.count_as::<O200k>(text, limit),
+            Pieces::Cl100k => self.count_as::<Cl100k>(text, limit),
+        }
+    }
+
+    fn count_as<G: Grammar>(&self, text: &str, limit: usize) -> Option<usize> {
+        let text = Text::new(text, &self.classes);
+        self.pool.with(|cache| {
+            let (mut at, mut count) = (0, 0);
+            while at < text.bytes.len() {
+                let end = G::piece_end(text, at);
+                // A piece of megabytes need not be encoded to see that it is too much.
+                if count + (end - at) / self.longest > limit {
+                    return None;
+                }
+                count += cache.count(text.bytes, at, end, &self.vocabulary);
+                if count > limit {
+                    return None;
+                }
+                at = end;
+            }
+            Some(count)
+        })
+    }
+
+    /// The token ids of a text.
+    pub(super) fn encode(&self, text: &str) -> Vec<u32> {
+        match self.pieces {
+            Pieces::O200k => self.encode_as::<O200k>(text),
+            Pieces::Cl100k => self.encode_as::<Cl100k>(text),
+        }
+    }
+
+    fn encode_as<G: Grammar>(&self, text: &str) -> Vec<u32> {
+        let text = Text::new(text, &self.classes);
+        let mut ids = Vec::with_capacity(text.bytes.len() / 3);
+        self.pool.with(|cache| {
+            let mut at = 0;
+            while at < text.bytes.len() {
+                let end = G::piece_end(text, at);
+                self.vocabulary
+                    .encode(&text.bytes[at..end], &mut cache.scratch, &mut ids);
+                at = end;
+            }
+        });
+        ids
+    }
+}
