@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +99,7 @@ def last_merge(ranks: dict[bytes, int], token: bytes) -> tuple[int, int]:
     """The two tokens whose merge makes this one."""
     parts = [token[i : i + 1] for i in range(len(token))]
     while len(parts) > 2:
-        pairs = [(ranks.get(a + b, NO_GAP), i) for i, (a, b) in enumerate(zip(parts, parts[1:]))]
+        pairs = [(ranks.get(a + b, NO_GAP), i) for i, (a, b) in enumerate(pairwise(parts))]
         rank, i = min(pairs)
         if rank >= ranks[token]:
             raise SystemExit(f"{token!r} is not what its own bytes merge to")

@@ -5,6 +5,7 @@ File for file the twin of `rust/core/src`; the same names, arguments and order o
 
 from __future__ import annotations
 
+from ullage._reference.bpe import count_text, count_text_up_to, encode_text, encodings
 from ullage._reference.digest import (
     BlockDigest,
     BlockFlag,
@@ -50,6 +51,10 @@ __all__ = [
     "Violation",
     "Weights",
     "check",
+    "count_text",
+    "count_text_up_to",
+    "encode_text",
+    "encodings",
     "estimate_text",
     "features",
     "image_size",
