@@ -6,6 +6,8 @@ Each vector has:
 - `provider`, `model`; `request`: the body as it would be sent.
 - `version`, `betas`: of the headers; `resume`: `pause_turn` or `compaction` if it resumes such a stop.
 - `original`: the request as the model saw it, where thinking is compared with it.
+- `window`: context window in tokens, where it is not the model's own; `strict`: an OpenAI-compatible
+  server that asks for more than OpenAI does.
 - `repeat`: pairs of a path into the request and a count: the string or list there stands so often.
 - `errors`: rules that must be reported as errors; `any`: at least one of these; `also`: further
   errors that a checker may report; `warnings`: rules that must be reported as warnings. A vector

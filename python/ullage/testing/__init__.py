@@ -15,6 +15,7 @@ from ullage.testing.generator import (
     scenario,
     session_287k,
 )
+from ullage.testing.legality import assert_legal
 
 __all__ = [
     "STYLES",
@@ -22,6 +23,7 @@ __all__ = [
     "Scenario",
     "Style",
     "Truth",
+    "assert_legal",
     "conversation",
     "scenario",
     "session_287k",

@@ -6,7 +6,6 @@ from vectors.short import (
     FIVE,
     HOUR,
     MID,
-    NEW,
     OLD,
     TOOL,
     A,
@@ -23,13 +22,11 @@ from vectors.short import (
     vector,
 )
 
-_LOOP = signed(
+_STEPS = (
     U("q"), A(think("one"), use("t1")), U(result("t1")), A(think("two"), use("t2")), U(result("t2"))
-)
-_CLOSED = signed(
-    U("q"), A(think("one"), use("t1")), U(result("t1")), A(think("two"), use("t2")), U(result("t2")),
-    A(think("three"), "done"), U("next"),
 )  # fmt: skip
+_LOOP = signed(*_STEPS, tools=[TOOL])
+_CLOSED = signed(*_STEPS, A(think("three"), "done"), U("next"), tools=[TOOL])
 
 
 def _without(messages, *positions):
@@ -98,10 +95,10 @@ VECTORS = [
     vector("V11b", "A15", "the same with drop_block and its header", _MOVED, original={"messages": _HERE}, thinking=_BINDING, betas=_HEADER),
     vector("V11c", "A15", "the same without thinking", _without(_HERE, 1), original={"messages": _HERE}),
     vector("V11d", "A15", "unchanged", _HERE, original={"messages": _HERE}),
-    vector("V12", "A13", "the first thinking of an open loop dropped", _without(_LOOP, 1), original={"messages": _LOOP}, errors="A13", tools=[TOOL]),
-    vector("V13a", "A16", "the first of a closed loop dropped", _without(_CLOSED, 1), original={"messages": _CLOSED}, tools=[TOOL]),
-    vector("V13b", "A16", "the last two of a closed loop dropped", _without(_CLOSED, 3, 5), original={"messages": _CLOSED}, tools=[TOOL]),
-    vector("V13c", "A16", "the one in the middle dropped", _without(_CLOSED, 3), original={"messages": _CLOSED}, errors="A16", tools=[TOOL]),
+    vector("V12", "A13", "the first thinking of an open loop dropped", _without(_LOOP, 1), original={"messages": _LOOP, "tools": [TOOL]}, errors="A13", tools=[TOOL]),
+    vector("V13a", "A16", "the first of a closed loop dropped", _without(_CLOSED, 1), original={"messages": _CLOSED, "tools": [TOOL]}, tools=[TOOL]),
+    vector("V13b", "A16", "the last two of a closed loop dropped", _without(_CLOSED, 3, 5), original={"messages": _CLOSED, "tools": [TOOL]}, tools=[TOOL]),
+    vector("V13c", "A16", "the one in the middle dropped", _without(_CLOSED, 3), original={"messages": _CLOSED, "tools": [TOOL]}, errors="A16", tools=[TOOL]),
     vector("V14", "A18", "5m in tools, then 1h in system", [U("hi")], errors="A18", tools=[{**TOOL, "cache_control": FIVE}], system=[text("s", cache_control=HOUR)]),
     vector("V15", "A17", "five markers", [U(*[text(str(n), cache_control=FIVE) for n in range(5)])], errors="A17"),
     vector("V16", "A19", "a marker on empty text", [U(text("", cache_control=FIVE))], errors="A02 A19"),

@@ -94,6 +94,8 @@ def vector(
     betas: str = "",
     resume: str = "",
     repeat: list[Any] | None = None,
+    window: int = 0,
+    strict: bool = False,
     key: str = "messages",
     **request: Any,
 ) -> dict[str, Any]:
@@ -105,6 +107,7 @@ def vector(
         request.setdefault("max_tokens", 1024)
     made["request"] = {"model": model, **request, key: messages}
     optional = {"original": original, "resume": resume, "repeat": repeat}
+    optional |= {"window": window, "strict": strict}
     made |= {name: value for name, value in optional.items() if value}
     made |= {"errors": errors.split(), "any": any_of.split(), "also": also.split()}
     return {**made, "warnings": warnings.split()}

@@ -1,0 +1,99 @@
+"""A second opinion: the providers' rules in plain Python over plain dicts.
+
+Written from the rules alone, slow and simple on purpose, and independent of `ullage.validate`: the
+loopback server answers by it, and the library's own verifier is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ullage.exceptions import InvalidPolicy
+from ullage.testing.checker.bedrock import check_bedrock
+from ullage.testing.checker.blocks import check_blocks, check_envelope
+from ullage.testing.checker.cache import check_cache
+from ullage.testing.checker.chat import check_chat
+from ullage.testing.checker.gemini import check_gemini
+from ullage.testing.checker.media import check_media
+from ullage.testing.checker.models import facts
+from ullage.testing.checker.pairing import check_pairing, check_server_tools
+from ullage.testing.checker.placement import check_placement
+from ullage.testing.checker.report import Finding, worst_first
+from ullage.testing.checker.request import Request
+from ullage.testing.checker.responses import check_responses
+from ullage.testing.checker.size import check_size
+from ullage.testing.checker.special import check_special
+from ullage.testing.checker.thinking import check_thinking
+
+__all__ = ["PROVIDERS", "Finding", "check"]
+
+PROVIDERS = (
+    "anthropic",
+    "openai_chat",
+    "openai_responses",
+    "gemini",
+    "bedrock",
+    "mistral",
+    "deepseek",
+    "local",
+)
+_ANTHROPIC: tuple[Callable[[Request], Iterator[Finding]], ...] = (
+    check_envelope,
+    check_blocks,
+    check_pairing,
+    check_server_tools,
+    check_placement,
+    check_thinking,
+    check_cache,
+    check_media,
+    check_special,
+    check_size,
+)
+
+
+def check(
+    provider: str,
+    body: dict[str, Any],
+    *,
+    version: str = "2026-10-21",
+    betas: Iterable[str] = (),
+    resume: str = "",
+    original: Any = None,
+    sealed: bool = False,
+    window: int | None = None,
+    strict: bool = False,
+) -> list[Finding]:
+    """All rules that a request breaks, errors first.
+
+    Args:
+        provider: One of `PROVIDERS`.
+        body: The request as it would be sent, with its `model`.
+        version: The `anthropic-version` header.
+        betas: What the `anthropic-beta` header lists.
+        resume: `pause_turn` or `compaction` if the request resumes such a stop.
+        original: For `openai_responses`: the items as the model gave them.
+        sealed: Refuse thinking signatures that the test kit did not make.
+        window: Context window in tokens; `None`: Claude's models have their own, others none; 0: not
+            checked.
+        strict: For `openai_chat`: a compatible server that asks for more than OpenAI does (O10).
+
+    Raises:
+        InvalidPolicy: There is no such provider.
+    """
+    if provider not in PROVIDERS:
+        raise InvalidPolicy("provider", provider, f"must be one of {', '.join(PROVIDERS)}")
+    if provider == "openai_responses":
+        return worst_first(check_responses(body, original, window=window or 0))
+    if provider == "gemini":
+        return worst_first(check_gemini(body))
+    if provider == "bedrock":
+        return worst_first(check_bedrock(body))
+    if provider != "anthropic":
+        return worst_first(check_chat(provider, body, window=window or 0, strict=strict))
+    known = facts(body.get("model"))
+    known = known if window is None else replace(known, window=window)
+    number = int(version.replace("-", ""))
+    request = Request(body, known, number, frozenset(betas), resume, sealed)
+    return worst_first([finding for rule in _ANTHROPIC for finding in rule(request)])
