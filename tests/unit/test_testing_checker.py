@@ -163,7 +163,7 @@ def test_errors_come_first_and_name_the_place():
         ("claude-3-5-sonnet-20241022", True, False, False, 200_000),
         ("claude-sonnet-4-20250514", True, False, False, 200_000),
         ("us.anthropic.claude-opus-4-1-20250805-v1:0", True, False, False, 200_000),
-        ("gpt-5.2", False, True, True, 0),
+        ("gpt-5.2", False, True, False, 0),
     ],
 )
 def test_model_facts(model, prefill, mid_system, bound, window):

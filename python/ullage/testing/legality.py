@@ -34,7 +34,8 @@ def assert_legal(
     Args:
         provider: One of `ullage.testing.checker.PROVIDERS`.
         messages: In the provider's own form (`input` items, `contents`).
-        model: Its name decides which rules hold; `None`: those of the newest models.
+        model: Its name decides which rules hold; `None`: those of the newest models, except that
+            thinking is not bound to system and tools.
         system: System prompt, where it is not a message.
         tools: Tool definitions; `None`: none are sent.
         betas: What the `anthropic-beta` header lists.

@@ -13,11 +13,11 @@ _OLD_NAME = re.compile(r"claude-(\d)(?:[.-](\d)(?!\d))?-(opus|sonnet|haiku)")
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """The defaults are those of a model that is not known: the newest rules, no window."""
+    """The defaults are those of a model that is not known: the newest rules, no window, not bound."""
 
     prefill: bool = False
     mid_system: bool = True
-    bound: bool = True
+    bound: bool = False
     window: int = 0
     max_output: int = 0
     output_in_window: bool = False
