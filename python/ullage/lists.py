@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from ullage._engine import core
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Item
-from ullage.models import ModelTable, weights_for
+from ullage.estimates import weights_for
+from ullage.models import ModelTable
 
 __all__ = [
     "KeptWindow",

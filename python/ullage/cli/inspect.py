@@ -12,9 +12,10 @@ from cyclopts import Parameter
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.cli.source import Opened, open_source
 from ullage.inspection import Inspection, inspect_messages
-from ullage.models import lookup, weights_for
+from ullage.estimates import weights_for
+from ullage.models import Model, ModelTable
 from ullage.policy import Policy
-from ullage.window import WarningState, warning_state
+from ullage.window import WarningState, WindowSettings, window
 
 __all__ = ["inspect_command", "report_of", "show"]
 
