@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ullage._engine import core
+from ullage.estimates import weights_for
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Item
-from ullage.estimates import weights_for
 from ullage.models import ModelTable
 
 __all__ = [

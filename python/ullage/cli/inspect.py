@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
-from ullage.cli.source import Opened, open_source
-from ullage.inspection import Inspection, inspect_messages
 from ullage.estimates import weights_for
+from ullage.inspection import Inspection, inspect_messages
 from ullage.models import Model, ModelTable
 from ullage.policy import Policy
-from ullage.window import WarningState, WindowSettings, window
+from ullage.sessions import Session, open_session
+from ullage.window import WindowSettings, window
 
 __all__ = ["inspect_command", "report_of", "show"]
 
@@ -40,7 +40,7 @@ def inspect_command(
     """Show what fills the window, and what each level would free."""
     out = Output(as_json=json)
     with out.progress("reading", 1) as step:
-        opened = open_source(file, number=conversation)
+        opened = open_session(file, number=conversation)
         step(1)
     report = report_of(opened, model=model, policy=Policy.load(policy))
     if json:
@@ -51,44 +51,41 @@ def inspect_command(
 
 
 def report_of(
-    opened: Opened, *, model: str | None = None, policy: Policy | None = None
+    opened: Session, *, model: str | None = None, policy: Policy | None = None
 ) -> dict[str, Any]:
     """Everything that `inspect` prints, as plain data."""
-    name = model or opened.model or None
-    found = inspect_messages(opened.items, weights=weights_for(name), policy=policy)
-    state = warning_state(found.anchored_tokens, model=name)
+    name = model or opened.model
+    row = ModelTable.builtin().lookup(name)
+    found = inspect_messages(opened.items, weights=weights_for(row), policy=policy)
     return {
         "file": str(opened.path),
         "format": opened.format,
         "bytes": opened.size,
-        "model": name,
-        "window": _window(name, found, state),
+        "model": name or None,
+        "window": _window(row, found),
         "conversation": _counts(found, opened),
         "categories": found.categories,
         "tools": [dataclasses.asdict(tool) for tool in found.tools],
         "files": [dataclasses.asdict(each) for each in found.files],
         "freeable": [dataclasses.asdict(level) for level in found.freeable],
-        "boundaries": _boundaries(opened),
+        "boundaries": [_boundary(entry) for entry in opened.boundaries],
         "warnings": list(opened.warnings),
     }
 
 
-def _window(name: str | None, found: Inspection, state: WarningState) -> dict[str, Any]:
-    model = lookup(name)
+def _window(model: Model, found: Inspection) -> dict[str, Any]:
+    marks = window(model, settings=WindowSettings.from_env())
     return {
-        "context_tokens": model.context_tokens,
+        "context_tokens": marks.context,
         "used_tokens": found.anchored_tokens,
         "from_usage": found.anchored,
         "estimated_messages_tokens": found.tokens,
-        "percent_left": state.percent_left,
-        "above_warning": state.above_warning,
-        "above_error": state.above_error,
-        "above_autocompact": state.above_autocompact,
-        "at_blocking_limit": state.at_blocking_limit,
+        "autocompact_at_tokens": marks.threshold,
+        **marks.state(found.anchored_tokens)._asdict(),
     }
 
 
-def _counts(found: Inspection, opened: Opened) -> dict[str, Any]:
+def _counts(found: Inspection, opened: Session) -> dict[str, Any]:
     return {
         "messages": len(opened.messages),
         "user_inputs": found.user_inputs,
@@ -96,12 +93,6 @@ def _counts(found: Inspection, opened: Opened) -> dict[str, Any]:
         "largest_round_tokens": found.largest_round,
         "unanswered_calls": found.open_calls,
     }
-
-
-def _boundaries(opened: Opened) -> list[dict[str, Any]]:
-    if opened.transcript is None:
-        return []
-    return [_boundary(opened.transcript.load(at)) for at in opened.transcript.boundaries]
 
 
 def _boundary(entry: Mapping[str, Any]) -> dict[str, Any]:

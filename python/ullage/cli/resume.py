@@ -11,7 +11,7 @@ import orjson
 from cyclopts import Parameter
 
 from ullage.cli.output import Output
-from ullage.cli.source import open_source
+from ullage.sessions import open_session
 
 __all__ = ["resume_command"]
 
@@ -31,7 +31,7 @@ def resume_command(
 ) -> int:
     """Print exactly what the model would be sent: a list to read, or with --json the bytes themselves."""
     out = Output(as_json=json or lines)
-    opened = open_source(file, number=conversation)
+    opened = open_session(file, number=conversation)
     for warning in opened.warnings:
         out.note(f"note: {warning}")
     if json:

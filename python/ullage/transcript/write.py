@@ -103,7 +103,9 @@ def write_compaction(
     follow = _chained(log, [*map(_as_summary, summaries), *attachments], str(mark["uuid"]))
     anchor = str(follow[len(summaries) - 1]["uuid"])
     written = [str(entry["uuid"]) for entry in follow]
-    mark["compactMetadata"].update(boundary_links(str(mark["uuid"]), anchor, written, kept or Kept()))
+    mark["compactMetadata"].update(
+        boundary_links(str(mark["uuid"]), anchor, written, kept or Kept())
+    )
     repeated = list(log.transcript().metadata.values()) if metadata is None else metadata
     tail = [log.entry(item, parent=None) for item in repeated]
     log.write([mark, *follow, *tail])

@@ -1,0 +1,137 @@
+"""`ullage compact`: compact a transcript without a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ullage.cli.output import Output, bar, share, tokens
+from ullage.policy import Policy
+from ullage.sessions import CompactedSession, Session, compact_session, open_session
+
+__all__ = ["compact_command", "report_of", "show"]
+
+
+def compact_command(
+    file: Annotated[Path, Parameter(help="a transcript of any known format")],
+    *,
+    output: Annotated[
+        Path | None,
+        Parameter(alias="-o", help="where to write; default: NAME.compacted.jsonl beside it"),
+    ] = None,
+    in_place: Annotated[
+        bool, Parameter(negative="", help="append to the file itself (Claude Code only)")
+    ] = False,
+    force: Annotated[bool, Parameter(negative="", help="replace an existing output file")] = False,
+    instructions: Annotated[str, Parameter(alias="-i", help="what the summary should mind")] = "",
+    keep: Annotated[int | None, Parameter(help="newest tokens that stay word for word")] = None,
+    model: Annotated[
+        str | None, Parameter(help="whose window and tokenizer; default: the one in the file")
+    ] = None,
+    conversation: Annotated[
+        int, Parameter(help="which one, from 0, where a file holds several")
+    ] = 0,
+    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    dry_run: Annotated[
+        bool, Parameter(alias="-n", negative="", help="write nothing, show what would happen")
+    ] = False,
+    summary: Annotated[bool, Parameter(negative="", help="print the summary too")] = False,
+    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+) -> int:
+    """Compact a transcript without a model; write one that can be resumed. Exit code 1: there was nothing to gain."""
+    out = Output(as_json=json)
+    opened = open_session(file, number=conversation)
+    target = _target(file, output, in_place=in_place, dry_run=dry_run)
+    with out.progress("compacting", 1) as step:
+        done = compact_session(
+            opened,
+            output=target,
+            overwrite=force,
+            instructions=instructions,
+            keep=keep,
+            policy=Policy.load(policy),
+            **({"model": model} if model else {}),
+        )
+        step(1)
+    report = report_of(opened, done, with_summary=summary)
+    if json:
+        out.json(report)
+    else:
+        show(out, report)
+    return 0 if done.result.compacted else 1
+
+
+def _target(file: Path, output: Path | None, *, in_place: bool, dry_run: bool) -> Path | None:
+    if dry_run:
+        return None
+    if in_place:
+        return file
+    return output or file.with_name(f"{file.stem}.compacted.jsonl")
+
+
+def report_of(
+    opened: Session, done: CompactedSession, *, with_summary: bool = False
+) -> dict[str, Any]:
+    """Everything that `compact` prints, as plain data."""
+    result, counts = done.result, done.result.report
+    report = {
+        "file": str(opened.path),
+        "outcome": result.outcome.value,
+        "reason": result.reason,
+        "written": None if done.path is None else str(done.path),
+        "tokens_before": counts.tokens_before,
+        "tokens_after": counts.tokens_after,
+        "summary_tokens": counts.summary_tokens,
+        "messages_before": len(opened.messages),
+        "messages_after": len(done.messages),
+        "messages_summarized": len(counts.removed),
+        "messages_kept": len(counts.kept),
+        "summarizer": counts.summarizer,
+        "facts_appended": dict(counts.facts_appended),
+        "warnings": [*opened.warnings, *counts.warnings],
+    }
+    if with_summary:
+        report["summary"] = [_text(message) for message in result.summary_messages]
+    return report
+
+
+def _text(item: Any) -> str:
+    message = item.get("message", item)
+    content = message["content"]
+    return (
+        content
+        if isinstance(content, str)
+        else "\n".join(block.get("text", "") for block in content)
+    )
+
+
+def show(out: Output, report: dict[str, Any]) -> None:
+    """Draw the report of `compact`."""
+    before, after = report["tokens_before"], report["tokens_after"]
+    out.heading(report["file"])
+    if report["outcome"] != "compacted":
+        out.line(f"nothing was changed: {report['reason'].replace('_', ' ')}")
+        return
+    out.line(
+        f"before  {bar(before, before):<28}  {tokens(before)} tokens in {report['messages_before']:,} messages"
+    )
+    out.line(
+        f"after   {bar(after, before):<28}  {tokens(after)} tokens in {report['messages_after']:,} messages"
+    )
+    out.line(
+        f"freed   {tokens(before - after)} tokens ({share(before - after, before)}): {report['messages_summarized']:,} messages "
+        f"became a summary of {tokens(report['summary_tokens'])} tokens, {report['messages_kept']:,} stay word for word"
+    )
+    for text in report.get("summary", ()):
+        out.heading("The summary")
+        out.text(text)
+    if report["written"]:
+        out.line(
+            f"written {report['written']}  (the whole history is in it; resume it with: ullage resume)"
+        )
+    else:
+        out.line("written nothing (dry run)")
+    for warning in report["warnings"]:
+        out.note(f"note: {warning}")

@@ -1,0 +1,109 @@
+"""`ullage demo`: an example session, compacted, before and after."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ullage.cli import compact as compact_cli
+from ullage.cli import inspect as inspect_cli
+from ullage.cli.output import Output
+from ullage.cli.resume import dump
+from ullage.sessions import Session, compact_session, open_session
+from ullage.testing import Scenario, scenario
+from ullage.transcript import TranscriptLog
+
+__all__ = ["demo_command"]
+
+
+def demo_command(
+    *,
+    seed: Annotated[int, Parameter(help="equal seeds make equal sessions")] = 7,
+    size: Annotated[
+        int, Parameter(help="rough size of the session in tokens (characters / 4)")
+    ] = 90_000,
+    directory: Annotated[
+        Path | None, Parameter(help="where to write; default: a new folder for temporary files")
+    ] = None,
+    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+) -> int:
+    """Make an example session, compact it without a model, show before and after."""
+    out = Output(as_json=json)
+    folder = Path(tempfile.mkdtemp(prefix="ullage-demo-")) if directory is None else directory
+    folder.mkdir(parents=True, exist_ok=True)
+    made = scenario(seed, tokens=size)
+    before = _write(made, folder / f"session-{seed}.jsonl")
+    report = inspect_cli.report_of(before)
+    done = compact_session(
+        before, output=folder / f"session-{seed}.compacted.jsonl", overwrite=True
+    )
+    after = compact_cli.report_of(before, done)
+    kept = _kept(made, dump(done.messages))
+    if json:
+        out.json({"before": report, "compaction": after, "kept": kept})
+        return 0
+    out.line(
+        f"A coding session of our own making (seed {seed}): the model reads files, runs tests, edits, asks."
+    )
+    inspect_cli.show(out, report, top=5)
+    compact_cli.show(out, after)
+    _show_kept(out, kept)
+    out.line(f"\nTry: ullage inspect {after['written']}")
+    out.line(f"     ullage resume {after['written']}")
+    return 0
+
+
+def _write(made: Scenario, path: Path) -> Session:
+    """The session as a transcript in Claude Code's format."""
+    path.unlink(missing_ok=True)
+    times = iter(made.times)
+    numbers = iter(range(len(made.messages)))
+    envelope = {
+        "sessionId": f"demo-{made.seed}",
+        "cwd": made.cwd,
+        "version": "0",
+        "userType": "external",
+        "isSidechain": False,
+    }
+    with TranscriptLog.open(
+        path,
+        durability="none",
+        envelope=envelope,
+        clock=lambda: next(times),
+        ids=lambda: f"00000000-0000-4000-8000-{next(numbers):012d}",
+    ) as log:
+        log.extend(_with_model(message, made.model) for message in made.messages)
+    return open_session(path)
+
+
+def _with_model(message: Any, model: str) -> dict[str, Any]:
+    return {**message, "model": model} if message["role"] == "assistant" else dict(message)
+
+
+def _kept(made: Scenario, context: str) -> dict[str, list[int]]:
+    """Of what a good hand-over must know: how much stands in the new context, and how much there was."""
+    truth = made.truth
+    wanted = {
+        "user messages": truth.user_messages,
+        "files edited": truth.files_edited,
+        "files written": truth.files_written,
+        "errors": truth.errors,
+        "decisions": tuple(text for decision in truth.decisions for text in decision),
+        "pending todos": truth.pending_todos,
+        "standing instructions": truth.instructions,
+        "URLs": truth.urls,
+    }
+    return {
+        name: [sum(dump(text)[1:-1] in context for text in texts), len(texts)]
+        for name, texts in wanted.items()
+        if texts
+    }
+
+
+def _show_kept(out: Output, kept: dict[str, list[int]]) -> None:
+    out.heading("What the new context still holds, word for word")
+    rows = ((name, f"{found:,} of {count:,}") for name, (found, count) in kept.items())
+    out.table(("what", "kept"), rows, right=(1,))

@@ -1,0 +1,240 @@
+"""Sessions on disk: open any known transcript, compact it, write one that can be resumed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ullage.compaction import CompactionResult, compact
+from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
+from ullage.messages import Item
+from ullage.transcript import Conversation, Transcript, TranscriptLog, resume
+from ullage.transcript.formats import detect, read
+
+__all__ = ["CompactedSession", "Session", "compact_session", "open_session", "write_session"]
+
+CLAUDE_CODE = "claude_code"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Session:
+    """One conversation of a file, as its model saw it last.
+
+    Attributes:
+        path: The file.
+        format: Name of its format, such as `claude_code` or `codex`.
+        items: Entries in the order of the context.
+        messages: What the model would be sent.
+        history: All entries of the conversation, boundaries included; empty for Claude Code files, which keep their own.
+        model: The newest model named; empty if none is.
+        size: Bytes of the file.
+        warnings: What was passed over, mended or set aside.
+        boundaries: Earlier compactions, as their entries.
+        transcript: The indexed file; Claude Code only.
+        conversation: What resuming found; Claude Code only.
+    """
+
+    path: Path
+    format: str
+    items: Sequence[Item]
+    messages: list[dict[str, Any]]
+    model: str
+    size: int
+    history: Sequence[Item] = ()
+    warnings: tuple[str, ...] = ()
+    boundaries: tuple[Item, ...] = ()
+    transcript: Transcript | None = None
+    conversation: Conversation | None = None
+
+    def __repr__(self) -> str:
+        return f"Session({self.path.name}, {self.format}, {len(self.messages)} messages)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactedSession:
+    """A compaction, and where it was written.
+
+    Attributes:
+        result: What the compaction did.
+        path: The file that can be resumed; `None` if nothing was written.
+        messages: What a resume of that file sends; checked after writing.
+    """
+
+    result: CompactionResult
+    path: Path | None
+    messages: list[dict[str, Any]]
+
+    def __repr__(self) -> str:
+        return f"CompactedSession({self.result!r}, path={self.path})"
+
+
+def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
+    """Open a transcript of any known format.
+
+    Args:
+        path: A file.
+        number: Which conversation, from 0, where a file holds several.
+
+    Raises:
+        InvalidTranscript: It is a directory, cannot be read, or has no known format.
+        InvalidPolicy: There is no conversation with this number.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InvalidTranscript("is a directory", path=str(path), hint="name one file of it")
+    try:
+        size = path.stat().st_size
+        kind = detect(path)
+    except OSError as exc:
+        raise InvalidTranscript(f"cannot be read: {exc.strerror}", path=str(path)) from exc
+    return _claude_code(path, size) if kind == CLAUDE_CODE else _other(path, kind, size, number)
+
+
+def _claude_code(path: Path, size: int) -> Session:
+    transcript = Transcript.open(path)
+    conversation = transcript.conversation
+    return Session(
+        path=path,
+        format=CLAUDE_CODE,
+        items=conversation.entries,
+        messages=conversation.messages,
+        model=transcript.model,
+        size=size,
+        warnings=_warnings(conversation),
+        boundaries=tuple(transcript.load(at) for at in transcript.boundaries),
+        transcript=transcript,
+        conversation=conversation,
+    )
+
+
+def _warnings(conversation: Conversation) -> tuple[str, ...]:
+    report = conversation.report
+    found = [f"line {line}: {reason}" for line, reason in report.bad]
+    if report.torn is not None:
+        found.append(f"the last line is unfinished ({report.torn[1]:,} bytes) and was set aside")
+    if report.missing:
+        found.append(f"{len(report.missing)} kept messages are not in the file")
+    return tuple(found)
+
+
+def _other(path: Path, kind: str, size: int, number: int) -> Session:
+    found = read(path, format=kind)
+    count = len(found.sessions)
+    if not 0 <= number < count:
+        raise InvalidPolicy(
+            "conversation", number, f"must be between 0 and {count - 1}: the file holds {count}"
+        )
+    session = found.sessions[number]
+    conversation = resume(session.entries)
+    return Session(
+        path=path,
+        format=kind,
+        items=conversation.entries,
+        messages=conversation.messages,
+        model=str(session.metadata.get("model") or ""),
+        size=size,
+        history=session.entries,
+        warnings=tuple(f"line {line}: {reason}" for line, reason in found.warnings),
+        boundaries=tuple(
+            entry for entry in session.entries if entry.get("subtype") == "compact_boundary"
+        ),
+    )
+
+
+def compact_session(
+    session: Session,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> CompactedSession:
+    """Compact a session and write a transcript that Claude Code and Ullage can resume.
+
+    The written file holds the whole history; the compaction is appended to it, so nothing is lost.
+
+    Args:
+        session: From `open_session`.
+        output: Where to write; the session's own path appends to it (Claude Code files only). `None`: nothing is written.
+        overwrite: Whether another existing file may be replaced.
+        **options: Arguments of `compact`, such as `instructions`, `keep`, `model`, `summarizer`.
+
+    Returns:
+        The result. Nothing is written unless the outcome is `compacted`.
+
+    Raises:
+        StoreError: The file exists and `overwrite` is false, or it cannot be written; nothing has changed.
+        CompactionError: The compaction failed; nothing has changed.
+    """
+    target = None if output is None else Path(output)
+    if target is not None:
+        _refuse(session, target, overwrite)
+    options.setdefault("model", session.model or None)
+    result = compact(session.items, transcript_path=str(target or session.path), **options)
+    messages = resume(result.messages).messages
+    if target is None or not result.compacted:
+        return CompactedSession(result, None, messages)
+    write_session(session, result, target)
+    written = resume(target).messages
+    if written != messages:
+        raise StoreError("reads back differently from what was compacted", path=str(target))
+    return CompactedSession(result, target, written)
+
+
+def _refuse(session: Session, target: Path, overwrite: bool) -> None:
+    own = target.exists() and target.samefile(session.path)
+    if own and session.format != CLAUDE_CODE:
+        raise StoreError(
+            f"is a {session.format} file, to which a compaction cannot be appended",
+            path=str(target),
+            hint="name another file to write",
+        )
+    if target.exists() and not own and not overwrite:
+        raise StoreError(
+            "exists already", path=str(target), hint="name another file, or allow to overwrite it"
+        )
+
+
+def write_session(session: Session, result: CompactionResult, target: Path) -> None:
+    """Write the session with the compaction at its end: all or nothing.
+
+    Raises:
+        StoreError: It cannot be written; what stood there before still does.
+    """
+    if target.exists() and target.samefile(session.path):
+        _append(target, result)
+        return
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        _copy(session, draft)
+        _append(draft, result)
+        draft.replace(target)
+    except OSError as exc:
+        raise StoreError(f"cannot be written: {exc.strerror or exc}", path=str(target)) from exc
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _copy(session: Session, draft: Path) -> None:
+    draft.unlink(missing_ok=True)
+    if session.format == CLAUDE_CODE:
+        shutil.copyfile(session.path, draft)
+        return
+    with TranscriptLog.open(draft, durability="none") as log:
+        log.write([_placed(entry) for entry in session.history])
+
+
+def _placed(entry: Item) -> Mapping[str, Any]:
+    """An entry of another format with what Claude Code expects on each line."""
+    return {"parentUuid": None, "isSidechain": False, "userType": "external", **entry}
+
+
+def _append(path: Path, result: CompactionResult) -> None:
+    with TranscriptLog.open(path, create=False) as log:
+        # Titles and tags again at the end: lists of sessions only read the last part of a file.
+        metadata = list(log.transcript().metadata.values())
+        log.write([*result.new_entries, *metadata])
+        log.sync()
