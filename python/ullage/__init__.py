@@ -14,14 +14,9 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ullage.compaction import (
-        CompactionReport,
-        CompactionResult,
-        Outcome,
-        Providers,
-        acompact,
-        compact,
-    )
+    from ullage._core import Ledger
+    from ullage.compaction import CompactionReport, CompactionResult, Outcome, acompact, compact
+    from ullage.estimates import weights_for
     from ullage.exceptions import (
         CompactionError,
         ContextTooLarge,
@@ -35,34 +30,81 @@ if TYPE_CHECKING:
         UllageError,
         UnknownModel,
     )
-    from ullage.hooks import Hooks, ShellHook
-    from ullage.pins import Pin
-    from ullage.summarizers import ExtractiveSummarizer, SummaryReply, SummaryRequest
+    from ullage.inspection import Inspection, inspect_messages
+    from ullage.lists import (
+        KeptWindow,
+        TruncatedHead,
+        estimate_each,
+        estimate_text,
+        estimate_tokens,
+        group_rounds,
+        keep_window,
+        truncate_head,
+    )
+    from ullage.media import strip_media
+    from ullage.models import Model, ModelTable, UnknownModelWarning
+    from ullage.policy import Policy
+    from ullage.providers.overflow import classify
+    from ullage.sessions import CompactedSession, Session, compact_session, open_session
+    from ullage.transcript import (
+        Conversation,
+        Transcript,
+        TranscriptLog,
+        messages_after_boundary,
+        resume,
+    )
+    from ullage.validate import validate
+    from ullage.window import WarningState, Window, WindowSettings, warning_state
 
 __all__ = [
+    "CompactedSession",
     "CompactionError",
     "CompactionReport",
     "CompactionResult",
     "ContextTooLarge",
+    "Conversation",
     "EngineError",
-    "ExtractiveSummarizer",
-    "Hooks",
+    "Inspection",
     "InvalidMessage",
     "InvalidPolicy",
     "InvalidTranscript",
+    "KeptWindow",
+    "Ledger",
     "LogConflict",
     "MissingExtra",
+    "Model",
+    "ModelTable",
     "Outcome",
-    "Pin",
-    "Providers",
-    "ShellHook",
+    "Policy",
+    "Session",
     "StoreError",
-    "SummaryReply",
-    "SummaryRequest",
+    "Transcript",
+    "TranscriptLog",
+    "TruncatedHead",
     "UllageError",
     "UnknownModel",
+    "UnknownModelWarning",
+    "WarningState",
+    "Window",
+    "WindowSettings",
     "acompact",
+    "classify",
     "compact",
+    "compact_session",
+    "estimate_each",
+    "estimate_text",
+    "estimate_tokens",
+    "group_rounds",
+    "inspect_messages",
+    "keep_window",
+    "messages_after_boundary",
+    "open_session",
+    "resume",
+    "strip_media",
+    "truncate_head",
+    "validate",
+    "warning_state",
+    "weights_for",
 ]
 
 # Where each public name lives.
@@ -71,13 +113,10 @@ _HOMES = {
         "CompactionReport",
         "CompactionResult",
         "Outcome",
-        "Providers",
         "acompact",
         "compact",
     ),
-    "ullage.hooks": ("Hooks", "ShellHook"),
-    "ullage.pins": ("Pin",),
-    "ullage.summarizers": ("ExtractiveSummarizer", "SummaryReply", "SummaryRequest"),
+    "ullage.estimates": ("weights_for",),
     "ullage.exceptions": (
         "CompactionError",
         "ContextTooLarge",
@@ -91,6 +130,48 @@ _HOMES = {
         "UllageError",
         "UnknownModel",
     ),
+    "ullage.inspection": (
+        "Inspection",
+        "inspect_messages",
+    ),
+    "ullage.lists": (
+        "KeptWindow",
+        "TruncatedHead",
+        "estimate_each",
+        "estimate_text",
+        "estimate_tokens",
+        "group_rounds",
+        "keep_window",
+        "truncate_head",
+    ),
+    "ullage.media": ("strip_media",),
+    "ullage.models": (
+        "Model",
+        "ModelTable",
+        "UnknownModelWarning",
+    ),
+    "ullage.policy": ("Policy",),
+    "ullage.providers.overflow": ("classify",),
+    "ullage.sessions": (
+        "CompactedSession",
+        "Session",
+        "compact_session",
+        "open_session",
+    ),
+    "ullage.transcript": (
+        "Conversation",
+        "Transcript",
+        "TranscriptLog",
+        "messages_after_boundary",
+        "resume",
+    ),
+    "ullage.validate": ("validate",),
+    "ullage.window": (
+        "WarningState",
+        "Window",
+        "WindowSettings",
+        "warning_state",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -101,6 +182,10 @@ except PackageNotFoundError:  # run from a checkout that nobody installed
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Ledger":
+        value = import_module("ullage._engine").core.Ledger
+        globals()[name] = value
+        return value
     if name not in _HOME_OF:
         raise AttributeError(f"module 'ullage' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

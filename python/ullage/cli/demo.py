@@ -18,13 +18,16 @@ from ullage.transcript import TranscriptLog
 
 __all__ = ["demo_command"]
 
+_MODEL = "claude-opus-4-5"
+"""A window of 200 000 tokens, so that the session nearly fills it."""
+
 
 def demo_command(
     *,
     seed: Annotated[int, Parameter(help="equal seeds make equal sessions")] = 7,
     size: Annotated[
         int, Parameter(help="rough size of the session in tokens (characters / 4)")
-    ] = 90_000,
+    ] = 130_000,
     directory: Annotated[
         Path | None, Parameter(help="where to write; default: a new folder for temporary files")
     ] = None,
@@ -34,7 +37,7 @@ def demo_command(
     out = Output(as_json=json)
     folder = Path(tempfile.mkdtemp(prefix="ullage-demo-")) if directory is None else directory
     folder.mkdir(parents=True, exist_ok=True)
-    made = scenario(seed, tokens=size)
+    made = scenario(seed, tokens=size, model=_MODEL)
     before = _write(made, folder / f"session-{seed}.jsonl")
     report = inspect_cli.report_of(before)
     done = compact_session(
@@ -91,7 +94,7 @@ def _kept(made: Scenario, context: str) -> dict[str, list[int]]:
         "files edited": truth.files_edited,
         "files written": truth.files_written,
         "errors": truth.errors,
-        "decisions": tuple(text for decision in truth.decisions for text in decision),
+        "decisions": truth.decisions,
         "pending todos": truth.pending_todos,
         "standing instructions": truth.instructions,
         "URLs": truth.urls,

@@ -1,0 +1,197 @@
+"""The command line as a person meets it: another process, its output, its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cyclopts")
+pytest.importorskip("rich")
+
+
+def ullage(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ullage", *map(str, words)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "120", "PYTHONUTF8": "1", **env},
+        check=False,
+    )
+
+
+def report(*words: str | Path) -> dict:
+    done = ullage(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session that `ullage demo` made."""
+    folder = tmp_path_factory.mktemp("demo")
+    done = ullage("demo", "--seed", "3", "--size", "60000", "--directory", folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "session-3.jsonl"
+
+
+def test_demo_frees_most_and_keeps_what_matters(tmp_path):
+    found = report("demo", "--seed", "7", "--size", "60000", "--directory", tmp_path)
+    compaction = found["compaction"]
+    assert compaction["outcome"] == "compacted"
+    assert compaction["tokens_after"] < compaction["tokens_before"] // 2
+    kept, wanted = found["kept"]["user messages"]
+    assert kept == wanted > 0
+
+
+def test_demo_is_the_same_each_time(tmp_path):
+    first = ullage("demo", "--size", "30000", "--directory", tmp_path / "a").stdout
+    second = ullage("demo", "--size", "30000", "--directory", tmp_path / "b").stdout
+    assert first.replace(str(tmp_path / "a"), "") == second.replace(str(tmp_path / "b"), "")
+    a, b = (tmp_path / name / "session-7.jsonl" for name in "ab")
+    assert a.read_bytes() == b.read_bytes()
+
+
+def test_inspect_adds_up(session):
+    found = report("inspect", session)
+    assert found["format"] == "claude_code"
+    held = sum(found["categories"].values())
+    assert 0.8 * found["window"]["estimated_messages_tokens"] <= held
+    assert held <= found["window"]["estimated_messages_tokens"]
+    assert {level["level"] for level in found["freeable"]} >= {"snip", "microcompact", "summary"}
+    assert found["conversation"]["unanswered_calls"] == 0
+
+
+def test_inspect_in_words(session):
+    done = ullage("inspect", session)
+    assert done.returncode == 0
+    assert "What the messages hold" in done.stdout
+    assert "What each level would free now" in done.stdout
+    assert "\x1b[" not in done.stdout  # no colours in a pipe
+
+
+def test_compact_then_resume_gives_the_new_context(session, tmp_path):
+    target = tmp_path / "out.jsonl"
+    found = report("compact", session, "--output", target, "--summary")
+    assert found["written"] == str(target)
+    assert target.read_bytes().startswith(session.read_bytes())
+    messages = json.loads(ullage("resume", target, "--json").stdout)
+    assert len(messages) == found["messages_after"]
+    first = messages[0]["content"]
+    text = first if isinstance(first, str) else first[0]["text"]
+    assert found["summary"][0] in text
+
+
+def test_dry_run_writes_nothing(session, tmp_path):
+    before = sorted(session.parent.iterdir())
+    assert report("compact", session, "--dry-run")["written"] is None
+    assert sorted(session.parent.iterdir()) == before
+
+
+def test_in_place_appends(session, tmp_path):
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(session.read_bytes())
+    report("compact", copy, "--in-place")
+    assert copy.read_bytes().startswith(session.read_bytes())
+    assert len(copy.read_bytes()) > len(session.read_bytes())
+
+
+def test_an_existing_file_is_not_overwritten(session, tmp_path):
+    target = tmp_path / "out.jsonl"
+    target.write_text("mine")
+    done = ullage("compact", session, "--output", target)
+    assert done.returncode == 2
+    assert "exists already" in done.stderr
+    assert target.read_text() == "mine"
+
+
+def test_instructions_reach_the_summary(session):
+    found = report("compact", session, "--dry-run", "--summary", "--instructions", "mind the zebra")
+    assert "zebra" in found["summary"][0]
+
+
+def test_keep_decides_how_much_stays(session):
+    few = report("compact", session, "--dry-run", "--keep", "2000")
+    many = report("compact", session, "--dry-run", "--keep", "15000")
+    assert few["messages_kept"] < many["messages_kept"]
+
+
+def test_nothing_to_gain_is_exit_code_1(tmp_path):
+    path = tmp_path / "short.jsonl"
+    line = {"type": "user", "uuid": "a", "message": {"role": "user", "content": "hi"}}
+    path.write_text(json.dumps(line) + "\n")
+    done = ullage("compact", path, "--dry-run")
+    assert done.returncode == 1
+    assert "nothing was changed" in done.stdout
+
+
+def test_policy_lists_settings():
+    assert report("policy")["snip.max_chars"] == 10_000
+
+
+BAD = {
+    "a directory": lambda folder: folder,
+    "missing": lambda folder: folder / "none.jsonl",
+    "empty": lambda folder: _file(folder, b""),
+    "not json": lambda folder: _file(folder, b"hello\nworld\n"),
+    "binary": lambda folder: _file(folder, bytes(range(256)) * 10),
+    "json without messages": lambda folder: _file(folder, b'{"a": 1}\n'),
+    "a list of numbers": lambda folder: _file(folder, b"[1, 2, 3]\n"),
+    "deep nesting": lambda folder: _file(folder, b'{"type":' + b"[" * 5000 + b"]" * 5000 + b"}\n"),
+}
+
+
+def _file(folder: Path, data: bytes) -> Path:
+    path = folder / "bad.jsonl"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("command", ["inspect", "compact", "resume"])
+def test_bad_input_is_one_line_and_exit_code_2(kind, command, tmp_path):
+    done = ullage(command, BAD[kind](tmp_path))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file(session, tmp_path):
+    path = tmp_path / "secret.jsonl"
+    path.write_bytes(session.read_bytes())
+    path.chmod(0)
+    assert ullage("inspect", path).returncode == 2
+
+
+def test_wrong_usage_is_exit_code_2():
+    done = ullage("inspect")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_help_teaches():
+    done = ullage("--help")
+    assert done.returncode == 0
+    for command in ("demo", "inspect", "compact", "resume", "policy"):
+        assert command in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(session):
+    command = f"{sys.executable} -m ullage resume {session} --lines | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["role"] == "user"
+
+
+def test_without_the_extra_one_line_says_what_to_install(tmp_path):
+    (tmp_path / "cyclopts.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'cyclopts'\", name='cyclopts')"
+    )
+    done = ullage("demo", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "pip install 'ullage[cli]'" in done.stderr
