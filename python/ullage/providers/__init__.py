@@ -5,7 +5,7 @@ Each module of a shape has `to_provider` and `from_provider`. Plain dicts in and
 
 from __future__ import annotations
 
-from ullage.providers import anthropic, openai_chat, openai_responses
+from ullage.providers import anthropic, gemini, openai_chat, openai_responses
 from ullage.providers._common import Internal, Loss, Shaped, normal_form
 from ullage.providers.overflow import Classified, classify
 
@@ -16,6 +16,7 @@ __all__ = [
     "Shaped",
     "anthropic",
     "classify",
+    "gemini",
     "normal_form",
     "openai_chat",
     "openai_responses",

@@ -20,7 +20,7 @@ from ullage.providers._common import (
     place_result,
 )
 
-__all__ = ["Reader", "Side", "blocks_in", "side_of", "tool_in"]
+__all__ = ["Reader", "Side", "blocks_in", "joined", "message_in", "side_of", "tool_in"]
 
 SHAPE = "openai_responses"
 
@@ -203,28 +203,28 @@ class Reader:
                     "order", f"input[{index}]", "results stand directly after their calls"
                 )
             return
-        self.messages.append(_whole_message(item, side, blocks))
+        self.messages.append(message_in(item, side))
 
     def _close(self) -> None:
         if self._open:
-            self.messages.append({"role": "assistant", "content": _plain(self._open)})
+            self.messages.append({"role": "assistant", "content": joined(self._open)})
         self._open = None
 
 
-def _whole_message(item: Mapping[str, Any], side: Side, blocks: list[Block]) -> dict[str, Any]:
-    """A user or system item is a message of its own, so its head belongs to the message."""
+def message_in(item: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """A user or system item as a message of `role`; its own role is kept where it differs."""
     head = {key: value for key, value in item.items() if key not in ("role", "content")}
     string = isinstance(item.get("content"), str)
     content: Any = (
         item["content"] if string else [part_in(part) for part in item.get("content") or ()]
     )
     data: dict[str, Any] = {} if head == ({} if string else _PLAIN_HEAD) else {"head": head}
-    if item.get("role") == "developer":
-        data["role"] = "developer"
-    return carrying({"role": side, "content": content}, SHAPE, data)
+    if item.get("role") != role:
+        data["role"] = item.get("role")
+    return carrying({"role": role, "content": content}, SHAPE, data)
 
 
-def _plain(blocks: list[Block]) -> Any:
+def joined(blocks: list[Block]) -> Any:
     """Takes off the heads that writing would give anyway."""
     if len(blocks) == 1 and blocks[0].get(FOREIGN) == {SHAPE: {"head": {}, "string": True}}:
         return blocks[0]["text"]

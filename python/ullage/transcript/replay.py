@@ -158,8 +158,11 @@ def _unfinished(rows: Sequence[Row], source: Source, state: Replay) -> set[int]:
         if row.subtype != "compact_boundary":
             has_summary = has_summary or bool(row.flags & RowFlag.SUMMARY)
             continue
-        group = _group(source.load(row.at))
-        if not has_summary or not group <= known:
+        entry = source.load(row.at)
+        group = _group(entry)
+        # Codex puts the history that is left in place of a summary.
+        complete = has_summary or _metadata(entry).get("replacementHistory") is True
+        if not complete or not group <= known:
             out.add(row.at)
             partial |= group
             state.ignored.append(row.uuid)

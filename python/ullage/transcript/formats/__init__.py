@@ -1,0 +1,124 @@
+"""Readers of transcripts: which format a file has, and its conversations in one form.
+
+Each format is a module with `sniff(source)` and `read(source)`, imported when it is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from ullage.exceptions import InvalidPolicy, InvalidTranscript
+from ullage.transcript.formats._model import ReadSession, ReadTranscript, ReadWarning
+from ullage.transcript.formats._source import Source
+
+__all__ = ["FORMATS", "ReadSession", "ReadTranscript", "ReadWarning", "detect", "read"]
+
+_MODULES = (
+    ("claude_code", "_claude_code"),
+    ("codex", "codex"),
+    ("copilot", "copilot"),
+    ("pi", "pi"),
+    ("cline", "cline"),
+    ("tau_bench", "tau_bench"),
+    ("swe_agent", "swe_agent"),
+    ("openhands", "openhands"),
+    ("gemini_cli", "gemini_cli"),
+    ("anthropic", "_messages"),
+    ("openai_chat", "openai_chat"),
+)
+"""Names and modules, in the order in which they are asked; plainer forms come last."""
+
+_RELATED = {"roo": "cline", "tau2": "tau_bench", "mini_swe_agent": "swe_agent"}
+"""Formats that the reader of a related one tells apart."""
+
+FORMATS: tuple[str, ...] = tuple(sorted([name for name, _ in _MODULES] + list(_RELATED)))
+"""Names of all formats that can be read."""
+
+
+def detect(path: str | os.PathLike[str]) -> str:
+    """Says which format a file has, by what stands in it; its name does not count.
+
+    Args:
+        path: The file.
+
+    Returns:
+        One of `FORMATS`.
+
+    Raises:
+        InvalidTranscript: No format fits, or the path is a directory or an empty file.
+        StoreError: The file is missing or cannot be read.
+    """
+    source = Source(path)
+    name = _detected(source)
+    # Only a few modules read more than one format, and those name it when they have read it.
+    siblings = {other for other, module in _RELATED.items() if module == name}
+    return _module(name).read(source).format if siblings else name
+
+
+def read(
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002 - the word of the command line and of users
+) -> ReadTranscript:
+    """Reads a transcript into entries of the internal view.
+
+    Args:
+        path: The file.
+        format: One of `FORMATS`; `None` finds it out.
+
+    Returns:
+        Its conversations, at least one, and what was passed over.
+
+    Raises:
+        InvalidTranscript: The file has no known format, or not the one that was named.
+        InvalidPolicy: `format` is not one of `FORMATS`.
+        StoreError: The file is missing or cannot be read.
+
+    Example:
+        >>> transcript = read("rollout.jsonl")  # doctest: +SKIP
+        >>> transcript.format, len(transcript.sessions)  # doctest: +SKIP
+        ('codex', 1)
+    """
+    if format is not None and format not in FORMATS:
+        raise InvalidPolicy("format", format, "must be a known format", hint=_listed())
+    source = Source(path)
+    name = _detected(source) if format is None else _RELATED.get(format, format)
+    if format is not None and not _fits(source, name):
+        raise InvalidTranscript(
+            f"is not of the format {format}", path=source.path, hint=_hint(source)
+        )
+    found: ReadTranscript = _module(name).read(source)
+    if not any(session.entries for session in found.sessions):
+        raise InvalidTranscript("holds no message", path=source.path, hint=_hint(source))
+    return found
+
+
+def _detected(source: Source) -> str:
+    for name, _ in _MODULES:
+        if _fits(source, name):
+            return name
+    raise InvalidTranscript("is of no known format", path=source.path, hint=_hint(source))
+
+
+def _fits(source: Source, name: str) -> bool:
+    fits: bool = _module(name).sniff(source)
+    return fits
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"ullage.transcript.formats.{dict(_MODULES)[name]}")
+
+
+def _listed() -> str:
+    return "formats that can be read: " + ", ".join(FORMATS)
+
+
+def _hint(source: Source) -> str:
+    """What can be read, and what the first bad line said, if there was one."""
+    bad = (
+        f"; line {source.warnings[0].line} is {source.warnings[0].reason}"
+        if source.warnings
+        else ""
+    )
+    return _listed() + bad

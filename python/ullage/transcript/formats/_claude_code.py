@@ -1,0 +1,55 @@
+"""Claude Code's own transcripts, through the index that the rest of the library uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ullage.transcript.formats._model import ReadSession, ReadTranscript, ReadWarning
+from ullage.transcript.formats._source import Source
+
+__all__ = ["read", "sniff"]
+
+_TALK = frozenset({"user", "assistant", "system", "attachment", "progress"})
+_NOTES = frozenset(
+    {"summary", "file-history-snapshot", "queue-operation", "custom-title", "last-prompt"}
+)
+
+
+def sniff(source: Source) -> bool:
+    """Whether lines are linked entries of a session, or its notes."""
+    return any(_is_ours(line) for line in source.head)
+
+
+def _is_ours(line: Mapping[str, Any]) -> bool:
+    kind = line.get("type")
+    if kind in _NOTES:
+        return bool({"sessionId", "leafUuid", "messageId", "snapshot"} & set(line))
+    return kind in _TALK and "uuid" in line and bool({"parentUuid", "sessionId"} & set(line))
+
+
+def read(source: Source) -> ReadTranscript:
+    """Reads all entries; what the model is shown is what a resume would show it.
+
+    For large files `ullage.transcript.Transcript` is the better door: it builds no objects.
+    """
+    from ullage.transcript.index import Transcript
+
+    transcript = Transcript.from_bytes(source.data)
+    index = transcript.index
+    entries = [index.load(at) for at in range(len(index))]
+    conversation = transcript.conversation
+    model = next((found for entry in reversed(entries) if (found := _model(entry))), None)
+    facts = {"model": model} if model else {}
+    name = next((entry["sessionId"] for entry in entries if entry.get("sessionId")), source.stem)
+    session = ReadSession(name, entries, metadata=facts, context=conversation.messages)
+    warnings = [ReadWarning(line, reason) for line, reason in conversation.report.bad]
+    if conversation.report.torn:
+        warnings.append(ReadWarning(len(index) + 1, "unfinished last line, left out"))
+    return ReadTranscript("claude_code", source.path, (session,), warnings=tuple(warnings))
+
+
+def _model(entry: Mapping[str, Any]) -> str | None:
+    message = entry.get("message")
+    model = message.get("model") if isinstance(message, Mapping) else None
+    return model if isinstance(model, str) and model != "<synthetic>" else None

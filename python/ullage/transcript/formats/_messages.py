@@ -1,0 +1,51 @@
+"""Anthropic messages in a file, bare: a list, a request body, or one message a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
+from ullage.transcript.formats._source import Source
+
+__all__ = ["read", "sniff"]
+
+_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"})
+
+
+def sniff(source: Source) -> bool:
+    """Whether messages hold blocks that only Anthropic has."""
+    found = source.listed() or source.keyed("messages").get("messages") or source.head
+    return isinstance(found, list) and any(_is_ours(one) for one in found[:40])
+
+
+def _is_ours(message: Any) -> bool:
+    if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant"):
+        return False
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else ()
+    return any(isinstance(block, Mapping) and block.get("type") in _BLOCKS for block in blocks)
+
+
+def read(source: Source) -> ReadTranscript:
+    """Reads the messages as they are: one session."""
+    document = source.document
+    body: Mapping[str, Any] = (
+        document if isinstance(document, Mapping) and "messages" in document else {}
+    )
+    listed = document if isinstance(document, list) else body.get("messages")
+    numbered = enumerate(listed, start=1) if isinstance(listed, list) else source.lines()
+    entries = EntryList(source.stem, source.warn)
+    for number, message in numbered:
+        if (
+            isinstance(message, Mapping)
+            and isinstance(message.get("role"), str)
+            and "content" in message
+        ):
+            entries.add(dict(message), line=number)
+        else:
+            source.warn(number, "no message, left out")
+    session = ReadSession(
+        source.stem, entries.entries, system=body.get("system"), tools=body.get("tools")
+    )
+    return ReadTranscript("anthropic", source.path, (session,), warnings=tuple(source.warnings))

@@ -1,0 +1,140 @@
+"""A file as the readers see it: lines of JSON, or one JSON document."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ullage.exceptions import InvalidTranscript, StoreError
+from ullage.transcript.formats._model import ReadWarning
+
+__all__ = ["Source"]
+
+_HEAD_BYTES = 1 << 18
+_HEAD_LINES = 40
+"""Enough to know a format: every known one names itself in its first lines."""
+
+
+class Source:
+    """A file, read when it is asked for.
+
+    Raises:
+        InvalidTranscript: The path is a directory, or the file is empty.
+        StoreError: The file is missing or cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.warnings: list[ReadWarning] = []
+
+    @property
+    def stem(self) -> str:
+        """The file's name without its last ending."""
+        return Path(self.path).stem
+
+    @cached_property
+    def data(self) -> bytes:
+        """The whole file."""
+        try:
+            data = Path(self.path).read_bytes()
+        except IsADirectoryError as error:
+            raise InvalidTranscript("is a directory", path=self.path) from error
+        except OSError as error:
+            raise StoreError(error.strerror or "cannot be read", path=self.path) from error
+        if not data.strip():
+            raise InvalidTranscript("is empty", path=self.path)
+        return data
+
+    @cached_property
+    def head(self) -> list[dict[str, Any]]:
+        """Objects of the first lines, as far as they are JSON objects."""
+        end = (
+            len(self.data)
+            if len(self.data) <= _HEAD_BYTES
+            else self.data.rfind(b"\n", 0, _HEAD_BYTES)
+        )
+        part = self.data if end <= 0 else self.data[:end]
+        found: list[dict[str, Any]] = []
+        for line in part.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]:
+            values = _values(line)
+            found.extend(value for value in values or () if isinstance(value, dict))
+        return found
+
+    @cached_property
+    def document(self) -> Any:
+        """The file as one JSON document; `None` if it is none."""
+        start = self.data.lstrip()[:1]
+        if start not in (b"{", b"["):
+            return None
+        values = _values(self.data)
+        return values[0] if values is not None and len(values) == 1 else None
+
+    def keyed(self, *keys: str) -> Mapping[str, Any]:
+        """The document if it is an object with all these keys, else an empty one."""
+        document = self.document
+        known = isinstance(document, dict) and all(key in document for key in keys)
+        return document if known else {}
+
+    def listed(self) -> list[Any]:
+        """The document if it is a list of objects, else an empty one."""
+        document = self.document
+        known = isinstance(document, list) and all(isinstance(item, dict) for item in document)
+        return document if known else []
+
+    def lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Line numbers from 1 and the objects of each line.
+
+        A line with several objects gives all of them. A line that is no JSON is passed over with a
+        warning; a writer that was killed leaves one at the end.
+        """
+        lines = self.data.split(b"\n")
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            values = _values(line)
+            if values is None:
+                torn = number == len(lines)
+                self.warn(
+                    number, "unfinished last line, left out" if torn else "not JSON, left out"
+                )
+                continue
+            if len(values) > 1:
+                self.warn(number, f"holds {len(values)} values in one line, all read")
+            for value in values:
+                if isinstance(value, dict):
+                    yield number, value
+                else:
+                    self.warn(number, "no JSON object, left out")
+
+    def warn(self, line: int, reason: str) -> None:
+        """Notes what was passed over or mended."""
+        self.warnings.append(ReadWarning(line, reason))
+
+
+def _values(text: bytes) -> list[Any] | None:
+    """The JSON values in a text, usually one; `None` if it is no JSON."""
+    try:
+        return [orjson.loads(text)]
+    except orjson.JSONDecodeError:
+        return _slowly(text)
+
+
+def _slowly(text: bytes) -> list[Any] | None:
+    """Takes what orjson refuses: several values in a row, lone surrogates, `NaN`."""
+    decoder, found, at = json.JSONDecoder(), [], 0
+    told = text.decode("utf-8", "replace").strip()
+    while at < len(told):
+        try:
+            value, at = decoder.raw_decode(told, at)
+        except (ValueError, RecursionError):
+            return None
+        found.append(value)
+        while at < len(told) and told[at].isspace():
+            at += 1
+    return found or None

@@ -1,0 +1,169 @@
+"""Rollouts of the Codex CLI.
+
+Only `response_item` lines are what the model saw; `event_msg` lines repeat them for the screen, except
+`token_count`, which says what a response cost. A `compacted` line replaces all that came before by its
+`replacement_history`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ullage.messages import Block
+from ullage.providers._responses_in import blocks_in, joined, message_in, side_of
+from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
+from ullage.transcript.formats._source import Source
+
+__all__ = ["read", "sniff"]
+
+_TYPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+
+_INJECTED = ("<", "# AGENTS.md instructions")
+"""How user messages start that Codex wrote itself: environment, instructions, notices."""
+
+_PRIVATE = "internal_chat_message_metadata_passthrough"
+"""Codex's own note on an item; it is not sent to the API."""
+
+
+def sniff(source: Source) -> bool:
+    """Whether a file is a rollout."""
+    return any(line.get("type") in _TYPES and "payload" in line for line in source.head)
+
+
+def read(source: Source) -> ReadTranscript:
+    """Reads a rollout: one session, with a boundary at each compaction."""
+    rollout = _Rollout(source)
+    for number, line in source.lines():
+        rollout.take(number, line)
+    rollout.close()
+    session = ReadSession(
+        rollout.session,
+        rollout.list.entries,
+        system=rollout.system,
+        metadata=rollout.metadata,
+    )
+    return ReadTranscript("codex", source.path, (session,), warnings=tuple(source.warnings))
+
+
+class _Rollout:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.session = source.stem
+        self.list = EntryList(source.stem, source.warn)
+        self.system: str | None = None
+        self.metadata: dict[str, Any] = {}
+        self._blocks: list[Block] = []  # of the response that is being written
+        self._began: tuple[int, Any] = (0, None)
+        self._response: dict[str, Any] | None = None  # the newest one that has no usage yet
+
+    def take(self, number: int, line: Mapping[str, Any]) -> None:
+        payload = line.get("payload")
+        if not isinstance(payload, Mapping):
+            return
+        kind, stamp = line.get("type"), line.get("timestamp")
+        if kind == "response_item":
+            self.item(payload, number, stamp)
+        elif kind == "compacted":
+            self.compacted(payload, number, stamp)
+        elif kind == "session_meta":
+            self.about(payload)
+        elif kind == "turn_context":
+            self.close()
+            self._set(model=payload.get("model"), cwd=payload.get("cwd"))
+        elif kind == "event_msg" and payload.get("type") == "token_count":
+            self.counted(payload)
+
+    def about(self, payload: Mapping[str, Any]) -> None:
+        """The first one names the session; a resume repeats it, a fork repeats its parent's."""
+        if "cli_version" in self.metadata:
+            return
+        self.session = str(payload.get("id") or self.session)
+        self.list.session = self.session
+        told = payload.get("base_instructions")
+        self.system = told.get("text") if isinstance(told, Mapping) else None
+        forked = payload.get("forked_from_id")
+        self._set(
+            cli_version=payload.get("cli_version"), cwd=payload.get("cwd"), forked_from=forked
+        )
+        self._set(provider=payload.get("model_provider"))
+
+    def item(self, payload: Mapping[str, Any], number: int, stamp: Any) -> None:
+        item = {key: value for key, value in payload.items() if key != _PRIVATE}
+        side = side_of(item)
+        if side == "assistant":
+            self._began = self._began if self._blocks else (number, stamp)
+            self._blocks += blocks_in(item)
+            return
+        self.close()
+        if side == "result":
+            block = blocks_in(item)[0]
+            if not self.list.add_result(block, line=number, timestamp=stamp):
+                self.source.warn(number, "a result apart from its call, put beside it")
+            return
+        # No other provider takes a system message where Codex puts its developer messages.
+        message = message_in(item, "user")
+        self.list.add(message, line=number, timestamp=stamp, isMeta=_is_injected(item, message))
+
+    def close(self) -> None:
+        """Ends the response that is being written."""
+        if not self._blocks:
+            return
+        number, stamp = self._began
+        message = {
+            "role": "assistant",
+            "content": joined(self._blocks),
+            "id": f"{self.session}-r{number}",
+        }
+        if "model" in self.metadata:
+            message["model"] = self.metadata["model"]
+        self._blocks = []
+        self._response = self.list.add(message, line=number, timestamp=stamp)["message"]
+
+    def counted(self, payload: Mapping[str, Any]) -> None:
+        """A count follows its response, before or after the results of its calls; repeats say nothing."""
+        self.close()
+        info = payload.get("info")
+        if not isinstance(info, Mapping):
+            return
+        self._set(context_window_tokens=info.get("model_context_window"))
+        told = info.get("last_token_usage")
+        if self._response is None or not isinstance(told, Mapping):
+            return
+        self._response["usage"] = usage_of(
+            prompt=told.get("input_tokens"),
+            output=told.get("output_tokens"),
+            cache_read=told.get("cached_input_tokens"),
+            inclusive=True,
+        )
+        self._response = None
+
+    def compacted(self, payload: Mapping[str, Any], number: int, stamp: Any) -> None:
+        self.close()
+        self._response = None
+        before = self._last_prompt_tokens()
+        self.list.boundary(line=number, timestamp=stamp, preTokens=before, replacementHistory=True)
+        if payload.get("message"):
+            told = {"role": "user", "content": payload["message"]}
+            self.list.add(told, line=number, timestamp=stamp, isCompactSummary=True)
+        for item in payload.get("replacement_history") or ():
+            if isinstance(item, Mapping):
+                self.item(item, number, stamp)
+        self.close()
+        self._response = None
+
+    def _last_prompt_tokens(self) -> int:
+        for entry in reversed(self.list.entries):
+            usage = entry.get("message", {}).get("usage")
+            if usage:
+                return int(sum(usage.values()))
+        return 0
+
+    def _set(self, **facts: Any) -> None:
+        self.metadata.update((key, value) for key, value in facts.items() if value is not None)
+
+
+def _is_injected(item: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
+    content = message["content"]
+    first = content[0].get("text", "") if isinstance(content, list) and content else content
+    return item.get("role") != "user" or (isinstance(first, str) and first.startswith(_INJECTED))

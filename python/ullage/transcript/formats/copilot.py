@@ -1,0 +1,91 @@
+"""Sessions of the Copilot CLI: events, of which messages and finished tool calls are context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ullage.messages import Block
+from ullage.providers._common import dumps
+from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
+from ullage.transcript.formats._source import Source
+
+__all__ = ["read", "sniff"]
+
+_TYPES = frozenset({"session.start", "system.message", "user.message", "assistant.message"})
+
+
+def sniff(source: Source) -> bool:
+    """Whether a file holds its events."""
+    return any(
+        line.get("type") in _TYPES and isinstance(line.get("data"), Mapping) for line in source.head
+    )
+
+
+def read(source: Source) -> ReadTranscript:
+    """Reads a session."""
+    entries = EntryList(source.stem, source.warn)
+    facts: dict[str, Any] = {}
+    for number, line in source.lines():
+        data = line.get("data")
+        if isinstance(data, Mapping):
+            _take(entries, facts, source, number, line, data)
+    session = ReadSession(
+        entries.session, entries.entries, system=facts.pop("system", None), metadata=facts
+    )
+    return ReadTranscript("copilot", source.path, (session,), warnings=tuple(source.warnings))
+
+
+def _take(
+    entries: EntryList,
+    facts: dict[str, Any],
+    source: Source,
+    number: int,
+    line: Mapping[str, Any],
+    data: Mapping[str, Any],
+) -> None:
+    kind, stamp = line.get("type"), line.get("timestamp")
+    if kind == "session.start":
+        entries.session = str(data.get("sessionId") or entries.session)
+        facts.update(
+            (key, data[key]) for key in ("cwd", "copilotVersion", "selectedModel") if key in data
+        )
+    elif kind == "system.message":
+        facts.setdefault("system", data.get("content"))
+    elif kind == "user.message":
+        # What was sent is the transformed text: with context, dates and reminders.
+        said = data.get("transformedContent") or data.get("content") or ""
+        entries.add({"role": "user", "content": said}, line=number, timestamp=stamp)
+    elif kind == "assistant.message":
+        message = {
+            "role": "assistant",
+            "content": _said(data),
+            "id": str(line.get("id") or f"r{number}"),
+        }
+        if message["content"]:
+            entries.add(message, line=number, timestamp=stamp)
+    elif kind == "tool.execution_complete":
+        if not entries.add_result(_result(data), line=number, timestamp=stamp):
+            source.warn(number, "a result apart from its call, put beside it")
+    elif kind == "session.shutdown":
+        facts["usage"] = {
+            key: value for key, value in data.items() if "oken" in key or "sage" in key
+        }
+
+
+def _said(data: Mapping[str, Any]) -> list[Block]:
+    blocks: list[Block] = [{"type": "text", "text": data["content"]}] if data.get("content") else []
+    for request in data.get("toolRequests") or ():
+        value = request.get("arguments")
+        known = value if isinstance(value, Mapping) else {"arguments": value}
+        use = {"type": "tool_use", "id": request.get("toolCallId"), "name": request.get("name")}
+        blocks.append({**use, "input": dict(known)})
+    return blocks
+
+
+def _result(data: Mapping[str, Any]) -> Block:
+    result = data.get("result")
+    content = result.get("content") if isinstance(result, Mapping) else result or data.get("error")
+    told = content if isinstance(content, str) else dumps(content) if content is not None else ""
+    block: Block = {"type": "tool_result", "tool_use_id": data.get("toolCallId"), "content": told}
+    return block if data.get("success", True) else {**block, "is_error": True}

@@ -1,0 +1,212 @@
+"""Sessions of pi: a header, then messages, changes of model, and compactions.
+
+A compaction keeps the entries from an index on (or from an id) verbatim after its summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ullage.messages import Block
+from ullage.providers._common import carrying
+from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
+from ullage.transcript.formats._source import Source
+
+__all__ = ["read", "sniff"]
+
+_ROLES = frozenset({"user", "assistant", "toolResult", "bashExecution"})
+
+
+def sniff(source: Source) -> bool:
+    """Whether a file starts with pi's header or holds its messages."""
+    first = source.head[:1]
+    if first and first[0].get("type") == "session" and "cwd" in first[0]:
+        return True
+    return any(
+        line.get("type") == "message" and _role(line) in _ROLES and "uuid" not in line
+        for line in source.head
+    )
+
+
+def _role(line: Mapping[str, Any]) -> Any:
+    message = line.get("message")
+    return message.get("role") if isinstance(message, Mapping) else None
+
+
+def read(source: Source) -> ReadTranscript:
+    """Reads a session, with a boundary at each compaction."""
+    session = _Session(source)
+    for number, line in source.lines():
+        session.take(number, line)
+    done = ReadSession(session.list.session, session.list.entries, metadata=session.metadata)
+    return ReadTranscript("pi", source.path, (done,), warnings=tuple(source.warnings))
+
+
+class _Session:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.list = EntryList(source.stem, source.warn)
+        self.metadata: dict[str, Any] = {}
+        self._by_line: list[int] = []  # for each line of the file, how many entries stood before it
+        self._by_id: dict[str, int] = {}
+        self._answered: set[str] = {
+            str(message.get("toolCallId"))
+            for _, line in source.lines()
+            if isinstance(message := line.get("message"), Mapping)
+            and message.get("role") == "toolResult"
+        }
+        source.warnings.clear()  # the lines are read again
+
+    def take(self, number: int, line: Mapping[str, Any]) -> None:
+        self._by_line.append(len(self.list))
+        if isinstance(line.get("id"), str):
+            self._by_id[line["id"]] = len(self.list)
+        kind = line.get("type")
+        if kind == "session":
+            self.list.session = str(line.get("id") or self.list.session)
+            self.metadata.update(
+                (key, line[key]) for key in ("cwd", "branchedFrom") if line.get(key)
+            )
+            self._model(line)
+        elif kind == "model_change":
+            self._model(line)
+        elif kind == "compaction":
+            self.compaction(number, line)
+        elif kind == "message" and isinstance(line.get("message"), Mapping):
+            self.message(number, line["message"], line.get("timestamp"))
+
+    def _model(self, line: Mapping[str, Any]) -> None:
+        if line.get("modelId"):
+            self.metadata.update(model=line["modelId"], provider=line.get("provider"))
+
+    def message(self, number: int, message: Mapping[str, Any], stamp: Any) -> None:
+        role = message.get("role")
+        if role == "toolResult":
+            if not self.list.add_result(_result(message), line=number, timestamp=stamp):
+                self.source.warn(number, "a result apart from its call, put beside it")
+        elif role == "assistant":
+            self.assistant(number, message, stamp)
+        elif role == "bashExecution":
+            said = {"role": "user", "content": _execution(message)}
+            self.list.add(said, line=number, timestamp=stamp, isMeta=True)
+        elif role == "user":
+            self.list.add(
+                {"role": "user", "content": _blocks(message)}, line=number, timestamp=stamp
+            )
+        else:
+            self.source.warn(number, f"role {role!r} is unknown, left out")
+
+    def assistant(self, number: int, message: Mapping[str, Any], stamp: Any) -> None:
+        failed = message.get("stopReason") in ("aborted", "error")
+        blocks = _blocks(message)
+        if failed:
+            # Calls of a response that broke off were never run; their arguments may be half written.
+            kept = [
+                one for one in blocks if one["type"] != "tool_use" or one["id"] in self._answered
+            ]
+            if len(kept) < len(blocks):
+                self.source.warn(
+                    number, f"{len(blocks) - len(kept)} calls of an aborted response, left out"
+                )
+            blocks = kept
+        said: dict[str, Any] = {
+            "role": "assistant",
+            "content": blocks,
+            "id": f"{self.list.session}-r{number}",
+        }
+        said["model"] = message.get("model") or self.metadata.get("model")
+        if not blocks:
+            text = str(message.get("errorMessage") or message.get("stopReason") or "")
+            said["content"] = [{"type": "text", "text": text or "no answer"}]
+            self.list.add(said, line=number, timestamp=stamp, isApiErrorMessage=True)
+            return
+        usage = message.get("usage")
+        if isinstance(usage, Mapping) and not failed:
+            said["usage"] = usage_of(
+                prompt=usage.get("input"),
+                output=usage.get("output"),
+                cache_read=usage.get("cacheRead"),
+                cache_write=usage.get("cacheWrite"),
+            )
+        self.list.add(said, line=number, timestamp=stamp)
+
+    def compaction(self, number: int, line: Mapping[str, Any]) -> None:
+        first = line.get("firstKeptEntryIndex")
+        if isinstance(first, int) and 0 <= first < len(self._by_line):
+            start = self._by_line[first]
+        else:
+            start = self._by_id.get(str(line.get("firstKeptEntryId")), len(self.list))
+        kept = [entry for entry in self.list.entries[start:] if "message" in entry]
+        stamp = line.get("timestamp")
+        boundary = self.list.boundary(
+            line=number, timestamp=stamp, preTokens=line.get("tokensBefore") or 0
+        )
+        said = {"role": "user", "content": str(line.get("summary", ""))}
+        summary = self.list.add(said, line=number, timestamp=stamp, isCompactSummary=True)
+        if kept:
+            uuids = [entry["uuid"] for entry in kept]
+            boundary["compactMetadata"]["preservedMessages"] = {
+                "anchorUuid": summary["uuid"],
+                "uuids": uuids,
+            }
+
+
+def _blocks(message: Mapping[str, Any]) -> Any:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return content or ""
+    anthropic = message.get("api") in (None, "anthropic-messages")
+    return [_block(block, anthropic) for block in content if isinstance(block, Mapping)]
+
+
+def _block(block: Mapping[str, Any], anthropic: bool) -> Block:
+    kind = block.get("type")
+    if kind == "toolCall":
+        value = block.get("arguments")
+        return {
+            "type": "tool_use",
+            "id": block.get("id"),
+            "name": block.get("name"),
+            "input": value or {},
+        }
+    if kind == "thinking":
+        thought: Block = {"type": "thinking", "thinking": block.get("thinking", "")}
+        signature = block.get("thinkingSignature")
+        if anthropic and signature:
+            return {**thought, "signature": signature}
+        return carrying(thought, "pi", {"thinkingSignature": signature})
+    if kind == "text":
+        return {"type": "text", "text": str(block.get("text", ""))}
+    if kind == "image":
+        source = {"type": "base64", "media_type": block.get("mimeType"), "data": block.get("data")}
+        return {"type": "image", "source": source}
+    return dict(block)
+
+
+def _result(message: Mapping[str, Any]) -> Block:
+    block: Block = {
+        "type": "tool_result",
+        "tool_use_id": message.get("toolCallId"),
+        "content": _blocks({"content": message.get("content")}),
+    }
+    if message.get("isError"):
+        block["is_error"] = True
+    return block
+
+
+def _execution(message: Mapping[str, Any]) -> str:
+    """A command that the person ran, as text for the model."""
+    lines = [
+        f"Ran `{message.get('command', '')}`",
+        "```",
+        str(message.get("output", "")).rstrip("\n"),
+        "```",
+    ]
+    if message.get("cancelled"):
+        lines.append("(cancelled)")
+    elif message.get("exitCode"):
+        lines.append(f"(exit status {message['exitCode']})")
+    if message.get("fullOutputPath"):
+        lines.append(f"(shortened; all of it is in {message['fullOutputPath']})")
+    return "\n".join(lines)

@@ -1,0 +1,147 @@
+"""Results of tau-bench and tau2, and tau-bench's few-shot examples.
+
+One file holds many trajectories. In tau2 the simulated user calls tools too; the agent does not see
+those, so they are counted and left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ullage.transcript.formats._chat import chat_session, chat_usage, is_chat, numbered
+from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
+from ullage.transcript.formats._source import Source
+
+__all__ = ["read", "sniff"]
+
+
+def sniff(source: Source) -> bool:
+    """Whether a file is a list of `traj`, an object with `simulations`, or few-shot examples."""
+    listed = source.head[:1] if source.head else []
+    if listed and "messages_display" in listed[0]:
+        return True
+    if "simulations" in source.keyed("simulations", "tasks"):
+        return True
+    items = source.listed()
+    return bool(items) and is_chat(items[0].get("traj"))
+
+
+def read(source: Source) -> ReadTranscript:
+    """Reads all trajectories; each is a session."""
+    document = source.document
+    if isinstance(document, Mapping) and "simulations" in document:
+        found = numbered(_simulations(document, source))
+        return ReadTranscript(
+            "tau2",
+            source.path,
+            found,
+            metadata={"domain": _domain(document)},
+            warnings=tuple(source.warnings),
+        )
+    if isinstance(document, list):
+        sessions = numbered(_trajectory(source, item, index) for index, item in enumerate(document))
+        return ReadTranscript("tau_bench", source.path, sessions, warnings=tuple(source.warnings))
+    sessions = tuple(_few_shot(number, line) for number, line in source.lines())
+    return ReadTranscript("tau_bench", source.path, sessions, warnings=tuple(source.warnings))
+
+
+def _trajectory(source: Source, item: Mapping[str, Any], index: int) -> ReadSession:
+    name = f"task-{item.get('task_id', index)}-trial-{item.get('trial', 0)}"
+    facts = {key: item[key] for key in ("task_id", "trial", "reward") if key in item}
+    return chat_session(name, item.get("traj") or (), metadata=facts, warn=source.warn)
+
+
+# ---- tau2 ----------------------------------------------------------------------------------------
+
+
+def _domain(document: Mapping[str, Any]) -> Any:
+    info = document.get("info")
+    environment = info.get("environment_info") if isinstance(info, Mapping) else None
+    return environment.get("domain_name") if isinstance(environment, Mapping) else None
+
+
+def _simulations(document: Mapping[str, Any], source: Source) -> Iterator[ReadSession]:
+    for index, simulation in enumerate(document["simulations"]):
+        stored = simulation.get("messages") or []
+        chat = [message for message in map(_as_chat, stored) if message is not None]
+        left_out = len(stored) - len(chat)
+        if left_out:
+            source.warn(
+                index, f"{left_out} messages between the user and the user's tools, left out"
+            )
+        name = str(simulation.get("id") or f"task-{simulation.get('task_id', index)}")
+        facts = {key: simulation[key] for key in ("task_id", "trial") if key in simulation}
+        reward = simulation.get("reward_info")
+        if isinstance(reward, Mapping) and "reward" in reward:
+            facts["reward"] = reward["reward"]
+        yield chat_session(
+            name,
+            chat,
+            decorate=_decorate,
+            metadata={**facts, "left_out": left_out},
+            warn=source.warn,
+        )
+
+
+def _as_chat(message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """tau2 stores arguments as objects and the call's id as `id`; `None` for the user's own calls."""
+    if message.get("role") == "tool":
+        if message.get("requestor") == "user":
+            return None
+        return {**message, "tool_call_id": message.get("id")}
+    calls = message.get("tool_calls") or []
+    if message.get("role") == "user":
+        return {**message, "tool_calls": None} if message.get("content") or not calls else None
+    written = [_call(call) for call in calls]
+    return {**message, "tool_calls": written} if written else {**message, "tool_calls": None}
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = {"name": call.get("name"), "arguments": call.get("arguments") or {}}
+    return {"id": call.get("id"), "type": "function", "function": function}
+
+
+def _decorate(position: int, message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    del position
+    usage = chat_usage(stored.get("usage"))
+    if usage and message["role"] == "assistant":
+        message["usage"] = usage
+    for block in message["content"] if isinstance(message["content"], list) else ():
+        block.pop("foreign", None)  # that the arguments were an object is tau2's way, not OpenAI's
+        if stored.get("error") and block.get("type") == "tool_result":
+            block["is_error"] = True
+    stamp = stored.get("timestamp")
+    return {"timestamp": stamp} if isinstance(stamp, str) else {}
+
+
+# ---- few-shot examples ---------------------------------------------------------------------------
+
+_SPEAKER = re.compile(r"^(user|assistant|tool): ", re.MULTILINE)
+
+
+def _few_shot(number: int, line: Mapping[str, Any]) -> ReadSession:
+    """Text only: `assistant: None` was a call, of which nothing but its result was kept."""
+    entries = EntryList(f"example-{number}")
+    pieces = _SPEAKER.split(str(line.get("messages_display", "")))
+    spoken = list(zip(pieces[1::2], (text.strip("\n") for text in pieces[2::2]), strict=True))
+    for position, (role, text) in enumerate(spoken):
+        following = spoken[position + 1][0] if position + 1 < len(spoken) else ""
+        call = {
+            "type": "tool_use",
+            "id": f"call_{number}_{position}",
+            "name": "unknown",
+            "input": {},
+        }
+        if role == "assistant" and following == "tool":
+            words = [] if text == "None" else [{"type": "text", "text": text}]
+            entries.add({"role": role, "content": [*words, call]}, line=position)
+        elif role == "tool":
+            asked = f"call_{number}_{position - 1}"
+            entries.add_result(
+                {"type": "tool_result", "tool_use_id": asked, "content": text}, line=position
+            )
+        elif text:
+            entries.add({"role": role, "content": text}, line=position)
+    return ReadSession(entries.session, entries.entries)
