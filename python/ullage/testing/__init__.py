@@ -16,11 +16,16 @@ from ullage.testing.generator import (
     session_287k,
 )
 from ullage.testing.legality import assert_legal
+from ullage.testing.script import Script, Step
+from ullage.testing.summarizer import ScriptedSummarizer
 
 __all__ = [
     "STYLES",
     "Command",
     "Scenario",
+    "Script",
+    "ScriptedSummarizer",
+    "Step",
     "Style",
     "Truth",
     "assert_legal",
