@@ -46,13 +46,8 @@ if TYPE_CHECKING:
     from ullage.policy import Policy
     from ullage.providers.overflow import classify
     from ullage.sessions import CompactedSession, Session, compact_session, open_session
-    from ullage.transcript import (
-        Conversation,
-        Transcript,
-        TranscriptLog,
-        messages_after_boundary,
-        resume,
-    )
+    from ullage.transcript import Conversation, Transcript, TranscriptLog
+    from ullage.transcript.resume import messages_after_boundary, resume
     from ullage.validate import validate
     from ullage.window import WarningState, Window, WindowSettings, warning_state
 

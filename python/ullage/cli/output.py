@@ -80,8 +80,13 @@ class Output:
         numbers = set(right)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for index, name in enumerate(columns):
-            justify = "right" if index in numbers else "left"
-            table.add_column(name, justify=justify, no_wrap=index in numbers, overflow="fold")
+            right_aligned = index in numbers
+            table.add_column(
+                name,
+                justify="right" if right_aligned else "left",
+                no_wrap=right_aligned,
+                overflow="fold",
+            )
         for row in rows:
             table.add_row(*(escape(cell) for cell in row))
         self.console.print(table)
