@@ -26,7 +26,8 @@ class Weights:
         *,
         blocks: Sequence[int],  # overhead by BlockKind
         messages: Sequence[int],  # overhead by Role
-        image: Sequence[int] = ...,  # patch_px, max_edge_px, max_tokens, default_tokens
+        image: Sequence[int] | None = None,  # patch_px, max_edge_px, max_tokens, default_tokens
+        hidden: Sequence[int] | None = None,  # free_chars, per_char: thinking behind a signature
     ) -> None: ...
 
 def rough_tokens(chars: int, chars_per_token: int = 4) -> int: ...

@@ -275,14 +275,19 @@ def _read_nested_text(draft: Draft, item: dict[str, Any], field: str) -> bool:
 
 def _read_thinking(draft: Draft, block: dict[str, Any], _type: str) -> None:
     draft.count_text(block.get("thinking"), "thinking")
-    if isinstance(block.get("signature"), str):
+    signature = block.get("signature")
+    if isinstance(signature, str):
         draft.flags |= F.HAS_SIGNATURE
+        draft.meter.hidden(len(signature))
 
 
 def _read_redacted(draft: Draft, block: dict[str, Any], _type: str) -> None:
-    draft.meter.either(block.get("data"), f"{draft.field}.data")
-    if isinstance(block.get("data"), str):
+    data = block.get("data")
+    if isinstance(data, str):
         draft.flags |= F.HAS_SIGNATURE
+        draft.meter.encrypted(data)
+    else:
+        draft.meter.either(data, f"{draft.field}.data")
 
 
 def _read_image(draft: Draft, block: dict[str, Any], _type: str) -> None:

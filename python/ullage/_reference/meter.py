@@ -65,6 +65,24 @@ class Meter:
         elif value is not None:
             self.json(value, field)
 
+    def hidden(self, chars: int) -> None:
+        """Thinking behind a signature of so many characters.
+
+        What stands there in clear may be empty or a shortened form, so that the longer of both counts.
+        """
+        if self._weights is not None:
+            self.micro = max(self.micro, self._weights.hidden.weigh(chars))
+
+    def encrypted(self, data: str) -> None:
+        """Encrypted data: weighed by its length where the family says what that tells."""
+        self._run += len(data)
+        if self._weights is None:
+            return
+        if self._weights.hidden.per_char:
+            self.micro += self._weights.hidden.weigh(len(data))
+        else:
+            self._weigh(text_module.features(data))
+
     def image(self, width: int, height: int) -> None:
         self.rough += MEDIA_ROUGH_TOKENS
         if self._weights is not None:

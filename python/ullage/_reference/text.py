@@ -22,6 +22,7 @@ __all__ = [
     "MAX_INT_BITS",
     "MAX_WEIGHT",
     "UNIT",
+    "HiddenRule",
     "ImageRule",
     "JsonTally",
     "Weights",
@@ -46,11 +47,13 @@ FEATURE_NAMES: Final = (
     "glued_words",
     "humps",
     "caps",
+    "rare",
     "digits",
     "numbers",
-    "mixed",
+    "numbers4",
     "punctuation",
     "punctuation_runs",
+    "open_runs",
     "repeats",
     "spaces",
     "gaps",
@@ -60,7 +63,8 @@ FEATURE_NAMES: Final = (
     "newline_runs",
     "controls",
     "latin",
-    "greek_cyrillic",
+    "greek",
+    "cyrillic",
     "arabic_hebrew",
     "indic",
     "kana",
@@ -74,10 +78,12 @@ FEATURE_NAMES: Final = (
     "symbols",
     "other",
     "astral",
+    "arguments",
+    "argument_escapes",
     "structure",
     "escapes",
 )
-"""In the order of a tuple of features. `structure` and `escapes` are counted on JSON only."""
+"""In the order of a tuple of features. The last four are counted on JSON only."""
 
 UNIT: Final = 4096
 MAX_WEIGHT: Final = 1 << 20
@@ -120,11 +126,22 @@ class ImageRule(NamedTuple):
     default_tokens: int = 1568
 
 
+class HiddenRule(NamedTuple):
+    """What thinking costs that the API keeps encrypted: a signature is as long as the text behind it."""
+
+    free_chars: int = 0  # characters of a signature without any text behind it
+    per_char: int = 0  # for each further character, in 1/4096 token
+
+    def weigh(self, chars: int) -> int:
+        """Weight of the text behind so many characters of signature or encrypted data."""
+        return max(0, chars - self.free_chars) * self.per_char
+
+
 @final
 class Weights:
     """Numbers of a calibrated estimate for one model family, in 1/4096 token."""
 
-    __slots__ = ("blocks", "features", "image", "messages")
+    __slots__ = ("blocks", "features", "hidden", "image", "messages")
 
     def __init__(
         self,
@@ -133,13 +150,17 @@ class Weights:
         blocks: Sequence[int],
         messages: Sequence[int],
         image: Sequence[int] | None = None,
+        hidden: Sequence[int] | None = None,
     ) -> None:
         self.features = _integers("features", features, len(FEATURE_NAMES), MAX_WEIGHT)
         self.blocks = _integers("blocks", blocks, _BLOCK_KINDS, MAX_WEIGHT)
         self.messages = _integers("messages", messages, _ROLES, MAX_WEIGHT)
-        self.image = (
-            ImageRule() if image is None else ImageRule(*_integers("image", image, 4, _U32))
-        )
+        self.image = ImageRule()
+        if image is not None:
+            self.image = ImageRule(*_integers("image", image, 4, _U32))
+        self.hidden = HiddenRule()
+        if hidden is not None:
+            self.hidden = HiddenRule(*_integers("hidden", hidden, 2, MAX_WEIGHT))
 
     def weigh(self, counts: Sequence[int]) -> int:
         """Weight of features, in 1/4096 token."""
@@ -179,38 +200,38 @@ def estimate_text(text: str, weights: Weights) -> int:
 
 # ---- features --------------------------------------------------------------------------------
 
-_SCRIPTS: Final = FEATURE_NAMES[22:37]
+_SCRIPTS: Final = FEATURE_NAMES[24:40]
 _BASE: Final = 0x80
-_WORDY: Final = 5
-_OTHER: Final = 13
-_ASTRAL: Final = 14
+_WORDY: Final = 6
+_ASTRAL: Final = 15
 
 _RANGES: Final = (
-    (0xC0, 8),
+    (0xC0, 9),
     (0x300, 0),
-    (0x340, 13),
-    (0x540, 1),
-    (0x900, 2),
-    (0x1D00, 3),
-    (0x1E00, 13),
+    (0x340, 14),
+    (0x400, 1),
+    (0x540, 2),
+    (0x900, 3),
+    (0x1D00, 4),
+    (0x1E00, 14),
     (0x1F00, 0),
     (0x2000, 1),
-    (0x2080, 9),
-    (0x2180, 12),
-    (0x2200, 10),
-    (0x2500, 12),
-    (0x25C0, 11),
-    (0x2E80, 12),
-    (0x3000, 5),
-    (0x3040, 7),
-    (0x3100, 4),
-    (0xA000, 5),
-    (0xAC00, 13),
-    (0xD800, 6),
-    (0xF900, 13),
-    (0xFB00, 5),
-    (0xFF00, 13),
-    (0x1_0000, 7),
+    (0x2080, 10),
+    (0x2180, 13),
+    (0x2200, 11),
+    (0x2500, 13),
+    (0x25C0, 12),
+    (0x2E80, 13),
+    (0x3000, 6),
+    (0x3040, 8),
+    (0x3100, 5),
+    (0xA000, 6),
+    (0xAC00, 14),
+    (0xD800, 7),
+    (0xF900, 14),
+    (0xFB00, 6),
+    (0xFF00, 14),
+    (0x1_0000, 8),
 )
 """Upper ends (exclusive) of ranges of code points from U+0080 up, and the script of each."""
 
@@ -249,7 +270,8 @@ _TABS: Final = _only(b"\t")
 _NEWLINES: Final = _only(b"\n")
 _CAPS: Final = _only(b"A")
 _GLUED: Final = re.compile(rb"(?<![aAw ])[aAw]")
-_MIXED: Final = re.compile(rb"[aAw](?=0)|0(?=[aAw])")
+_OPEN: Final = re.compile(rb"[ \t\n]\.")
+_RARE: Final = b"jkqvwxzJKQVWXZ"
 _CONTROLS: Final = bytes((*range(9), *range(11, 32), 127))
 _REPEATS: Final = re.compile(rb"([!-/:-@\[-`{-~])\1+")
 
@@ -274,6 +296,7 @@ def features(text: str) -> tuple[int, ...]:
     codes = _narrowed(_string(text))
     classes = codes.translate(_CLASSES)
     lengths = Counter(map(len, classes.translate(_WORDS).split()))
+    numbers = Counter(map(len, classes.translate(_DIGITS).split()))
     gaps = Counter(map(len, classes.translate(_SPACES).split()))
 
     return (
@@ -286,11 +309,13 @@ def features(text: str) -> tuple[int, ...]:
         len(_GLUED.findall(classes)),
         classes.count(b"aA"),
         classes.count(b"A") - _starts(classes, _CAPS),
+        len(codes) - len(codes.translate(None, _RARE)),
         classes.count(b"0"),
-        _starts(classes, _DIGITS),
-        len(_MIXED.findall(classes)),
+        _reach(numbers, 1),
+        _reach(numbers, 4),
         classes.count(b"."),
         _starts(classes, _PUNCT),
+        len(_OPEN.findall(classes)),
         sum(found.end() - found.start() - 1 for found in _REPEATS.finditer(codes)),
         classes.count(b" "),
         _reach(gaps, 2),
@@ -302,11 +327,15 @@ def features(text: str) -> tuple[int, ...]:
         *(codes.count(_BASE + script) for script in range(len(_SCRIPTS))),
         0,
         0,
+        0,
+        0,
     )
 
 
 # ---- JSON ------------------------------------------------------------------------------------
 
+_ARGUMENTS: Final = FEATURE_NAMES.index("arguments")
+_ARGUMENT_ESCAPES: Final = FEATURE_NAMES.index("argument_escapes")
 _STRUCTURE: Final = FEATURE_NAMES.index("structure")
 _ESCAPES: Final = FEATURE_NAMES.index("escapes")
 _SHORT: Final = re.compile(r'["\\\b\t\n\f\r]')
@@ -318,7 +347,11 @@ def _escapes(text: str) -> int:
 
 
 class JsonTally:
-    """What a walk over a value collects: features and the length of its compact JSON."""
+    """What a walk over a value collects: features and the length of its compact JSON.
+
+    Models see the members of a tool's input as named parameters, and JSON only inside of those: so what
+    stands right inside the outermost container is told from what is deeper.
+    """
 
     __slots__ = ("features", "length")
 
@@ -326,29 +359,33 @@ class JsonTally:
         self.features = [0] * len(FEATURE_NAMES)
         self.length = 0
 
-    def string(self, text: str) -> None:
-        """A string or a key."""
+    def string(self, text: str, depth: int) -> None:
+        """A string, or a key of an object with `depth - 1` containers around it."""
         escapes = _escapes(text)
+        outer = depth <= 1
         self._add(features(text))
-        self.features[_ESCAPES] += escapes
-        self.length += len(text) + escapes
-        self._structure(2)
+        self.features[_ARGUMENT_ESCAPES if outer else _ESCAPES] += escapes
+        self.features[_STRUCTURE] += 0 if outer else 2
+        self.length += len(text) + escapes + 2
 
     def word(self, ascii_text: str) -> None:
         """A number as JSON spells it, or `true`, `false`, `null`."""
         self._add(features(ascii_text))
         self.length += len(ascii_text)
 
-    def array(self, items: int) -> None:
+    def array(self, items: int, depth: int) -> None:
         """Brackets and commas of an array."""
-        self._structure(2 + max(items - 1, 0))
+        self._container(items, 2 + max(items - 1, 0), depth)
 
-    def object(self, members: int) -> None:
+    def object(self, members: int, depth: int) -> None:
         """Brackets, commas and colons of an object."""
-        self._structure(2 + max(2 * members - 1, 0))
+        self._container(members, 2 + max(2 * members - 1, 0), depth)
 
-    def _structure(self, characters: int) -> None:
-        self.features[_STRUCTURE] += characters
+    def _container(self, members: int, characters: int, depth: int) -> None:
+        if depth == 0:
+            self.features[_ARGUMENTS] += members
+        else:
+            self.features[_STRUCTURE] += characters
         self.length += characters
 
     def _add(self, counts: Iterable[int]) -> None:
@@ -378,7 +415,7 @@ def json_length(value: Any) -> int:
 
 def _walk(value: Any, tally: JsonTally, depth: int) -> None:
     if isinstance(value, str):
-        tally.string(value)
+        tally.string(value, depth)
         return
     if (word := _word(value)) is not None:
         tally.word(word)
@@ -386,15 +423,15 @@ def _walk(value: Any, tally: JsonTally, depth: int) -> None:
     if depth >= MAX_DEPTH:
         raise InvalidMessage(f"nested deeper than {MAX_DEPTH}", got=type(value).__name__)
     if isinstance(value, list | tuple):
-        tally.array(len(value))
+        tally.array(len(value), depth)
         for item in value:
             _walk(item, tally, depth + 1)
         return
     if not isinstance(value, dict):
         raise InvalidMessage("not a JSON value", got=type(value).__name__)
-    tally.object(len(value))
+    tally.object(len(value), depth)
     for key, item in value.items():
-        tally.string(_key(key))
+        tally.string(_key(key), depth + 1)
         _walk(item, tally, depth + 1)
 
 

@@ -65,8 +65,8 @@ pub const FEATURES: usize = feature::NAMES.len();
 /// Names and positions of the features, the contract between the engines and the weights.
 pub mod feature {
     /// In the order of [`super::Features`]. The first [`SCRIPTS`] are counted on ASCII, the next on
-    /// the script of other characters, the last two on JSON only.
-    pub const NAMES: [&str; 39] = [
+    /// the script of other characters, the last four on JSON only.
+    pub const NAMES: [&str; 44] = [
         "lower",
         "upper",
         "words",
@@ -76,11 +76,13 @@ pub mod feature {
         "glued_words",
         "humps",
         "caps",
+        "rare",
         "digits",
         "numbers",
-        "mixed",
+        "numbers4",
         "punctuation",
         "punctuation_runs",
+        "open_runs",
         "repeats",
         "spaces",
         "gaps",
@@ -90,7 +92,8 @@ pub mod feature {
         "newline_runs",
         "controls",
         "latin",
-        "greek_cyrillic",
+        "greek",
+        "cyrillic",
         "arabic_hebrew",
         "indic",
         "kana",
@@ -104,15 +107,21 @@ pub mod feature {
         "symbols",
         "other",
         "astral",
+        "arguments",
+        "argument_escapes",
         "structure",
         "escapes",
     ];
     /// Position of the first script.
-    pub const SCRIPTS: usize = 22;
-    /// Position of `structure`: quotes, colons, commas, brackets of compact JSON.
-    pub const STRUCTURE: usize = 37;
-    /// Position of `escapes`: characters that JSON strings are longer than their text.
-    pub const ESCAPES: usize = 38;
+    pub const SCRIPTS: usize = 24;
+    /// Position of `arguments`: members of the outermost object or array.
+    pub const ARGUMENTS: usize = 40;
+    /// Position of `argument_escapes`: characters that JSON strings right inside it are longer than their text.
+    pub const ARGUMENT_ESCAPES: usize = 41;
+    /// Position of `structure`: quotes, colons, commas, brackets of what is nested deeper.
+    pub const STRUCTURE: usize = 42;
+    /// Position of `escapes`: the same as `argument_escapes`, deeper.
+    pub const ESCAPES: usize = 43;
 }
 
 /// Counts of a text by character class; they add up over texts.
@@ -184,6 +193,25 @@ impl Default for ImageRule {
     }
 }
 
+/// What thinking costs that the API keeps encrypted: a signature is as long as the text behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HiddenRule {
+    /// Characters of a signature without any text behind it.
+    pub free_chars: u32,
+    /// For each further character, in 1/4096 token; 0: signatures tell nothing.
+    pub per_char: u32,
+}
+
+impl HiddenRule {
+    /// Weight of the text behind so many characters of signature or encrypted data.
+    #[must_use]
+    pub fn weigh(&self, chars: u64) -> u64 {
+        chars
+            .saturating_sub(u64::from(self.free_chars))
+            .saturating_mul(u64::from(self.per_char))
+    }
+}
+
 /// Numbers of a calibrated estimate for one model family, in 1/4096 token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weights {
@@ -195,6 +223,8 @@ pub struct Weights {
     pub messages: [u32; ROLES],
     /// For images.
     pub image: ImageRule,
+    /// For thinking that is encrypted or shortened.
+    pub hidden: HiddenRule,
 }
 
 impl Weights {

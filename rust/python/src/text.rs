@@ -5,8 +5,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 use ullage_core::digest::{BLOCK_KINDS, ROLES};
 use ullage_core::text::{
-    self as core, FEATURES, Features, ImageRule, JsonTally, MAX_COUNT, MAX_DEPTH, MAX_INT_BITS,
-    MAX_WEIGHT, Text,
+    self as core, FEATURES, Features, HiddenRule, ImageRule, JsonTally, MAX_COUNT, MAX_DEPTH,
+    MAX_INT_BITS, MAX_WEIGHT, Text,
 };
 
 /// Lends a string's own storage to `read`: no copy, no UTF-8 made.
@@ -108,12 +108,13 @@ pub(crate) struct Weights {
 #[pymethods]
 impl Weights {
     #[new]
-    #[pyo3(signature = (features, *, blocks, messages, image=None))]
+    #[pyo3(signature = (features, *, blocks, messages, image=None, hidden=None))]
     fn new(
         features: &Bound<'_, PyAny>,
         blocks: &Bound<'_, PyAny>,
         messages: &Bound<'_, PyAny>,
         image: Option<&Bound<'_, PyAny>>,
+        hidden: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let features = integers::<FEATURES>("features", features, MAX_WEIGHT)?;
         let blocks = integers::<BLOCK_KINDS>("blocks", blocks, MAX_WEIGHT)?;
@@ -121,6 +122,14 @@ impl Weights {
         let image = image
             .map(|image| integers::<4>("image", image, u32::MAX))
             .transpose()?;
+        let hidden = hidden
+            .map(|hidden| integers::<2>("hidden", hidden, MAX_WEIGHT))
+            .transpose()?;
+        let [free_chars, per_char] = hidden.unwrap_or_default();
+        let hidden = HiddenRule {
+            free_chars,
+            per_char,
+        };
         let image = image.map_or_else(ImageRule::default, |rule| ImageRule {
             patch_px: rule[0],
             max_edge_px: rule[1],
@@ -133,6 +142,7 @@ impl Weights {
                 blocks,
                 messages,
                 image,
+                hidden,
             },
         })
     }
@@ -219,7 +229,7 @@ pub(crate) fn json_tally(value: &Bound<'_, PyAny>) -> PyResult<JsonTally> {
 /// In the order of `json.dumps`: a subclass counts as what it extends.
 fn walk(value: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult<()> {
     if let Ok(string) = value.cast::<PyString>() {
-        return with_text(string, |text| tally.string(text));
+        return with_text(string, |text| tally.string(text, depth));
     }
     if let Some(word) = word(value)? {
         tally.word(&word);
@@ -232,13 +242,13 @@ fn walk(value: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult
         ));
     }
     if let Ok(items) = value.cast::<PyList>() {
-        tally.array(items.len());
+        tally.array(items.len(), depth);
         return items
             .iter()
             .try_for_each(|item| walk(&item, tally, depth + 1));
     }
     if let Ok(items) = value.cast::<PyTuple>() {
-        tally.array(items.len());
+        tally.array(items.len(), depth);
         return items
             .iter()
             .try_for_each(|item| walk(&item, tally, depth + 1));
@@ -246,19 +256,19 @@ fn walk(value: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult
     let Ok(members) = value.cast::<PyDict>() else {
         return Err(invalid_message("not a JSON value", value));
     };
-    tally.object(members.len());
+    tally.object(members.len(), depth);
     members.iter().try_for_each(|(key, item)| {
-        member(&key, tally)?;
+        member(&key, tally, depth + 1)?;
         walk(&item, tally, depth + 1)
     })
 }
 
-fn member(key: &Bound<'_, PyAny>, tally: &mut JsonTally) -> PyResult<()> {
+fn member(key: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult<()> {
     if let Ok(string) = key.cast::<PyString>() {
-        return with_text(string, |text| tally.string(text));
+        return with_text(string, |text| tally.string(text, depth));
     }
     let word = word(key)?.ok_or_else(|| invalid_message("not a JSON key", key))?;
-    tally.string(Text::Ascii(word.as_bytes()));
+    tally.string(Text::Ascii(word.as_bytes()), depth);
     Ok(())
 }
 

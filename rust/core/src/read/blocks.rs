@@ -521,8 +521,10 @@ fn read_thinking<V: Value>(
     field: Path<'_>,
 ) -> Result<(), Error> {
     draft.count_text(fields.get(block::THINKING), Path::Key(&field, "thinking"))?;
-    if fields.text(block::SIGNATURE).is_some() {
+    if let Some(signature) = fields.text(block::SIGNATURE) {
         draft.digest.flags |= flag::HAS_SIGNATURE;
+        let chars = signature.with_text(|text| text.char_len() as u64);
+        draft.meter.hidden(chars);
     }
     Ok(())
 }
@@ -532,12 +534,13 @@ fn read_redacted<V: Value>(
     fields: &BlockFields<V>,
     field: Path<'_>,
 ) -> Result<(), Error> {
-    draft
-        .meter
-        .either(fields.get(block::DATA), Path::Key(&field, "data"))?;
-    if fields.text(block::DATA).is_some() {
-        draft.digest.flags |= flag::HAS_SIGNATURE;
-    }
+    let Some(data) = fields.text(block::DATA) else {
+        return draft
+            .meter
+            .either(fields.get(block::DATA), Path::Key(&field, "data"));
+    };
+    draft.digest.flags |= flag::HAS_SIGNATURE;
+    data.with_text(|text| draft.meter.encrypted(text));
     Ok(())
 }
 

@@ -83,6 +83,26 @@ impl<'w> Meter<'w> {
         }
     }
 
+    /// Thinking behind a signature of so many characters: what stands there in clear may be
+    /// empty or a shortened form, so that the longer of both counts.
+    pub(super) fn hidden(&mut self, chars: u64) {
+        if let Some(weights) = self.weights {
+            self.micro = self.micro.max(weights.hidden.weigh(chars));
+        }
+    }
+
+    /// Encrypted data: weighed by its length where the family says what that tells.
+    pub(super) fn encrypted(&mut self, data: Text<'_>) {
+        let chars = data.char_len() as u64;
+        self.run += chars;
+        match self.weights {
+            Some(weights) if weights.hidden.per_char > 0 => {
+                self.micro = self.micro.saturating_add(weights.hidden.weigh(chars));
+            }
+            _ => self.weigh(data),
+        }
+    }
+
     pub(super) fn image(&mut self, width: u32, height: u32) {
         self.rough += MEDIA_ROUGH_TOKENS;
         if let Some(weights) = self.weights {
@@ -144,17 +164,17 @@ impl<'w> Meter<'w> {
 
 /// What a walk over a JSON value tells.
 trait Tally {
-    fn string(&mut self, text: Text<'_>);
+    fn string(&mut self, text: Text<'_>, depth: u32);
     fn word(&mut self, spelled: &str);
-    fn array(&mut self, items: usize);
-    fn object(&mut self, members: usize);
+    fn array(&mut self, items: usize, depth: u32);
+    fn object(&mut self, members: usize, depth: u32);
 }
 
 /// The length alone: no features, where nobody weighs them.
 struct Length(u64);
 
 impl Tally for Length {
-    fn string(&mut self, text: Text<'_>) {
+    fn string(&mut self, text: Text<'_>, _depth: u32) {
         self.0 += crate::text::string_json_length(text);
     }
 
@@ -162,30 +182,30 @@ impl Tally for Length {
         self.0 += spelled.len() as u64;
     }
 
-    fn array(&mut self, items: usize) {
+    fn array(&mut self, items: usize, _depth: u32) {
         self.0 += 2 + items.saturating_sub(1) as u64;
     }
 
-    fn object(&mut self, members: usize) {
+    fn object(&mut self, members: usize, _depth: u32) {
         self.0 += 2 + (2 * members).saturating_sub(1) as u64;
     }
 }
 
 impl Tally for JsonTally {
-    fn string(&mut self, text: Text<'_>) {
-        JsonTally::string(self, text);
+    fn string(&mut self, text: Text<'_>, depth: u32) {
+        JsonTally::string(self, text, depth);
     }
 
     fn word(&mut self, spelled: &str) {
         JsonTally::word(self, spelled);
     }
 
-    fn array(&mut self, items: usize) {
-        JsonTally::array(self, items);
+    fn array(&mut self, items: usize, depth: u32) {
+        JsonTally::array(self, items, depth);
     }
 
-    fn object(&mut self, members: usize) {
-        JsonTally::object(self, members);
+    fn object(&mut self, members: usize, depth: u32) {
+        JsonTally::object(self, members, depth);
     }
 }
 
@@ -239,7 +259,7 @@ fn walk<V: Value, T: Tally>(
         return Err(Fault::Nodes);
     }
     match value.kind() {
-        Kind::Text => value.with_text(|text| tally.string(text)),
+        Kind::Text => value.with_text(|text| tally.string(text, depth - 1)),
         Kind::List | Kind::Map if depth > MAX_DEPTH => return Err(Fault::Depth),
         Kind::List => {
             let (mut count, mut fault) = (0, None);
@@ -249,7 +269,7 @@ fn walk<V: Value, T: Tally>(
                     fault = walk(item, tally, depth + 1, nodes).err();
                 }
             });
-            tally.array(count);
+            tally.array(count, depth - 1);
             return fault.map_or(Ok(()), Err);
         }
         Kind::Map => {
@@ -257,11 +277,11 @@ fn walk<V: Value, T: Tally>(
             value.each_member(|key, member| {
                 count += 1;
                 if fault.is_none() {
-                    tally.string(key);
+                    tally.string(key, depth);
                     fault = walk(member, tally, depth + 1, nodes).err();
                 }
             })?;
-            tally.object(count);
+            tally.object(count, depth - 1);
             return fault.map_or(Ok(()), Err);
         }
         Kind::Foreign => return Err(Fault::Foreign(shown(value))),

@@ -4,23 +4,33 @@
 
 use super::{Features, Text, feature};
 
-/// What a walk over a value collects. The walk calls one method per thing it meets.
+/// What a walk over a value collects. The walk calls one method per thing it meets, with the number of
+/// containers around it: 0 for the value itself.
+///
+/// Models see the members of a tool's input as named parameters, and JSON only inside of those: so what
+/// stands right inside the outermost container is told from what is deeper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JsonTally {
-    /// Counts of keys, strings, numbers and words, each by itself, and of `structure` and `escapes`.
+    /// Counts of keys, strings, numbers and words, each by itself, and of the JSON around them.
     pub features: Features,
     /// Code points of the JSON.
     pub length: u64,
 }
 
 impl JsonTally {
-    /// A string or a key.
-    pub fn string(&mut self, text: Text<'_>) {
+    /// A string, or a key of an object with `depth - 1` containers around it.
+    pub fn string(&mut self, text: Text<'_>, depth: u32) {
         let escapes = string_escapes(text);
+        let outer = depth <= 1;
+        let place = if outer {
+            feature::ARGUMENT_ESCAPES
+        } else {
+            feature::ESCAPES
+        };
         self.features.add_text(text);
-        self.features.0[feature::ESCAPES] += escapes;
-        self.length += text.char_len() as u64 + escapes;
-        self.structure(2);
+        self.features.0[place] += escapes;
+        self.features.0[feature::STRUCTURE] += if outer { 0 } else { 2 };
+        self.length += text.char_len() as u64 + escapes + 2;
     }
 
     /// A number as JSON spells it, or `true`, `false`, `null`.
@@ -30,18 +40,22 @@ impl JsonTally {
     }
 
     /// Brackets and commas of an array with this many items.
-    pub fn array(&mut self, items: usize) {
-        self.structure(2 + items.saturating_sub(1) as u64);
+    pub fn array(&mut self, items: usize, depth: u32) {
+        self.container(items, 2 + items.saturating_sub(1), depth);
     }
 
     /// Brackets, commas and colons of an object with this many members.
-    pub fn object(&mut self, members: usize) {
-        self.structure(2 + (2 * members).saturating_sub(1) as u64);
+    pub fn object(&mut self, members: usize, depth: u32) {
+        self.container(members, 2 + (2 * members).saturating_sub(1), depth);
     }
 
-    fn structure(&mut self, characters: u64) {
-        self.features.0[feature::STRUCTURE] += characters;
-        self.length += characters;
+    fn container(&mut self, members: usize, characters: usize, depth: u32) {
+        if depth == 0 {
+            self.features.0[feature::ARGUMENTS] += members as u64;
+        } else {
+            self.features.0[feature::STRUCTURE] += characters as u64;
+        }
+        self.length += characters as u64;
     }
 }
 

@@ -6,43 +6,44 @@ use super::kernel::Kernel;
 /// First code; scripts follow in the order of `feature::NAMES`.
 pub(super) const BASE: u8 = 0x80;
 /// How many scripts there are.
-pub(super) const SCRIPTS: usize = 15;
+pub(super) const SCRIPTS: usize = 16;
 /// Codes below this are letters of words: the scripts from `latin` to `kana`.
-pub(super) const WORDY_END: u8 = BASE + 5;
+pub(super) const WORDY_END: u8 = BASE + 6;
 
-const OTHER: u8 = BASE + 13;
-const ASTRAL: u8 = BASE + 14;
+const OTHER: u8 = BASE + 14;
+const ASTRAL: u8 = BASE + 15;
 /// Characters that are made narrow at a time: they stay in the nearest cache.
 const BLOCK: usize = 1024;
 
 /// Upper ends (exclusive) of ranges of code points from U+0080 up, and the script of each. All ends
 /// are multiples of 64, so that two bytes of UTF-8 decide.
-const RANGES: [(usize, u8); 25] = [
-    (0xC0, 8),     // signs of Latin-1
+const RANGES: [(usize, u8); 26] = [
+    (0xC0, 9),     // signs of Latin-1
     (0x300, 0),    // latin
-    (0x340, 13),   // combining marks
-    (0x540, 1),    // greek, cyrillic
-    (0x900, 2),    // armenian, hebrew, arabic, syriac
-    (0x1D00, 3),   // scripts of South and South-East Asia, georgian, ethiopic
-    (0x1E00, 13),  // phonetic
+    (0x340, 14),   // combining marks
+    (0x400, 1),    // greek, coptic
+    (0x540, 2),    // cyrillic
+    (0x900, 3),    // armenian, hebrew, arabic, syriac
+    (0x1D00, 4),   // scripts of South and South-East Asia, georgian, ethiopic
+    (0x1E00, 14),  // phonetic
     (0x1F00, 0),   // latin extended additional
     (0x2000, 1),   // greek extended
-    (0x2080, 9),   // typographic punctuation
-    (0x2180, 12),  // currency, letter-like signs
-    (0x2200, 10),  // arrows
-    (0x2500, 12),  // mathematics, technical
-    (0x25C0, 11),  // box drawing, blocks
-    (0x2E80, 12),  // symbols, dingbats
-    (0x3000, 5),   // radicals
-    (0x3040, 7),   // ideographic punctuation
-    (0x3100, 4),   // kana
-    (0xA000, 5),   // bopomofo to unified ideographs
-    (0xAC00, 13),  // yi, vai, ...
-    (0xD800, 6),   // hangul
-    (0xF900, 13),  // surrogates, private use
-    (0xFB00, 5),   // compatibility ideographs
-    (0xFF00, 13),  // presentation forms, selectors
-    (0x1_0000, 7), // half and full width forms
+    (0x2080, 10),  // typographic punctuation
+    (0x2180, 13),  // currency, letter-like signs
+    (0x2200, 11),  // arrows
+    (0x2500, 13),  // mathematics, technical
+    (0x25C0, 12),  // box drawing, blocks
+    (0x2E80, 13),  // symbols, dingbats
+    (0x3000, 6),   // radicals
+    (0x3040, 8),   // ideographic punctuation
+    (0x3100, 5),   // kana
+    (0xA000, 6),   // bopomofo to unified ideographs
+    (0xAC00, 14),  // yi, vai, ...
+    (0xD800, 7),   // hangul
+    (0xF900, 14),  // surrogates, private use
+    (0xFB00, 6),   // compatibility ideographs
+    (0xFF00, 14),  // presentation forms, selectors
+    (0x1_0000, 8), // half and full width forms
 ];
 
 /// Script code by code point / 64, for the basic plane.

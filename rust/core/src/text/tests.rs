@@ -30,6 +30,7 @@ fn ascii_classes() {
             ("glued_words", 1),
             ("humps", 1),
             ("caps", 3),
+            ("rare", 1),
             ("spaces", 1)
         ]
     );
@@ -41,7 +42,6 @@ fn ascii_classes() {
             ("glued_words", 1),
             ("digits", 1),
             ("numbers", 1),
-            ("mixed", 1),
             ("punctuation", 2),
             ("punctuation_runs", 1),
             ("repeats", 1),
