@@ -626,7 +626,9 @@ def test_fields_beside_the_content_count_with_the_message(engine: Any) -> None:
 
 
 def test_calibrated_counts_round_once_per_block(engine: Any) -> None:
-    weights = engine.Weights([2048, *[0] * 38], blocks=[1024] * 15, messages=[4096 * 3] * 5)
+    weights = engine.Weights(
+        [2048, *[0] * (len(engine.features("")) - 1)], blocks=[1024] * 15, messages=[4096 * 3] * 5
+    )
     items = [user(text("abc"), text("abcd"), image(28, 56))]
     ledger = engine.Ledger(weights, items)
     # 1.5 + 0.25 and 2 + 0.25 tokens; the image's two patches.
@@ -636,7 +638,9 @@ def test_calibrated_counts_round_once_per_block(engine: Any) -> None:
 
 
 def test_documents_cost_by_their_size(engine: Any) -> None:
-    weights = engine.Weights([4096, *[0] * 38], blocks=[0] * 15, messages=[0] * 5)
+    weights = engine.Weights(
+        [4096, *[0] * (len(engine.features("")) - 1)], blocks=[0] * 15, messages=[0] * 5
+    )
     pages = [0, 1, 2**17, 2**17 + 1, 2**17 * 700]
     sources = [{"type": "base64", "data": "A" * size} for size in pages]
     texts = [{"type": "text", "data": "abc"}, {"type": "content", "content": [text("ab")]}]
