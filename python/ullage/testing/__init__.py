@@ -5,6 +5,7 @@ What the library's own tests use, for yours. Nothing optional is imported until 
 
 from __future__ import annotations
 
+from ullage.testing.entries import Layout, SessionFile, session_file
 from ullage.testing.generator import (
     STYLES,
     Command,
@@ -22,9 +23,11 @@ from ullage.testing.summarizer import ScriptedSummarizer
 __all__ = [
     "STYLES",
     "Command",
+    "Layout",
     "Scenario",
     "Script",
     "ScriptedSummarizer",
+    "SessionFile",
     "Step",
     "Style",
     "Truth",
@@ -32,4 +35,5 @@ __all__ = [
     "conversation",
     "scenario",
     "session_287k",
+    "session_file",
 ]
