@@ -33,5 +33,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if name in metafunc.fixturenames:
             files = corpus_files(pattern)
             skip = pytest.param(None, marks=pytest.mark.skip(reason="no real sessions here"))
-            ids = [f"{path.parent.name}-{path.stem[:8]}" for path in files]
+            ids = [f"{path.parent.name}-{path.stem[:8]}-{at}" for at, path in enumerate(files)]
             metafunc.parametrize(name, files or [skip], ids=ids or ["none"], scope="module")

@@ -316,3 +316,63 @@ def item_calls(draw: st.DrawFn, one: str) -> dict[str, Any]:
         "arguments": draw(arguments),
     }
     return {**call, **draw(st.sampled_from([{}, {"id": f"fc_{one}", "status": "completed"}]))}
+
+
+# ---- Gemini contents -----------------------------------------------------------------------------
+
+gemini_texts = st.one_of(
+    texts.map(lambda text: {"text": text}),
+    texts.map(lambda text: {"text": text, "thoughtSignature": "c2ln"}),
+    texts.map(lambda text: {"text": text, "thought": True}),
+    st.just({"text": "", "thoughtSignature": "c2ln"}),
+    st.just({"executableCode": {"language": "PYTHON", "code": "1"}}),
+)
+gemini_given = st.one_of(
+    texts.map(lambda text: {"text": text}),
+    st.just({"inlineData": {"mimeType": "image/png", "data": PNG}}),
+    st.just({"inlineData": {"mimeType": "audio/wav", "data": "UklGRg=="}}),
+    st.just({"fileData": {"mimeType": "image/png", "fileUri": "gs://b/c"}}),
+    st.just({"fileData": {"mimeType": "video/mp4", "fileUri": "gs://b/c.mp4"}}),
+)
+gemini_responses = st.one_of(
+    texts.map(lambda text: {"output": text}),
+    texts.map(lambda text: {"error": text}),
+    inputs,
+    st.lists(texts, max_size=2).map(lambda said: {"output": said}),
+)
+
+
+@st.composite
+def gemini_contents(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Contents as the API and its CLI write them: with ids or without, signed or not."""
+    contents: list[dict[str, Any]] = []
+    named = draw(st.booleans())
+    made = 0
+    for _ in range(draw(st.integers(1, 3))):
+        contents.append(
+            {"role": "user", "parts": draw(st.lists(gemini_given, min_size=1, max_size=3))}
+        )
+        for _ in range(draw(st.integers(0, 2))):
+            parts = draw(st.lists(gemini_texts, max_size=2))
+            calls = []
+            for at in range(draw(st.integers(1, 3))):
+                made += 1
+                call = {
+                    "name": draw(names),
+                    "args": draw(inputs),
+                    **({"id": f"fc_{made}"} if named else {}),
+                }
+                calls.append(call)
+                parts.append({"functionCall": call, **({} if at else {"thoughtSignature": "c2ln"})})
+            contents.append({"role": "model", "parts": parts})
+            answers = []
+            for call in calls:
+                told = {"name": call["name"], "response": draw(gemini_responses)}
+                answers.append(
+                    {"functionResponse": {**told, **({"id": call["id"]} if named else {})}}
+                )
+            contents.append({"role": "user", "parts": answers})
+        contents.append(
+            {"role": "model", "parts": draw(st.lists(gemini_texts, min_size=1, max_size=2))}
+        )
+    return contents

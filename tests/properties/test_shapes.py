@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import runpy
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from ullage.providers import anthropic, normal_form, openai_chat, openai_responses
+from ullage.providers import anthropic, gemini, normal_form, openai_chat, openai_responses
 
 HERE = Path(__file__).parent
 rules = SimpleNamespace(**runpy.run_path(str(HERE / "shape_rules.py")))
@@ -145,3 +146,57 @@ def test_anthropic_takes_what_came_from_responses(items: list[Any]) -> None:
     shaped = anthropic.to_provider(openai_responses.from_provider(items).messages)
     spoken = [message for message in shaped.parts["messages"] if message["role"] != "system"]
     assert rules.broken_anthropic(spoken) == []
+
+
+# ---- Gemini --------------------------------------------------------------------------------------
+
+
+def in_order_of_calls(messages: list[Any]) -> list[Any]:
+    """Normal form with the results of each turn in the order of their calls, as Gemini demands it."""
+    turns = normal_form(messages)
+    for before, turn in pairwise(turns):
+        order = {block["id"]: at for at, block in enumerate(before["content"]) if "id" in block}
+        last = len(before["content"])
+        turn["content"].sort(key=lambda block: order.get(block.get("tool_use_id"), last))
+    return turns
+
+
+@few
+@given(make.conversations(), make.systems, make.tools)
+def test_gemini_and_back(messages: list[Any], system: Any, tools: Any) -> None:
+    before = copy.deepcopy(messages)
+    shaped = gemini.to_provider(messages, system=system, tools=tools)
+    assert rules.broken_gemini(shaped.parts["contents"]) == []
+    assert {loss.what for loss in shaped.losses} <= {"order"}
+    back = gemini.from_provider(shaped.parts, ids=shaped.ids)
+    assert normal_form(back.messages) == in_order_of_calls(messages)
+    assert (system_text(back.system), back.tools or None) == (system_text(system), tools or None)
+    assert messages == before
+
+
+@few
+@given(make.conversations(thinking=True))
+def test_gemini_drops_foreign_thinking(messages: list[Any]) -> None:
+    shaped = gemini.to_provider(messages)
+    back = gemini.from_provider(shaped.parts)
+    assert normal_form(back.messages) == in_order_of_calls(make.without(messages, "thinking"))
+
+
+@settings(max_examples=150)
+@given(make.gemini_contents())
+def test_gemini_from_elsewhere_and_back(contents: list[Any]) -> None:
+    before = copy.deepcopy(contents)
+    internal = gemini.from_provider(contents)
+    shaped = gemini.to_provider(internal.messages)
+    assert shaped.parts["contents"] == contents == before
+    assert shaped.losses == internal.losses == ()
+    again = gemini.from_provider(contents)
+    assert again.messages == internal.messages, "ids that are made up must be made up alike"
+
+
+@few
+@given(make.gemini_contents())
+def test_anthropic_takes_what_came_from_gemini(contents: list[Any]) -> None:
+    shaped = anthropic.to_provider(gemini.from_provider(contents).messages)
+    last = {"role": "user", "content": "go on"}
+    assert rules.broken_anthropic([*shaped.parts["messages"], last]) == []

@@ -183,7 +183,10 @@ def _media(part: Mapping[str, Any], *, named: bool = False) -> Block | None:
         title = rest.pop("displayName", None)
         kind = str(data.get("mimeType", ""))
         source = {"type": "base64", "media_type": kind, "data": data["data"]}
-        if rest or (title is None) == named or not kind.startswith(("image/", "application/pdf")):
+        image = kind.startswith("image/")
+        # A name is needed to be referred to; else only documents have one.
+        fits = title is not None if named else title is None or not image
+        if rest or not fits or not (image or kind == "application/pdf"):
             return None
         return _sourced(kind, source, None if named else title, extra)
     return _linked(part.get("fileData"), extra, named)

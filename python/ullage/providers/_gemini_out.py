@@ -61,7 +61,7 @@ class Writer:
             written.insert(0, {"role": "user", "parts": [{"text": USER_FILLER}]})
         if self._signatures:
             written = [{**content, "parts": _signed(content["parts"])} for content in written]
-        return _in_order_of_calls(written)
+        return _in_order_of_calls(written, self.losses)
 
     def system(self, system: str | Sequence[Block]) -> list[dict[str, Any]]:
         """Parts of the system instruction."""
@@ -147,6 +147,10 @@ class Writer:
             held = next((key for key in ("inlineData", "fileData") if key in part), None)
             if held:
                 name = f"item_{len(media) + 1}"
+                if "displayName" in part[held]:
+                    self.losses.add(
+                        "title", f"{where}.content[{position}]", "the name is its place"
+                    )
                 media.append({**part, held: {**part[held], "displayName": name}})
                 said.append({"$ref": name})
             elif "text" in part:
@@ -175,7 +179,7 @@ def _signed(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*parts[:at], {**parts[at], "thoughtSignature": SKIP_SIGNATURE}, *parts[at + 1 :]]
 
 
-def _in_order_of_calls(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _in_order_of_calls(contents: list[dict[str, Any]], losses: Losses) -> list[dict[str, Any]]:
     """Answers come in the order of their calls, before what else the user says."""
     for index in range(1, len(contents)):
         calls = [
@@ -183,12 +187,14 @@ def _in_order_of_calls(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ]
         parts = contents[index]["parts"]
         answers = [part for part in parts if "functionResponse" in part]
-        if len(answers) < 2 or "id" not in calls[0]:
+        if len(answers) < 2 or not calls or "id" not in calls[0]:
             continue
         order = {call.get("id"): at for at, call in enumerate(calls)}
-        answers.sort(key=lambda part: order.get(part["functionResponse"].get("id"), len(order)))
         rest = [part for part in parts if "functionResponse" not in part]
-        contents[index] = {**contents[index], "parts": answers + rest}
+        answers.sort(key=lambda part: order.get(part["functionResponse"].get("id"), len(order)))
+        if answers + rest != parts:
+            losses.add("order", f"contents[{index}]", "answers stand in the order of their calls")
+            contents[index] = {**contents[index], "parts": answers + rest}
     return contents
 
 

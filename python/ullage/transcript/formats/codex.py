@@ -113,7 +113,7 @@ class _Rollout:
         message = {
             "role": "assistant",
             "content": joined(self._blocks),
-            "id": f"{self.session}-r{number}",
+            "id": f"{self.session}-r{len(self.list)}",
         }
         if "model" in self.metadata:
             message["model"] = self.metadata["model"]
