@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from ullage import models
 from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
 from ullage.compaction.flow import compaction_flow
+from ullage.compaction.install import log_store
 from ullage.compaction.job import Job
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.compaction.result import CompactionResult
 from ullage.effects import CancelToken, adrive, drive
+from ullage.estimates import weights_for
 from ullage.events import Listener
 from ullage.exceptions import InvalidPolicy
 from ullage.hooks import Hooks
@@ -20,6 +21,7 @@ from ullage.pins import Pin
 from ullage.policy import KeepPolicy, Policy
 from ullage.summarizers.callable import CallableSummarizer
 from ullage.summarizers.extractive import ExtractiveSummarizer
+from ullage.transcript.log import TranscriptLog
 from ullage.window import WindowSettings, window
 
 __all__ = ["acompact", "compact", "job_of"]
@@ -56,7 +58,7 @@ def compact(
         listeners: Told of every event.
         **options: Fields of `Job`: `trigger`, `direction`, `at`, `policy`, `fallback`, `hooks`,
             `providers`, `pins`, `template`, `redact`, `transcript_path`, `session_id`, `cwd`, `store`,
-            `trigger_tokens`, `overhead_tokens`, `window_tokens`, `weights`.
+            `log` (an open `TranscriptLog` to install in), `trigger_tokens`, `overhead_tokens`, `window_tokens`, `weights`.
 
     Returns:
         The result; see `CompactionResult.outcome`. A no-op gives back the items.
@@ -127,6 +129,7 @@ def job_of(
     pins: Iterable[Pin] = (),
     policy: Policy | None = None,
     redact: Callable[[str], str] | None = None,
+    log: TranscriptLog | None = None,
     **options: Any,
 ) -> Job:
     """A `Job` from what a caller has at hand; see `compact`.
@@ -143,11 +146,15 @@ def job_of(
         pins: Texts to carry.
         policy: `None`: the default.
         redact: See `Job`.
+        log: An open log that the items came from: the result is installed there.
         **options: Further fields of `Job`.
     """
     writer = _summarizer(summarizer)
     if fallback is None and trigger == "auto" and not isinstance(writer, ExtractiveSummarizer):
         fallback = ExtractiveSummarizer()
+    if log is not None:
+        options = {"store": log_store(log), "transcript_path": log.path, **options}
+        options.setdefault("session_id", log.session_id)
     try:
         return Job(
             items=items,
@@ -176,10 +183,17 @@ def _summarizer(given: Any) -> Any:
 
 def _of_model(model: str | None) -> dict[str, Any]:
     if model is None:
-        return {}
+        return {"weights": _weights(None)}
     marks = window(model, settings=WindowSettings.from_env())
     return {
         "window_tokens": marks.context,
         "trigger_tokens": marks.threshold,
-        "weights": getattr(models, "weights_for", lambda name: None)(model),
+        "weights": _weights(model),
     }
+
+
+def _weights(model: str | None) -> Any:
+    try:
+        return weights_for(model)
+    except FileNotFoundError:  # no fitted weights in this build: rough counts
+        return None

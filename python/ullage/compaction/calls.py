@@ -127,7 +127,7 @@ class _Caller:
         return check_reply(
             reply,
             source_chars=max(_chars(_messages(self._state, "plain")), 1),
-            nine_sections=not self._state.job.template,
+            nine_sections=not (self._state.job.template or self._local),
         )
 
     def _request(self) -> SummaryRequest:
@@ -191,7 +191,7 @@ class _Caller:
             yield from self._overflow(found.gap_tokens)
             return
         self._errors += 1
-        if self._errors > self._policy.retries or found.kind in _HOPELESS:
+        if self._errors > self._policy.retries or self._local or found.kind in _HOPELESS:
             text = f"{_name(self._who)}: the call failed: {type(exc).__name__}: {exc}"
             raise CompactionError("api_error", text[:500]) from exc
         seconds = _pause(found, self._errors)

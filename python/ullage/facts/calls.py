@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ullage.facts.reading import clean, flat_text
+from ullage.facts.scripts import calls_in_script
 
 __all__ = ["Action", "Call", "describe", "read_call"]
 
@@ -30,6 +31,7 @@ class Action(StrEnum):
     AGENT = "agent"
     SKILL = "skill"
     FIND_TOOL = "find_tool"
+    POLL = "poll"  # asks a running command for more
     OTHER = "other"
 
 
@@ -65,6 +67,7 @@ _BY_NAME: dict[str, Action] = {
         Action.AGENT: "task agent spawn_agent dispatch_agent new_task",
         Action.SKILL: "skill use_skill",
         Action.FIND_TOOL: "toolsearch tool_search",
+        Action.POLL: "wait wait_agent write_stdin taskoutput bashoutput read_thread_terminal",
     }.items()
     for name in names.split()
 }
@@ -86,8 +89,23 @@ _PATCH_ACTIONS = {"Update": Action.EDIT, "Add": Action.WRITE, "Delete": Action.D
 
 
 def read_call(name: Any, given: Any) -> tuple[Call, ...]:
-    """The effects of a call: one, or one for each file of a patch."""
+    """The effects of a call: one, or one for each file of a patch and each call of a script."""
     name = clean(name, 200) or "tool"
+    script = given if isinstance(given, str) else _script(given)
+    inner = calls_in_script(script) if script else []
+    if inner:
+        return tuple(call for tool, body in inner for call in _read(tool, body))
+    return _read(name, given)
+
+
+def _script(given: Any) -> str:
+    """The one string of an input that holds nothing else, if it calls tools."""
+    values = list(given.values()) if isinstance(given, Mapping) and len(given) == 1 else []
+    only = values[0] if values else ""
+    return only if isinstance(only, str) and "tools." in only else ""
+
+
+def _read(name: str, given: Any) -> tuple[Call, ...]:
     body = given if isinstance(given, Mapping) else {}
     raw = given if isinstance(given, str) else _first(body, ("input", "patch", *_COMMAND_KEYS))
     raw = raw if isinstance(raw, str) else flat_text(raw)

@@ -7,11 +7,11 @@ be read is left out, never an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from ullage.facts.answers import asked_by, question_answers, tool_references
 from ullage.facts.calls import Action, Call, describe, read_call
 from ullage.facts.identifiers import commits_in, urls_in
 from ullage.facts.model import (
@@ -62,6 +62,10 @@ _LASTING = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
 _SHORT_ANSWER = 300
+
+MAX_CALLS = 12
+"""Effects of one call that are listed line by line."""
+
 _TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
 
 
@@ -98,6 +102,23 @@ def _hidden(item: Any) -> bool:
     )
 
 
+class _Open(NamedTuple):
+    """A call that waits for its result."""
+
+    calls: tuple[Call, ...]
+    at: int
+    given: Any
+
+
+class _Answer(NamedTuple):
+    """A result that came."""
+
+    at: int
+    item: Any
+    text: str
+    outcome: Outcome
+
+
 class Collector:
     """Takes items one by one; `finish` gives the facts so far.
 
@@ -121,7 +142,7 @@ class Collector:
         self._commits: dict[str, Commit] = {}
         self._files, self._failures, self._names = FileTally(), FailureTally(), NameTally()
         self._board = TaskBoard()
-        self._calls: dict[str, tuple[tuple[Call, ...], int, int, Any]] = {}
+        self._calls: dict[str, _Open] = {}
         self._plan, self._plan_mode, self._interrupted = "", False, False
         self._previous: Previous | None = None
         self._last_said, self._pending_question = "", ""
@@ -226,7 +247,7 @@ class Collector:
             self._said(index, text.strip())
         for block in blocks_of(item):
             if block.get("type") == "tool_use":
-                self._call(index, item, block)
+                self._call(index, block)
 
     def _said(self, index: int, text: str) -> None:
         self._last_said = text
@@ -239,81 +260,83 @@ class Collector:
         if self._statements:
             self._statements[-1] = replace(self._statements[-1], closing=True)
 
-    def _call(self, index: int, item: Any, block: Block) -> None:
+    def _call(self, index: int, block: Block) -> None:
         self._tool_uses += 1
-        calls = read_call(block.get("name"), block.get("input"))
-        self._calls[clean(block.get("id"), 200)] = (
-            calls,
-            index,
-            _milliseconds(item),
-            block.get("input"),
-        )
+        given = block.get("input")
+        calls = read_call(block.get("name"), given)
+        self._calls[clean(block.get("id"), 200)] = _Open(calls, index, given)
         first = calls[0]
-        self._pending_question = _asked(first, block.get("input"))
+        self._pending_question = asked_by(first, given)
         if not self._pending_question:
             self._interrupted = False
         source = "edit" if first.action in (Action.EDIT, Action.WRITE) else "call"
-        self._names.add(_ends(flat_text(block.get("input"))), source, index)
+        self._names.add(_ends(flat_text(given)), source, index)
         self._urls.update(dict.fromkeys(urls_in(first.target)))
         if first.action is Action.SKILL:
             self._skills[first.target[:200]] = None
         elif first.name in ("EnterPlanMode", "enter_plan_mode"):
             self._plan_mode = True
-        self._board.call(first.action, block.get("input"), index)
 
     def _result(self, index: int, item: Any, block: Block) -> None:
-        key = clean(block.get("tool_use_id"), 200)
-        calls, at, began, given = self._calls.pop(key, ((), index, 0, None))
+        opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
         text = result_text(block)
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
         self._names.add(_ends(text), "result", index)
         for branch, digest, subject in commits_in(text[:4000]):
             self._commits[digest] = Commit(index, branch, digest, subject)
-        for call in calls:
-            self._effect(call, at, outcome)
-        if calls:
-            self._answered(
-                calls[0], index, at, outcome, text, given, item, _spent(began, item, text)
-            )
+        if opened is not None:
+            for call in opened.calls:
+                self._effect(call, opened.at, outcome)
+            self._answered(opened, _Answer(index, item, text, outcome))
         if outcome.feedback:
             self._input(index, outcome.feedback, Kind.FEEDBACK)
 
     def _effect(self, call: Call, index: int, outcome: Outcome) -> None:
-        if outcome.ok:
+        if call.action is Action.POLL:
+            self._polled(index, outcome)
+        elif outcome.ok:
             self._failures.succeeded(call, index)
             if call.action in (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE):
                 self._files.add(call, index)
         else:
             self._failures.failed(call, outcome, index)
 
-    def _answered(
-        self,
-        call: Call,
-        index: int,
-        at: int,
-        outcome: Outcome,
-        text: str,
-        given: Any,
-        item: Any,
-        spent: int,
-    ) -> None:
-        self._steps.append(Step(at, call.action, describe(call), outcome.ok, outcome.line))
+    def _polled(self, index: int, outcome: Outcome) -> None:
+        """The end of a command that ran on in the background is told by a later call."""
+        if self._commands and outcome.exit_code is not None:
+            last = self._commands[-1]
+            self._commands[-1] = replace(
+                last, ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
+            )
+            if not outcome.ok:
+                self._failures.failed(Call(Action.COMMAND, "", last.text), outcome, index)
+
+    def _answered(self, opened: _Open, answer: _Answer) -> None:
+        call, index, outcome = opened.calls[0], opened.at, answer.outcome
+        for step in opened.calls[:MAX_CALLS]:
+            self._steps.append(Step(index, step.action, describe(step), outcome.ok, outcome.line))
         if call.action is Action.COMMAND:
-            command = Command(at, call.target, outcome.ok, outcome.exit_code, outcome.line, spent)
-            self._commands.append(command)
-        elif call.action is Action.ASK and outcome.ok:
-            self._answers(index, given, item, text)
-        elif call.action is Action.PLAN and outcome.ok:
-            self._plan, self._plan_mode = call.target, False
+            told = (outcome.ok, outcome.exit_code, outcome.line)
+            self._commands.append(Command(index, call.target, *told, _spent(answer.text)))
         elif call.action is Action.AGENT:
-            self._agents.append(AgentRun(at, call.target[:2000], text.strip()[:2000]))
+            self._agents.append(AgentRun(index, call.target[:2000], answer.text.strip()[:2000]))
+        elif outcome.ok:
+            self._succeeded(opened, answer)
+
+    def _succeeded(self, opened: _Open, answer: _Answer) -> None:
+        call = opened.calls[0]
+        if call.action is Action.ASK:
+            self._answers(answer.at, opened.given, answer.item, answer.text)
+        elif call.action is Action.PLAN:
+            self._plan, self._plan_mode = call.target, False
         elif call.action is Action.FIND_TOOL:
-            self._found_tools.update(dict.fromkeys(_tool_references(item)))
-        self._board.result(call.action, text, at)
+            self._found_tools.update(dict.fromkeys(tool_references(answer.item)))
+        else:
+            self._board.done(call.action, opened.given, answer.text, opened.at)
 
     def _answers(self, index: int, given: Any, item: Any, text: str) -> None:
         self._pending_question = ""
-        for question, answer in _question_answers(given, item, text):
+        for question, answer in question_answers(given, item, text):
             self._decisions.append(Decision(index, question, answer))
             self._names.add(answer, "user", index)
 
@@ -354,58 +377,7 @@ def _ends(text: str) -> str:
     return text[: NAMES_CHARS // 2] + "\n" + text[-NAMES_CHARS // 2 :]
 
 
-def _asked(call: Call, given: Any) -> str:
-    if call.action is Action.ASK:
-        return "\n".join(_questions(given)) or call.target[:500]
-    return call.target[:500] if call.action is Action.PLAN else ""
-
-
-def _questions(given: Any) -> list[str]:
-    listed = given.get("questions", given.get("question")) if isinstance(given, Mapping) else None
-    if isinstance(listed, str):
-        return [clean(listed, 1000)]
-    if not isinstance(listed, Sequence):
-        return []
-    return [clean(q.get("question"), 1000) for q in listed if isinstance(q, Mapping)]
-
-
-_PAIR = re.compile(r'"([^"]{1,1000})"="([^"]{0,2000})"')
-
-
-def _question_answers(given: Any, item: Any, text: str) -> list[tuple[str, str]]:
-    copy = item.get("toolUseResult") if isinstance(item, Mapping) else None
-    answers = copy.get("answers") if isinstance(copy, Mapping) else None
-    if isinstance(answers, Mapping) and answers:
-        return [(clean(q, 1000), flat_text(a)) for q, a in answers.items() if isinstance(q, str)]
-    pairs = _PAIR.findall(text[:20_000])
-    return pairs or [("\n".join(_questions(given)), text.strip()[:2000])]
-
-
-def _tool_references(item: Any) -> list[str]:
-    parts = (part for block in blocks_of(item) for part in _parts(block.get("content")))
-    found = (clean(p.get("tool_name"), 200) for p in parts if p.get("type") == "tool_reference")
-    return [name for name in found if name]
-
-
-def _parts(content: Any) -> list[Mapping[str, Any]]:
-    return (
-        [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
-    )
-
-
-def _milliseconds(item: Any) -> int:
-    stamp = item.get("timestamp") if isinstance(item, Mapping) else None
-    if not isinstance(stamp, str) or len(stamp) > 40:
-        return 0
-    try:
-        return int(datetime.fromisoformat(stamp).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        return 0
-
-
-def _spent(began: int, item: Any, text: str) -> int:
+def _spent(text: str) -> int:
+    """Milliseconds, where the tool tells them. Times of entries do not: they hold the wait for a permission."""
     told = _TIME.search(text[:300])
-    if told:
-        return int(told[1]) * 1000 + int((told[2] or "0").ljust(3, "0"))
-    ended = _milliseconds(item)
-    return max(0, ended - began) if began and ended else 0
+    return int(told[1]) * 1000 + int((told[2] or "0").ljust(3, "0")) if told else 0

@@ -47,6 +47,12 @@ _ESCAPE = re.compile(r"\\[nrt]")
 """Escapes in quoted JSON would stick to the next word: `\\nBody`."""
 _GREP_TAIL = re.compile(r"(\.[A-Za-z]\w{0,6})-\d+(?:-.*)?$")
 """`file.go-1236-text` is a context line of grep, not a file."""
+_DIFF_HEAD = re.compile(r"^[+-]?[ab]/(?=[\w.-]+[/.])")
+"""`a/src/x.py` and `b/src/x.py` in a diff are `src/x.py`."""
+_DATA = re.compile(
+    r"(?:^|/)v\d+\.\d+|/(?=[^/.]*\d)(?=[^/.]*[a-z])(?=[^/.]*[A-Z])[A-Za-z0-9+]{16,}|^[A-Za-z0-9+]{24,}/"
+)
+"""Versions and base64 runs are not places in a file system."""
 _COMMIT_LINE = re.compile(r"^\[(\S+)(?: \([\w -]+\))? ([0-9a-f]{7,40})\] (.{1,160})$", re.MULTILINE)
 
 
@@ -56,10 +62,16 @@ def find_names(text: str) -> list[tuple[str, NameKind]]:
     for match in _NAME.finditer(_ESCAPE.sub(" ", text)):
         name, kind = match[0], _KINDS[match.lastgroup or "symbol"]
         if kind is NameKind.PATH:
-            name = _GREP_TAIL.sub(r"\1", name).rstrip("./-")
+            name = _path(name)
         if _MIN_CHARS <= len(name) <= MAX_NAME and name not in _PLACEHOLDERS:
             found.append((name, kind))
     return found
+
+
+def _path(name: str) -> str:
+    name = _GREP_TAIL.sub(r"\1", name).rstrip("./-")
+    name = _DIFF_HEAD.sub("", name)
+    return "" if _DATA.search(name) else name
 
 
 def kind_of(name: str) -> NameKind:

@@ -25,12 +25,14 @@ class Outcome(NamedTuple):
 
 
 _EXIT = re.compile(
-    r"(?:^|\n)[ \t]*(?:Exit code:?|Process exited with code|exit status|Command failed with exit code)"
+    r"(?:^|\n)[ \t]*(?:Exit code:?|(?:Process|Command) exited with code|exit status|Command failed with exit code)"
     r"[ \t]*(\d{1,9})",
     re.IGNORECASE,
 )
 _EXIT_JSON = re.compile(r'"(?:exit_code|exitCode|returncode|exit_status)"\s*:\s*(-?\d{1,9})')
 _REFUSED = ("The user doesn't want to", "[Request interrupted by user")
+_FAILED = ("<tool_use_error>", "Error:", "error:", "ERROR:", "Traceback (most recent call last)")
+"""How results begin that only say in words that the call failed."""
 _ERROR_TAG = re.compile(r"</?(?:tool_use_error|error)>")
 _ERROR = re.compile(
     r"\b(?:error|fatal|panic|exception|failed|failure|undefined|denied|refused|cannot|can't|could not|"
@@ -43,8 +45,9 @@ _STRONG = re.compile(
     r"^\S+:\d+(?::\d+)?:\s"
 )
 _NOISE = re.compile(
-    r"^(?:\W*|exit code:?\s*\d+|=== (?:RUN|PAUSE|CONT).*|chunk id:.*|wall time:.*|output:|"
-    r"original token count:.*|process exited with code \d+|total output lines:.*|"
+    r"^(?:\W*|exit code:?\s*\d+|=== (?:RUN|PAUSE|CONT).*|chunk id:.*|wall time\b.*|output:|script (?:completed|running)\b.*|"
+    r"original token count:.*|\{\"chunk_id\".*|warning: truncated output.*|(?:process|command) exited with code \d+|total output lines:.*|"
+    r"\((?:\w+ completed with )?no output\)|"
     r"traceback \(most recent call last\):|\[[\w:.-]+\] \$ .*)$",
     re.IGNORECASE,
 )
@@ -61,9 +64,7 @@ def read_outcome(text: str, *, is_error: bool) -> Outcome:
     if head.lstrip().startswith(_REFUSED):
         return Outcome(None, None, "", feedback_of(text))
     code = _exit_code(text)
-    failed = (
-        is_error or (code is not None and code != 0) or head.lstrip().startswith("<tool_use_error>")
-    )
+    failed = is_error or (code is not None and code != 0) or head.lstrip().startswith(_FAILED)
     line = _error_line(text) if failed else _verdict(text)
     return Outcome(not failed, code, line, "")
 

@@ -51,7 +51,7 @@ _LINE = re.compile(
 )
 _DRAFT = re.compile(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
 _SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
-_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
 def looks_like_summary(text: str) -> bool:
@@ -83,11 +83,14 @@ def parse_sections(text: str) -> dict[int, str]:
     Lines inside code fences are never headings. What stands before the first heading is dropped.
     """
     found: dict[int, list[str]] = {}
-    current, fenced = 0, False
+    current, fence = 0, ""
     for line in text.splitlines():
-        if _FENCE.match(line):
-            fenced = not fenced
-        number, rest = (0, "") if fenced else _number_of(line)
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1].startswith(fence) and line.strip() == mark[1]:
+            fence = ""
+        number, rest = (0, "") if fence or mark else _number_of(line)
         if number and number not in found:
             current = number
             found[number] = [rest] if rest else []

@@ -25,27 +25,30 @@ class TaskBoard:
     def __init__(self) -> None:
         self._list: tuple[Task, ...] = ()
         self._board: dict[str, Task] = {}
-        self._created = ""
 
-    def call(self, action: Action, given: Any, index: int) -> None:
-        """Takes in a call, as it was made."""
+    def done(self, action: Action, given: Any, result: str, index: int) -> None:
+        """Takes in a call that succeeded.
+
+        Args:
+            action: What the call does; other actions than those on tasks are passed over.
+            given: Its input.
+            result: Its answer: a new task gets its number there.
+            index: Of the call.
+        """
         if not isinstance(given, Mapping):
             return
         if action is Action.TODO:
             self._list = _listed(given, index)
         elif action is Action.TASK_CREATE:
-            self._created = _subject(given)
+            self._create(_subject(given), result, index)
         elif action is Action.TASK_UPDATE:
             self._update(given, index)
 
-    def result(self, action: Action, text: str, index: int) -> None:
-        """Takes in a call's result: a task gets its number there."""
-        if action is Action.TASK_CREATE:
-            subject = text.split(":", 1)[1].strip() if ":" in text[:200] else self._created
-            found = _ID.search(text[:300])
-            key = found[1] if found else str(len(self._board) + 1)
-            if len(self._board) < MAX_TASKS:
-                self._board[key] = Task(key, clean(subject, 500), "pending", index)
+    def _create(self, subject: str, result: str, index: int) -> None:
+        found = _ID.search(result[:300])
+        key = found[1] if found else str(len(self._board) + 1)
+        if len(self._board) < MAX_TASKS:
+            self._board[key] = Task(key, subject, "pending", index)
 
     def _update(self, given: Mapping[str, Any], index: int) -> None:
         key = clean(given.get("taskId", given.get("id")), 20)

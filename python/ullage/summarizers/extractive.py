@@ -7,6 +7,7 @@ and newest first: they are what an agent needs to go on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -70,23 +71,40 @@ class ExtractiveSummarizer:
     def summarize(self, request: SummaryRequest) -> SummaryReply:
         """Renders `request.facts` within `request.max_output_tokens`."""
         tokens = min(self.max_tokens, request.max_output_tokens)
-        text = render(request.facts, tokens=tokens, newest_apart=request.newest_apart)
+        text = render(
+            request.facts,
+            tokens=tokens,
+            newest_apart=request.newest_apart,
+            instructions=request.instructions,
+        )
         return SummaryReply(text=text, finish_reason="stop", model=self.name)
 
 
-def render(facts: Facts, *, tokens: int = DEFAULT_TOKENS, newest_apart: bool = False) -> str:
+def render(
+    facts: Facts,
+    *,
+    tokens: int = DEFAULT_TOKENS,
+    newest_apart: bool = False,
+    instructions: str = "",
+) -> str:
     """A summary of facts in nine sections.
 
     Args:
         facts: What was collected.
         tokens: Budget, in UTF-8 bytes / 4.
         newest_apart: The newest user input stands elsewhere, whole: if long, it is shortened here.
+        instructions: What the person wants the summary to mind: repeated in section 1, and what holds
+            one of its words comes before what does not.
 
     Returns:
         Markdown. Never longer than the budget, unless that is below what nine headings need.
     """
     room = max(tokens, MIN_TOKENS) - _FRAME
-    new, old = _new_units(facts), carried_units(facts)
+    focus = _words(instructions)
+    new, old = (
+        _focused(_new_units(facts, instructions), focus),
+        _focused(carried_units(facts), focus),
+    )
     inputs = _inputs(facts, newest_apart=newest_apart)
     demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in range(1, 10)}
     demands[6] += sum(cost(lines.user_messages((entry,), _ALL)) for entry in inputs)
@@ -103,9 +121,29 @@ def render(facts: Facts, *, tokens: int = DEFAULT_TOKENS, newest_apart: bool = F
     return _assemble(body)
 
 
-def _new_units(facts: Facts) -> dict[int, list[Unit]]:
+_WORD = re.compile(r"[\w./-]{4,}")
+_FOCUS = 16
+"""How much further forward a line moves that the instructions ask for."""
+
+
+def _words(instructions: str) -> tuple[str, ...]:
+    return tuple(sorted({word.lower() for word in _WORD.findall(instructions[:4000])}))
+
+
+def _focused(units: dict[int, list[Unit]], words: tuple[str, ...]) -> dict[int, list[Unit]]:
+    if not words:
+        return units
+    return {number: [_moved(unit, words) for unit in found] for number, found in units.items()}
+
+
+def _moved(unit: Unit, words: tuple[str, ...]) -> Unit:
+    text = unit.text.lower()
+    return unit._replace(rank=unit.rank // _FOCUS) if any(word in text for word in words) else unit
+
+
+def _new_units(facts: Facts, instructions: str) -> dict[int, list[Unit]]:
     return {
-        1: lines.request(facts),
+        1: lines.request(facts, instructions),
         2: lines.concepts(facts),
         3: lines.files(facts),
         4: lines.errors(facts),

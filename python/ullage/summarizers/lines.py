@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ullage.facts.calls import Action
 from ullage.facts.identifiers import NameKind
-from ullage.facts.model import Command, Facts, Failure, FileUse, Origin, Task, UserInput
+from ullage.facts.model import Command, Facts, Failure, FileUse, Origin, Statement, Task, UserInput
 from ullage.facts.sections import quoted, user_message
+from ullage.facts.tallies import command_key
 from ullage.facts.words import Kind
 from ullage.summarizers.layout import Unit, cost, inline, joined, one_line, shorten
 
@@ -32,20 +34,33 @@ CODE_TOKENS = 220
 
 LINE = 160
 
+MOST_NAMES = 300
+"""The names that the next 20 calls use are nearly always among them; more would only be noise."""
+
+WEIGHTY = 240
+"""Characters from which words in the middle of a turn count as a finding, not as a remark."""
+
+NEWEST_SAID = 8
+"""Remarks since the newest request that section 8 repeats."""
+
 
 def _quote(text: str, tokens: int) -> str:
     shown = shorten(text, tokens)
-    return f"“{shown}”" if "\n" not in shown else quoted(shown)
+    return f"“{shown}”" if "\n" not in shown else f"\n{quoted(shown)}"
 
 
-def request(facts: Facts) -> list[Unit]:
-    """Section 1: how it began, what was asked last, which rules hold."""
+def request(facts: Facts, instructions: str = "") -> list[Unit]:
+    """Section 1: how it began, what was asked last, which rules hold, what this compaction should mind."""
     prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
+    while len(prompts) > 1 and len(prompts[0].text.split()) == 1:
+        prompts.pop(0)  # a bare `/mode` or `hi` opens nothing
     units = []
     if prompts and (facts.previous is None or prompts[0].origin is Origin.SUMMARY):
         units.append(Unit(f"- Opened with: {_quote(prompts[0].text, 250)}", 1))
     if len(prompts) > 1:
         units.append(Unit(f"- Newest request: {_quote(prompts[-1].text, 200)}", 0))
+    if instructions:
+        units.append(Unit(f"- To mind after this compaction: {_quote(instructions, 200)}", 0))
     users = [rule for rule in facts.standing if rule.origin is Origin.USER]
     units.extend(
         Unit(f"- Lasting instruction (user): “{one_line(rule.text, 400)}”", 2 + len(users) - at)
@@ -74,7 +89,7 @@ def names(facts: Facts, present: str, tokens: int) -> str:
     """The names in use that the rest of a summary does not hold, as many as fit, best first."""
     groups: dict[NameKind, list[str]] = {NameKind.SYMBOL: [], NameKind.PATH: []}
     spent = 0
-    for name in facts.names:
+    for name in facts.names[:MOST_NAMES]:
         price = len(name.text.encode("utf-8", "replace")) + 2
         if spent + price > tokens * 4:
             break
@@ -179,12 +194,21 @@ def _decisions(facts: Facts) -> list[Dated]:
 
 
 def _reports(facts: Facts) -> list[Dated]:
-    closing = [said for said in facts.statements if said.closing][:-1]
+    """What the assistant said at the end of each turn, and its longer findings before that."""
+    recent = {said.index for said in _since_request(facts)[-NEWEST_SAID:]}
+    told = [s for s in facts.statements[:-1] if s.index not in recent]
+    told = [s for s in told if s.closing or len(s.text) >= WEIGHTY]
     dated = []
-    for age, said in enumerate(reversed(closing), 1):
+    for age, said in enumerate(reversed(told), 1):
         text = one_line(said.text, 420 if age <= 4 else 220)
-        dated.append((said.index, Unit(f"- Reported: {text}", age * 2)))
+        label = "Reported" if said.closing else "Found"
+        dated.append((said.index, Unit(f"- {label}: {text}", age * (2 if said.closing else 4))))
     return dated
+
+
+def _since_request(facts: Facts) -> list[Statement]:
+    since = facts.inputs[-1].index if facts.inputs else -1
+    return [said for said in facts.statements if said.index > since]
 
 
 def _agents(facts: Facts) -> list[Dated]:
@@ -209,10 +233,25 @@ def _commands(facts: Facts) -> list[Dated]:
     dated = []
     for at in newest.values():
         command, age = facts.commands[at], len(facts.commands) - at
-        if command.index <= since:
+        if command.index <= since and not _COMMITTED.match(command.line):
             text = f"- Ran {inline(command.text, LINE)}{_end(command)}"
-            dated.append((command.index, Unit(text, 4 + age * 2)))
+            only_looked = bool(_LOOKS.match(command_key(command.text)))
+            dated.append((command.index, Unit(text, 4 + age * 2 + 60 * only_looked)))
     return dated
+
+
+_COMMITTED = re.compile(r"^\[\S+(?: \([\w -]+\))? [0-9a-f]{7,40}\] ")
+"""`git commit` said this: the commit has a line of its own."""
+
+_LOOKS = re.compile(
+    r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
+    r"git (?:status|log|diff|show|branch|remote|rev-parse|blame))\b"
+)
+"""Commands that only look: what they showed is told by what was done next."""
+
+_FAILED_LINE = re.compile(
+    r"^(?:FAIL|--- FAIL|E {2,}|error\b|fatal:)|\b[1-9]\d* (?:failed|errors?)\b", re.I
+)
 
 
 def _end(command: Command) -> str:
@@ -221,7 +260,10 @@ def _end(command: Command) -> str:
     code = f" (exit {command.exit_code})" if command.exit_code else ""
     seconds = f" in {command.duration_ms // 1000} s" if command.duration_ms >= 10_000 else ""
     line = f": {inline(command.line, 140)}" if command.line else ""
-    return f" → {'ok' if command.ok else 'failed'}{code}{seconds}{line}"
+    # The exit code of a pipe is that of its last part: a line that tells of a failure outranks it.
+    doubtful = command.ok and _FAILED_LINE.search(command.line)
+    how = "ended" if doubtful else "ok" if command.ok else "failed"
+    return f" → {how}{code}{seconds}{line}"
 
 
 def user_messages(inputs: Sequence[UserInput], tokens: int) -> str:
@@ -288,9 +330,10 @@ def task_line(task: Task) -> str:
 def current_work(facts: Facts) -> list[Unit]:
     """Section 8: the calls since the newest request, with outcomes, and the newest words."""
     since = facts.inputs[-1].index if facts.inputs else -1
-    recent = [step for step in facts.steps if step.index > since]
+    steps = [step for step in facts.steps if step.action is not Action.POLL]
+    recent = [step for step in steps if step.index > since]
     if len(recent) < 6:
-        recent = list(facts.steps[-6:])
+        recent = steps[-6:]
     units = [
         Unit(
             f"- {inline(step.line, LINE)}{_result(step.ok, step.action, step.result)}",
@@ -298,10 +341,9 @@ def current_work(facts: Facts) -> list[Unit]:
         )
         for at, step in enumerate(recent)
     ]
-    said = [s for s in facts.statements if s.index > since] or list(facts.statements[-1:])
+    said = _since_request(facts)[-NEWEST_SAID:-1]
     units.extend(
-        Unit(f"- Said: {one_line(s.text, 300)}", 6 + 2 * (len(said) - at))
-        for at, s in enumerate(said[:-1])
+        Unit(f"- Said: {one_line(s.text, 300)}", 2 * (len(said) - at)) for at, s in enumerate(said)
     )
     return units
 

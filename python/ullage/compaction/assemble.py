@@ -1,0 +1,207 @@
+"""Puts the new context together and takes stock of it: order, entries or messages, sizes, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from ullage._engine import core
+from ullage.compaction.attachments import Attachment
+from ullage.compaction.boundary import Entries, stable_uuid
+from ullage.compaction.calls import Accepted
+from ullage.compaction.repair import Repair, repair
+from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
+from ullage.compaction.state import State
+from ullage.compaction.summary import summary_message
+from ullage.pins import missing_pins
+from ullage.transcript.attachments import render
+from ullage.transcript.write import BoundaryInfo, Kept
+
+__all__ = ["assemble", "pin_warnings", "reported", "summary_text"]
+
+Item: TypeAlias = Mapping[str, Any]
+
+
+def summary_text(state: State, accepted: Accepted) -> tuple[str, Repair]:
+    """The summary, what code puts back, and the words around it."""
+    cap = state.job.policy.summary.facts_max_tokens
+    cap = 0 if accepted.by_code else min(cap, state.removed_tokens // 3)
+    fixed = repair(state.facts, accepted.text, tokens=cap) if cap else Repair("", {}, 0)
+    body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
+    text = summary_message(body, state.situation(), pins=state.pins)
+    return (state.job.redact(text) if state.job.redact else text), fixed
+
+
+def assemble(
+    state: State,
+    text: str,
+    attached: Sequence[Attachment],
+    hook_context: Sequence[tuple[str, str]],
+) -> CompactionResult:
+    """The new context, in the form of the input.
+
+    Args:
+        state: The job, looked at.
+        text: Of the summary message.
+        attached: What is put back.
+        hook_context: Name and text of each SessionStart hook that had something to say.
+    """
+    context = [
+        {
+            "type": "hook_additional_context",
+            "hookName": name,
+            "hookEvent": "SessionStart",
+            "content": [said],
+        }
+        for name, said in hook_context
+    ]
+    first, last = state.kept()
+    kept = state.source.stored[first:last]
+    if state.source.entries:
+        return _as_entries(state, text, attached, context, kept)
+    summary = ({"role": "user", "content": text},)
+    make, files, hooked = _entries(state), _as_messages(attached), _as_messages(context)
+    ordered = _ordered(state, summary, kept, files, hooked)
+    return CompactionResult(
+        outcome=Outcome.COMPACTED,
+        messages=(*state.source.head, *ordered),
+        boundary=make.boundary(_info(state, 0), {"uuid": stable_uuid("summary", text)}, (), Kept()),
+        summary_messages=summary,
+        kept=kept,
+        attachments=files,
+        hook_results=hooked,
+        head=state.source.head,
+    )
+
+
+def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:
+    contents = (render(attachment) for attachment in attachments)
+    return tuple({"role": "user", "content": content} for content in contents if content)
+
+
+def _entries(state: State) -> Entries:
+    last = state.source.ids[-1]
+    return Entries(state.source.context, last if isinstance(last, str) else "")
+
+
+def _as_entries(
+    state: State,
+    text: str,
+    attached: Sequence[Attachment],
+    context: Sequence[Attachment],
+    kept: tuple[Item, ...],
+) -> CompactionResult:
+    make = _entries(state)
+    summary = make.summary(text)
+    follow = make.following([*attached, *context], str(summary["uuid"]))
+    boundary = make.boundary(_info(state, 0), summary, follow, _kept_ids(state))
+    files, hooked = tuple(follow[: len(attached)]), tuple(follow[len(attached) :])
+    return CompactionResult(
+        outcome=Outcome.COMPACTED,
+        messages=(boundary, *_ordered(state, (summary,), kept, files, hooked)),
+        boundary=boundary,
+        summary_messages=(summary,),
+        kept=kept,
+        attachments=files,
+        hook_results=hooked,
+    )
+
+
+def _ordered(
+    state: State,
+    summary: tuple[Item, ...],
+    kept: tuple[Item, ...],
+    files: tuple[Item, ...],
+    hooked: tuple[Item, ...],
+) -> tuple[Item, ...]:
+    """Summary, kept messages, attachments, hook results (POST-1).
+
+    A kept beginning stands before its summary. Where the kept end has calls whose results are still
+    to come, nothing may stand between: attachments go in front of it.
+    """
+    if state.cut.start > 0:
+        return (*kept, *summary, *files, *hooked)
+    if core.Ledger(None, kept).open_calls():
+        return (*summary, *files, *hooked, *kept)
+    return (*summary, *kept, *files, *hooked)
+
+
+def _info(state: State, after: int) -> BoundaryInfo:
+    return BoundaryInfo(
+        trigger=state.job.trigger,
+        pre_tokens=state.tokens + state.overhead,
+        post_tokens=after or None,
+        messages_summarized=state.cut.stop - state.cut.start,
+        discovered_tools=state.whole.found_tools,
+    )
+
+
+def _kept_ids(state: State) -> Kept:
+    first, last = state.kept()
+    names = [name for name in state.source.ids[first:last] if isinstance(name, str)]
+    return Kept(tuple(names), before_summary=state.cut.start > 0)
+
+
+# ---- the account -----------------------------------------------------------------------------
+
+
+def reported(
+    state: State,
+    result: CompactionResult,
+    accepted: Accepted,
+    fixed: Repair,
+    warnings: list[str],
+) -> CompactionResult:
+    """The result with its account: ids, sizes before and after, what was appended, warnings."""
+    ledger = core.Ledger(state.job.weights, _counted(state, result))
+    after = int(ledger.tokens()) + state.overhead
+    first, last = state.kept()
+    if fixed.left_out:
+        warnings.append(f"facts_left_out:{fixed.left_out}")
+    report = CompactionReport(
+        removed=state.source.ids[state.cut.start : state.cut.stop],
+        kept=state.source.ids[first:last],
+        tokens_before=state.tokens + state.overhead,
+        tokens_after=after,
+        summary_tokens=int(core.Ledger(state.job.weights, result.summary_messages).tokens()),
+        summarizer=accepted.summarizer,
+        attempts=accepted.attempts,
+        dropped_messages=accepted.dropped,
+        facts_appended=dict(fixed.appended),
+        warnings=(*warnings, *_size_warnings(state, after)),
+    )
+    if result.boundary is not None:
+        metadata = {**result.boundary["compactMetadata"], "postTokens": after}
+        boundary = {**result.boundary, "compactMetadata": metadata}
+        ordered = tuple(boundary if item is result.boundary else item for item in result.messages)
+        result = replace(result, boundary=boundary, messages=ordered)
+    return replace(result, report=report)
+
+
+def _counted(state: State, result: CompactionResult) -> list[Item]:
+    """The new context as the model will see it: attachments rendered, no boundary, no head."""
+    if not state.source.entries:
+        return list(result.messages[len(result.head) :])
+    added = (*result.attachments, *result.hook_results)
+    first, last = state.kept()
+    kept = state.source.context[first:last]
+    return [*result.summary_messages, *kept, *_as_messages([a["attachment"] for a in added])]
+
+
+def _size_warnings(state: State, after: int) -> list[str]:
+    limit = state.job.trigger_tokens
+    if limit is None:
+        return []
+    if after >= limit:
+        return ["would_trigger_again"]
+    low = limit * state.job.policy.auto.max_after_percent // 100
+    return ["above_low_mark"] if after > low else []
+
+
+def pin_warnings(state: State, result: CompactionResult) -> list[str]:
+    """A warning for each pin that the summary message does not hold (a redaction can do that)."""
+    texts = [
+        m["message"]["content"] if "message" in m else m["content"] for m in result.summary_messages
+    ]
+    return [f"pin_lost:{pin.name}" for pin in missing_pins(state.pins, texts)]

@@ -1,0 +1,112 @@
+"""Installs a compaction in a transcript log: all or nothing, and nothing that was said meanwhile is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ullage.compaction.result import CompactionResult
+from ullage.exceptions import LogConflict
+from ullage.transcript.log import TranscriptLog
+from ullage.transcript.write import BoundaryInfo, Kept, write_compaction
+
+__all__ = ["install_in", "log_store"]
+
+
+def log_store(
+    log: TranscriptLog,
+) -> Callable[[CompactionResult, tuple[Any, ...]], CompactionResult]:
+    """A `Job.store` that installs in a log."""
+    return lambda draft, ids: install_in(log, draft, ids)
+
+
+def install_in(
+    log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]
+) -> CompactionResult:
+    """Writes a compaction to a log, with one write that is on the disk when this returns.
+
+    What was appended to the log since the compaction began is kept behind the kept messages.
+
+    Args:
+        log: The open log that the items came from.
+        draft: The result to install.
+        ids: Of the context that was compacted, oldest first.
+
+    Returns:
+        The result with the entries as they were written. Messages that were appended cannot be kept if
+        the beginning of the conversation is what stays: that is a conflict.
+
+    Raises:
+        LogConflict: The log's context no longer begins with what was compacted; nothing was written.
+        StoreError: The disk is full, or another fault; the log is as it was.
+    """
+    context = log.resume().entries
+    here = [item.get("uuid") for item in context]
+    if tuple(here[: len(ids)]) != tuple(ids):
+        raise LogConflict(
+            "the conversation changed while it was compacted",
+            hint="compact again: nothing was written",
+        )
+    later = tuple(context[len(ids) :])
+    if later and _before(draft):
+        raise LogConflict(
+            "messages were appended behind the part that was summarised",
+            hint="compact again: nothing was written",
+        )
+    kept = (*draft.report.kept, *here[len(ids) :])
+    written = write_compaction(
+        log,
+        _info(draft),
+        [_fresh(item) for item in draft.summary_messages],
+        kept=Kept(tuple(str(name) for name in kept), before_summary=_before(draft)),
+        attachments=[_fresh(item) for item in (*draft.attachments, *draft.hook_results)],
+    )
+    return _as_written(draft, written, later, kept)
+
+
+def _fresh(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what only the log can know: its own ids, parents and times."""
+    own = ("uuid", "parentUuid", "timestamp")
+    return {key: value for key, value in item.items() if key not in own}
+
+
+def _before(draft: CompactionResult) -> bool:
+    order = [id(item) for item in draft.messages]
+    if not draft.kept:
+        return False
+    return order.index(id(draft.kept[0])) < order.index(id(draft.summary_messages[0]))
+
+
+def _info(draft: CompactionResult) -> BoundaryInfo:
+    metadata = (draft.boundary or {}).get("compactMetadata", {})
+    return BoundaryInfo(
+        trigger=metadata.get("trigger", "manual"),
+        pre_tokens=metadata.get("preTokens", 0),
+        post_tokens=draft.report.tokens_after,
+        messages_summarized=len(draft.report.removed),
+        discovered_tools=metadata.get("preCompactDiscoveredTools", ()),
+    )
+
+
+def _as_written(
+    draft: CompactionResult,
+    written: list[dict[str, Any]],
+    later: tuple[Any, ...],
+    kept: tuple[Any, ...],
+) -> CompactionResult:
+    boundary, *follow = written
+    summaries = len(draft.summary_messages)
+    files = summaries + len(draft.attachments)
+    old = (draft.boundary, *draft.summary_messages, *draft.attachments, *draft.hook_results)
+    new = {id(before): after for before, after in zip(old, written, strict=True)}
+    return replace(
+        draft,
+        boundary=boundary,
+        summary_messages=tuple(follow[:summaries]),
+        attachments=tuple(follow[summaries:files]),
+        hook_results=tuple(follow[files:]),
+        kept=(*draft.kept, *later),
+        messages=(*(new.get(id(item), item) for item in draft.messages), *later),
+        report=replace(draft.report, kept=kept),
+    )
