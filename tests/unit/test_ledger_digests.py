@@ -297,7 +297,7 @@ BAD = {
     "entry without": ({"type": "assistant"}, "message", "nothing"),
     "bytes in input": (user(call({"a": b"x"})), "content[0].input", "bytes"),
     "set in input": (user(text("a"), call([{1}])), "content[1].input", "set"),
-    "key of input": (user(call({(1, 2): 3})), "content[0].input", "list"),
+    "key of input": (user(call({(1, 2): 3})), "content[0].input", "tuple"),
     "cycle": (user(call({"a": TANGLED})), "content[0].input", ""),
     "deep": (user(call(deep(129))), "content[0].input", ""),
     "long integer": (user(call({"a": 1 << 20_000})), "content[0].input", "integer"),

@@ -37,14 +37,19 @@ class AnchoredCount(NamedTuple):
     anchor: Anchor | None
 
 
-def _count(field: str, value: int, top: int | None = None, bottom: int = 0) -> int:
-    """A number as an argument; what is no integer is a `TypeError`."""
+def _whole(name: str, value: int) -> int:
     if not isinstance(value, int):
-        raise TypeError(f"{field} must be an integer, not {type(value).__name__}")
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
+    return int(value)
+
+
+def _count(field: str, value: int, top: int | None = None, bottom: int = 0) -> int:
+    """An integer in a range."""
+    value = _whole(field, value)
     if value < bottom or (top is not None and value > top):
         limit = "must not be negative" if top is None else f"must be between {bottom} and {top}"
         raise InvalidPolicy(field, value, limit)
-    return int(value)
+    return value
 
 
 class Ledger:
@@ -161,7 +166,8 @@ class Ledger:
         self._edits.append((self._version, index))
 
     def changed_since(self, version: int) -> int:
-        later = (index for edit, index in self._edits if edit > version)
+        known = _whole("version", version)
+        later = (index for edit, index in self._edits if edit > known)
         return min(next(later, len(self)), len(self))
 
     # ---- questions
@@ -171,14 +177,15 @@ class Ledger:
 
     def _index(self, index: int) -> int:
         """A position, counted from the end if negative."""
-        place = index + len(self) if index < 0 else index
+        place = _whole("index", index) + (len(self) if index < 0 else 0)
         if not 0 <= place < len(self):
             raise IndexError(f"index {index} is outside of {len(self)} messages")
         return place
 
     def _range(self, start: int, stop: int | None) -> tuple[int, int]:
         """As a slice understands it."""
-        start, stop, _ = slice(start, stop).indices(len(self))
+        stop = len(self) if stop is None else _whole("stop", stop)
+        start, stop, _ = slice(_whole("start", start), stop).indices(len(self))
         return start, max(start, stop)
 
     def tokens(self, start: int = 0, stop: int | None = None) -> int:
@@ -197,7 +204,7 @@ class Ledger:
 
     def string(self, ref: int) -> str:
         strings = self._digests.strings
-        if not 0 <= ref < len(strings):
+        if not 0 <= _whole("ref", ref) < len(strings):
             raise IndexError(f"string {ref} of {len(strings)}")
         return strings.get(ref)
 
@@ -220,6 +227,8 @@ class Ledger:
         return found[-1] if found else None
 
     def _number(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"expected a string, not {type(text).__name__}")
         return self._digests.strings.find(text) or 0
 
     def open_calls(self) -> list[Position]:

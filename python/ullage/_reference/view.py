@@ -134,7 +134,8 @@ def _check_leaf(value: Any, field: str) -> None:
             reason = "holds an integer with too many digits"
             raise InvalidMessage(reason, field=field, got=shown(value))
     elif value is not None and not isinstance(value, (str, float)):
-        raise InvalidMessage("holds a value that JSON does not have", field=field, got=shown(value))
+        got = type(value).__name__
+        raise InvalidMessage("holds a value that JSON does not have", field=field, got=got)
 
 
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

@@ -4,8 +4,11 @@
 
 use crate::digest::{BlockDigest, BlockKind, MessageDigest, Role, message_flag};
 use crate::error::Error;
+use crate::read::read_item;
 use crate::strings::Strings;
+use crate::text::Weights;
 use crate::units::saturate_len;
+use crate::view::Value;
 use hashbrown::HashMap;
 
 type Map<V> = HashMap<u32, V, foldhash::fast::FixedState>;
@@ -172,16 +175,46 @@ impl Ledger {
         }
     }
 
+    /// Digests an item and adds it.
+    ///
+    /// # Errors
+    /// As [`read_item`]; the ledger is then as it was before, but for strings: see [`Ledger::undo`].
+    pub fn read<V: Value>(&mut self, item: V, weights: Option<&Weights>) -> Result<(), Error> {
+        let first = self.blocks.len();
+        match read_item(item, weights, &mut self.strings, &mut self.blocks) {
+            Ok(message) => {
+                self.enter_last(message, first);
+                Ok(())
+            }
+            Err(error) => {
+                self.blocks.truncate(first);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes back the newest messages down to a length and the strings down to another, as if they had never been
+    /// added: no edit, no new version.
+    pub fn undo(&mut self, length: usize, strings: usize) {
+        self.cut(length);
+        self.strings.rollback(strings);
+    }
+
     /// Adds a message; its `first_block` and `block_count` are set here. Its strings are already interned.
-    pub fn push(&mut self, mut message: MessageDigest, blocks: &[BlockDigest]) -> usize {
-        let index = self.messages.len();
-        message.first_block = saturate_len(self.blocks.len());
-        message.block_count = saturate_len(blocks.len());
+    pub fn push(&mut self, message: MessageDigest, blocks: &[BlockDigest]) -> usize {
+        let first = self.blocks.len();
         self.blocks.extend_from_slice(blocks);
+        self.enter_last(message, first);
+        self.len() - 1
+    }
+
+    /// Adds a message whose blocks stand at the end already.
+    fn enter_last(&mut self, mut message: MessageDigest, first: usize) {
+        message.first_block = saturate_len(first);
+        message.block_count = saturate_len(self.blocks.len() - first);
         self.messages.push(message);
         self.sum(&message);
-        self.enter(index);
-        index
+        self.enter(self.messages.len() - 1);
     }
 
     /// Puts another message in the place of one.
@@ -205,6 +238,13 @@ impl Ledger {
 
     /// Forgets all messages from `length` on.
     pub fn truncate(&mut self, length: usize) {
+        if length < self.len() {
+            self.cut(length);
+            self.edited(length);
+        }
+    }
+
+    fn cut(&mut self, length: usize) {
         if length >= self.len() {
             return;
         }
@@ -215,8 +255,9 @@ impl Ledger {
             .truncate(self.messages[length].first_block as usize);
         self.messages.truncate(length);
         self.resum(length);
-        self.edited(length);
-        self.find_speaker();
+        if self.speaker.is_some_and(|at| at as usize >= length) {
+            self.speaker = None;
+        }
     }
 
     fn find_speaker(&mut self) {
@@ -299,7 +340,8 @@ impl Ledger {
 
     // ---- versions -----------------------------------------------------------------------------
 
-    fn edited(&mut self, index: usize) {
+    /// Notes a change from `index` on that [`Ledger::undo`] and [`Ledger::push`] made.
+    pub fn edited(&mut self, index: usize) {
         let index = saturate_len(index);
         self.version += 1;
         while self

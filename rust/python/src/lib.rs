@@ -1,6 +1,7 @@
 //! `ullage._core`: converts between Python and `ullage_core`, and nothing else.
 use pyo3::prelude::*;
 
+mod arguments;
 mod bpe;
 mod errors;
 mod index;
@@ -8,6 +9,7 @@ mod ledger;
 mod media;
 mod rules;
 mod text;
+mod tuples;
 mod value;
 
 // Messages are read through borrowed references, which only the lock makes safe.

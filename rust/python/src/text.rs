@@ -2,7 +2,7 @@
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 use ullage_core::digest::{BLOCK_KINDS, ROLES};
 use ullage_core::text::{
     self as core, FEATURES, Features, HiddenRule, ImageRule, JsonTally, MAX_COUNT, MAX_DEPTH,
@@ -35,6 +35,14 @@ pub(crate) fn with_text<R>(
         Ok(read(Text::Wtf8(
             bytes.cast::<pyo3::types::PyBytes>()?.as_bytes(),
         )))
+    }
+}
+
+/// A string of the core: UTF-8 in which lone surrogates may stand.
+pub(crate) fn string<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(PyString::new(py, text).into_any()),
+        Err(_) => PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogatepass")),
     }
 }
 

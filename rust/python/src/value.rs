@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use std::marker::PhantomData;
 use std::ptr;
-use ullage_core::text::{Text, float_repr};
+use ullage_core::text::{MAX_INT_BITS, Text, float_repr};
 use ullage_core::view::{Kind, LeafFault, Value};
 
 /// A borrowed Python object. `'a` is the life of the object that the walk began at.
@@ -26,6 +26,11 @@ impl<'a> PyValue<'a> {
     /// Begins a walk at an object.
     pub(crate) fn new(object: &'a Bound<'_, PyAny>) -> Self {
         Self::of(object.as_ptr())
+    }
+
+    /// An integer that fits 64 bits; else whether it is negative. Only for integers.
+    pub(crate) fn whole(self) -> Result<i64, bool> {
+        small(self.object)
     }
 
     fn of(object: *mut ffi::PyObject) -> Self {
@@ -248,19 +253,24 @@ fn small(object: *mut ffi::PyObject) -> Result<i64, bool> {
     }
 }
 
-/// The digits of an integer; `None` if the interpreter refuses to write so many.
+/// The digits of an integer; `None` if it is too long to be written.
 fn integer(object: *mut ffi::PyObject) -> Option<String> {
     if let Ok(number) = small(object) {
         return Some(number.to_string());
     }
+    // Decimal digits cost quadratic time, hexadecimal ones do not.
+    let hex = digits(object, 16)?;
+    let hex = hex.trim_start_matches(['-', '0', 'x']);
+    let first = hex.chars().next()?.to_digit(16)?;
+    let bits = hex.len() as u64 * 4 - u64::from(first.leading_zeros() - 28);
+    (bits <= MAX_INT_BITS).then(|| digits(object, 10)).flatten()
+}
+
+fn digits(object: *mut ffi::PyObject, base: i32) -> Option<String> {
     Python::attach(|py| {
-        // SAFETY: `object` is alive and not null.
-        let number = unsafe { Bound::from_borrowed_ptr(py, object) };
-        // int's own repr: a subclass may have another, json ignores it.
-        let repr = py
-            .get_type::<pyo3::types::PyInt>()
-            .getattr("__repr__")
-            .ok()?;
-        repr.call1((number,)).ok()?.extract().ok()
+        // SAFETY: `object` is an int, perhaps of a subclass, whose digits are written without asking it. A new reference
+        // comes back, or null with an error set.
+        let text = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyNumber_ToBase(object, base)) };
+        text.ok()?.extract().ok()
     })
 }

@@ -25,7 +25,7 @@ use path::Path;
 
 type MessageFields<V> = Fields<V, 36>;
 
-/// Digests a bare message or an entry; its blocks are appended to `blocks`, which the caller has emptied.
+/// Digests a bare message or an entry; its blocks are appended to `blocks`.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`]: it is no object, has no known role, or holds what JSON does not have. Strings may have been interned
@@ -169,7 +169,9 @@ impl<V: Value> Reader<'_, V> {
             0
         };
         let mut flags = envelope_flags(self.outer) | self.own_flags(role);
+        let first = blocks.len();
         self.content(role, strings, blocks)?;
+        let blocks = &blocks[first..];
         flags |= content_flags(self.fields.get(message::CONTENT)) | block_facts(blocks);
         flags |= user_input(role, flags, blocks);
         let counts = assistant && flags & flag::SYNTHETIC == 0;
