@@ -6,11 +6,11 @@ Errors are the classes of `ullage.exceptions`. Token counts are ints. Indices ar
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
-from ullage._reference.digest import (
+from ullage.digests import (
     BlockDigest,
     MessageDigest,
 )
-from ullage._reference.digest import Violation as Violation
+from ullage.digests import Violation as Violation
 
 __version__: str
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage._engine import core
-from ullage._reference.digest import (  # noqa: TID251 - the vocabulary, not the engine
+from ullage.digests import (
     BlockDigest,
     BlockFlag,
     BlockKind,

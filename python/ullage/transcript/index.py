@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ullage._engine import core
-from ullage._reference.digest import MessageFlag  # noqa: TID251 - the vocabulary of both engines
+from ullage.digests import MessageFlag
 from ullage.exceptions import InvalidTranscript
 from ullage.messages import Item
 from ullage.transcript import records

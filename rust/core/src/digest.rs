@@ -1,6 +1,6 @@
 //! Fixed-size digests of messages and blocks, and the words for their parts.
 //!
-//! The numbers are part of the contract between the engines (`ullage/_reference/digest.py`, which
+//! The numbers are part of the contract between the engines (`ullage/digests.py`, which
 //! says what each means); a differential test compares them.
 
 /// Who speaks. `None`: an entry that is no message.

@@ -1,0 +1,158 @@
+"""What is remembered of a message: fixed-size digests, and the words for their parts.
+
+The numbers are part of the contract between the engines (`rust/core/src/digest.rs`).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+__all__ = [
+    "BlockDigest",
+    "BlockFlag",
+    "BlockKind",
+    "MessageDigest",
+    "MessageFlag",
+    "Role",
+    "Violation",
+]
+
+
+class Role(IntEnum):
+    """Who speaks. `NONE`: an entry that is no message (a boundary, metadata)."""
+
+    USER = 0
+    ASSISTANT = 1
+    SYSTEM = 2  # also OpenAI's `developer`
+    TOOL = 3  # OpenAI's `tool` role; its message is one TOOL_RESULT block
+    NONE = 4
+
+
+class BlockKind(IntEnum):
+    """What a content block is. A string content counts as one TEXT block."""
+
+    TEXT = 0
+    TOOL_USE = 1  # also each entry of OpenAI's `tool_calls`
+    TOOL_RESULT = 2
+    THINKING = 3
+    REDACTED_THINKING = 4
+    IMAGE = 5  # also `image_url`, `input_image`
+    DOCUMENT = 6  # also `file`, `input_file`
+    SERVER_TOOL_USE = 7  # `server_tool_use`, `mcp_tool_use`
+    SERVER_TOOL_RESULT = 8  # `*_tool_result` other than `tool_result`
+    SEARCH_RESULT = 9
+    CONTAINER_UPLOAD = 10
+    COMPACTION = 11
+    FALLBACK = 12
+    TOOL_CHANGE = 13  # `tool_addition`, `tool_removal`
+    UNKNOWN = 14
+
+
+class MessageFlag(IntFlag):
+    """Facts about a message or its envelope."""
+
+    META = 1 << 0  # isMeta
+    SUMMARY = 1 << 1  # isCompactSummary
+    SIDECHAIN = 1 << 2  # isSidechain
+    BOUNDARY = 1 << 3  # type system, subtype compact_boundary
+    SYNTHETIC = 1 << 4  # model "<synthetic>" or isApiErrorMessage: the model never said it
+    STRING_CONTENT = 1 << 5
+    EMPTY_CONTENT = 1 << 6  # "" or [] or None
+    BLANK_CONTENT = 1 << 7  # a string of white space only, not empty
+    BAD_CONTENT = 1 << 8  # neither string nor list nor None
+    HAS_TEXT = 1 << 9  # a text block that is not blank, or such a string
+    HAS_MEDIA = 1 << 10  # image or document, also inside a tool result
+    USER_INPUT = 1 << 11  # a person wrote it: user, not meta, not summary, not only tool results
+    UNKNOWN_KEYS = 1 << 12  # a bare message with keys that no provider's message has
+    HAS_USAGE = 1 << 13
+    ENTRY = 1 << 14  # came in an envelope
+    OUTPUT_CONFIG = 1 << 15  # a system message's `output_config`
+    CLEAR_AT = 1 << 16  # a system message's `clear_at`
+    OPENAI_CHAT = 1 << 17  # has `tool_calls`, role tool, or role developer
+    EMPTY_CALLS = 1 << 18  # OpenAI: `tool_calls` is there and is [] or no list
+    OTHER_CONTENT = 1 << 19  # OpenAI: `refusal`, `audio` or `function_call` stands for content
+    REASONING = 1 << 20  # `reasoning_content` is a string, "" included
+    BAD_ROLE = 1 << 21  # a bare message whose role is missing or unknown: Role.NONE
+    FUNCTION_ROLE = 1 << 22  # OpenAI's legacy role `function`: Role.TOOL
+    PREFIX = 1 << 23  # Mistral: an assistant message with `prefix: true`
+
+
+class BlockFlag(IntFlag):
+    """Facts about a content block, for the rules."""
+
+    EMPTY_TEXT = 1 << 0
+    BLANK_TEXT = 1 << 1  # white space only, not empty
+    TRAILING_SPACE = 1 << 2  # text that ends in white space
+    UNKNOWN_KEYS = 1 << 3
+    BAD_ID = 1 << 4  # id does not match ^[A-Za-z0-9_-]+$
+    MISSING_ID = 1 << 5
+    INPUT_NOT_OBJECT = 1 << 6
+    IS_ERROR = 1 << 7
+    HAS_SIGNATURE = 1 << 8  # a string, for thinking; for redacted_thinking: has `data`
+    HAS_CITATIONS = 1 << 9  # non-empty, also inside nested search results
+    NESTED_MEDIA = 1 << 10
+    BAD_NESTED = 1 << 11  # a tool_result holds a block type that it may not
+    CACHE_5M = 1 << 12
+    CACHE_1H = 1 << 13
+    CACHE_BAD = 1 << 14  # a cache_control of unknown form
+    EMPTY_RESULT = 1 << 15  # tool_result with no content or blank text only
+    CLEARED = 1 << 16  # content is one of Ullage's own placeholders
+    OFFLOADED = 1 << 17  # content starts with <persisted-output>
+    HAS_CALLER = 1 << 18
+    CITATIONS_ON = 1 << 19  # "citations": {"enabled": true}
+    NOT_A_BLOCK = 1 << 20  # an item of the content list that is no object, or has no type
+    NESTED_CACHE = 1 << 21  # cache_control on a block inside a tool_result (counted for A17)
+    OPAQUE = 1 << 22  # carries encrypted_content or the like: verbatim or not at all
+    BAD_ARGUMENTS = 1 << 23  # OpenAI: `function.arguments` is no string
+    BAD_FORMAT = 1 << 24  # base64 image, also nested, that is not jpeg, png, gif or webp
+    NULL_CONTENT = 1 << 25  # compaction whose content is null or absent ("" is EMPTY_TEXT)
+    CITATIONS_OFF = 1 << 26  # a search result, also nested, without citations enabled
+    CACHE_EDIT = 1 << 27  # block type `cache_edits`, or a key `cache_reference`
+    OVER_5MB = 1 << 28  # base64 data of an image, also nested, over 5 * 2**20 characters
+    OVER_10MB = 1 << 29  # the same over 10 * 2**20
+    OVER_2000PX = 1 << 30  # a side of an image, also nested, as far as it can be read
+    OVER_8000PX = 1 << 31
+
+
+class BlockDigest(NamedTuple):
+    """One content block. 0 in `id` and `name` means none; else they index `Ledger.string`.
+
+    `aux` holds for images width << 16 | height (0 if unknown), for documents their pages (0 if
+    unknown), for tool results the images in them | nested 5m markers << 16 | nested 1h markers << 24,
+    for tool changes 1 (addition by reference), 2 (removal) or 3 (addition that defines the tool).
+    """
+
+    kind: int
+    flags: int
+    tokens: int
+    rough: int
+    chars: int  # code points of what is counted
+    id: int  # tool_use.id, tool_result.tool_use_id, server tool ids
+    name: int  # tool name, "mcp:" before it for mcp_tool_use; SERVER_TOOL_RESULT, UNKNOWN: the type
+    aux: int  # by kind; see below
+
+
+class MessageDigest(NamedTuple):
+    """One message. Token counts include the message's own overhead."""
+
+    role: int
+    flags: int
+    tokens: int  # calibrated (TOK-2)
+    rough: int  # characters / 4 (TOK-1)
+    first_block: int
+    block_count: int
+    response_id: int  # string index of the response's message id, 0 none
+    uuid: int  # string index of the entry's uuid, 0 none
+    usage: int  # input + cache creation + cache read + output, 0 if none
+    timestamp: int  # milliseconds since the epoch, 0 unknown
+
+
+class Violation(NamedTuple):
+    """One broken rule. `message` -1: the request as a whole; `block` -1: the message as a whole."""
+
+    rule: str  # such as "A05"
+    severity: str  # "error" or "warning"
+    message: int
+    block: int
+    detail: str

@@ -1,0 +1,8 @@
+"""The levels before the summary, one file each: a view and a policy in, decisions and a report out."""
+
+from __future__ import annotations
+
+from ullage.stages.report import Decision, StageReport
+from ullage.stages.view import Result, View
+
+__all__ = ["Decision", "Result", "StageReport", "View"]

@@ -1,0 +1,59 @@
+"""Hard truncation, the last resort: whole oldest rounds go until the rest fits."""
+
+from __future__ import annotations
+
+from ullage.digests import MessageFlag
+from ullage.exceptions import ContextTooLarge
+from ullage.stages.report import StageReport
+from ullage.stages.view import View
+
+__all__ = ["apply"]
+
+STAGE = "truncate"
+
+
+def apply(
+    view: View, limit_tokens: int, overhead_tokens: int, margin_tokens: int
+) -> StageReport | None:
+    """Drop oldest rounds; `None` if everything fits.
+
+    The newest user input stays, with all that follows it. A marker says how many messages were dropped.
+
+    Args:
+        view: Begins anew from what is left.
+        limit_tokens: What the request may take.
+        overhead_tokens: System prompt and tool definitions.
+        margin_tokens: Left free beside them.
+
+    Raises:
+        ContextTooLarge: Even the newest user input and what follows it do not fit; nothing has changed.
+    """
+    room = limit_tokens - overhead_tokens - margin_tokens
+    ledger, before = view.ledger, view.ledger.tokens()
+    if before <= room:
+        return None
+    newest = max(
+        (at for at in range(len(view)) if ledger.message(at).flags & MessageFlag.USER_INPUT),
+        default=0,
+    )
+    starts = [start for start in ledger.rounds() if 0 < start <= newest] + [newest]
+    cut = next((start for start in starts if ledger.tokens(start) <= room), None)
+    if cut is None or cut == 0:
+        parts = {
+            "system and tools": overhead_tokens,
+            "newest input and what follows": ledger.tokens(newest),
+        }
+        raise ContextTooLarge(sum(parts.values()) + margin_tokens, limit_tokens, parts=parts)
+    marker = {
+        "role": "user",
+        "content": f"[{cut} earlier messages were dropped to fit the context window.]",
+    }
+    view.rebase([marker, *view.originals[cut:]])
+    return StageReport(
+        stage=STAGE,
+        why=f"over {limit_tokens:,} tokens",
+        tokens_before=before,
+        tokens_after=view.ledger.tokens(),
+        first_changed=0,
+        removed_messages=cut,
+    )
