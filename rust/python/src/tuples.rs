@@ -26,7 +26,7 @@ where
     new.bind(py).call1((class, fields.into_pyobject(py)?))
 }
 
-const DIGEST: &str = "ullage._reference.digest";
+const DIGEST: &str = "ullage.digests";
 const LEDGER: &str = "ullage._reference.ledger";
 
 /// `MessageDigest(...)`.
