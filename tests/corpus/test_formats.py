@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from ullage.providers import anthropic, gemini, normal_form, openai_chat, openai_responses
+from ullage.providers import (
+    anthropic,
+    bedrock,
+    gemini,
+    mistral,
+    normal_form,
+    openai_chat,
+    openai_responses,
+)
 from ullage.transcript import formats, resume
 
 pytestmark = pytest.mark.corpus
@@ -137,6 +145,8 @@ SHAPES: dict[str, Any] = {
     "chat": (openai_chat, lambda parts: rules.broken_chat(parts["messages"])),
     "responses": (openai_responses, lambda parts: rules.broken_responses(parts["input"])),
     "gemini": (gemini, lambda parts: rules.broken_gemini(parts["contents"])),
+    "bedrock": (bedrock, rules.broken_bedrock),
+    "mistral": (mistral, lambda parts: rules.broken_mistral(parts["messages"])),
 }
 
 

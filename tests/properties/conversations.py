@@ -376,3 +376,73 @@ def gemini_contents(draw: st.DrawFn) -> list[dict[str, Any]]:
             {"role": "model", "parts": draw(st.lists(gemini_texts, min_size=1, max_size=2))}
         )
     return contents
+
+
+# ---- Bedrock Converse ----------------------------------------------------------------------------
+
+converse_said = st.one_of(
+    texts.map(lambda text: {"text": text}),
+    texts.map(
+        lambda text: {"reasoningContent": {"reasoningText": {"text": text, "signature": "c2ln"}}}
+    ),
+    st.just({"reasoningContent": {"redactedContent": "enp6"}}),
+)
+converse_given = st.one_of(
+    texts.map(lambda text: {"text": text}),
+    st.just({"image": {"format": "png", "source": {"bytes": PNG}}}),
+    st.just({"document": {"format": "pdf", "name": "report", "source": {"bytes": "JVBERi0="}}}),
+    st.just({"image": {"format": "png", "source": {"s3Location": {"uri": "s3://b/k"}}}}),
+    st.just({"guardContent": {"text": {"text": "x"}}}),
+)
+converse_inner = st.one_of(
+    texts.map(lambda text: {"text": text}),
+    inputs.map(lambda value: {"json": value}),
+    st.just({"image": {"format": "png", "source": {"bytes": PNG}}}),
+)
+POINT = {"cachePoint": {"type": "default"}}
+
+
+@st.composite
+def converse(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Messages as Converse takes and gives them."""
+    messages: list[dict[str, Any]] = []
+    made = 0
+    given: list[dict[str, Any]] = []
+    for _ in range(draw(st.integers(1, 3))):
+        given += draw(st.lists(converse_given, min_size=1, max_size=3))
+        given += [POINT] if draw(st.booleans()) and "guardContent" not in given[-1] else []
+        messages.append({"role": "user", "content": given})
+        for _ in range(draw(st.integers(0, 2))):
+            content = draw(st.lists(converse_said, max_size=2))
+            calls = []
+            for _ in range(draw(st.integers(1, 3))):
+                made += 1
+                calls.append(
+                    {"toolUseId": f"tooluse_{made}", "name": draw(names), "input": draw(inputs)}
+                )
+            messages.append(
+                {"role": "assistant", "content": content + [{"toolUse": call} for call in calls]}
+            )
+            results = []
+            for call in draw(st.permutations(calls)):
+                told = {
+                    "toolUseId": call["toolUseId"],
+                    "content": draw(st.lists(converse_inner, min_size=1, max_size=2)),
+                }
+                results.append(
+                    {
+                        "toolResult": {
+                            **told,
+                            **draw(
+                                st.sampled_from([{}, {"status": "success"}, {"status": "error"}])
+                            ),
+                        }
+                    }
+                )
+            messages.append({"role": "user", "content": results})
+        messages.append(
+            {"role": "assistant", "content": draw(st.lists(converse_said, min_size=1, max_size=2))}
+        )
+        given = []
+    messages.append({"role": "user", "content": [{"text": "go"}]})
+    return [message for message in messages if message["content"]]

@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from ullage.providers import anthropic, gemini, normal_form, openai_chat, openai_responses
+from ullage.providers import (
+    anthropic,
+    bedrock,
+    gemini,
+    mistral,
+    normal_form,
+    openai_chat,
+    openai_responses,
+)
 
 HERE = Path(__file__).parent
 rules = SimpleNamespace(**runpy.run_path(str(HERE / "shape_rules.py")))
@@ -200,3 +208,92 @@ def test_anthropic_takes_what_came_from_gemini(contents: list[Any]) -> None:
     shaped = anthropic.to_provider(gemini.from_provider(contents).messages)
     last = {"role": "user", "content": "go on"}
     assert rules.broken_anthropic([*shaped.parts["messages"], last]) == []
+
+
+# ---- Bedrock -------------------------------------------------------------------------------------
+
+
+@few
+@given(make.conversations(thinking=True, url_images=False), make.systems, make.tools)
+def test_bedrock_and_back(messages: list[Any], system: Any, tools: Any) -> None:
+    before = copy.deepcopy(messages)
+    shaped = bedrock.to_provider(messages, system=system, tools=tools)
+    assert rules.broken_bedrock(shaped.parts) == []
+    assert shaped.losses == ()
+    back = bedrock.from_provider(shaped.parts, ids=shaped.ids)
+    assert normal_form(back.messages) == normal_form(messages)
+    assert (system_text(back.system), back.tools) == (system_text(system), tools or None)
+    assert messages == before
+
+
+@few
+@given(make.conversations(thinking=True, url_images=False))
+def test_bedrock_in_bytes_says_the_same(messages: list[Any]) -> None:
+    shaped = bedrock.to_provider(messages, as_bytes=True)
+    back = bedrock.from_provider(shaped.parts, ids=shaped.ids)
+    assert normal_form(back.messages) == normal_form(messages)
+
+
+@settings(max_examples=150)
+@given(make.converse())
+def test_bedrock_from_elsewhere_and_back(messages: list[Any]) -> None:
+    before = copy.deepcopy(messages)
+    internal = bedrock.from_provider(messages)
+    shaped = bedrock.to_provider(internal.messages)
+    assert shaped.parts["messages"] == messages == before
+    assert shaped.losses == ()
+
+
+@few
+@given(make.converse())
+def test_anthropic_takes_what_came_from_bedrock(messages: list[Any]) -> None:
+    shaped = anthropic.to_provider(bedrock.from_provider(messages).messages)
+    assert rules.broken_anthropic(shaped.parts["messages"]) == []
+
+
+# ---- Mistral -------------------------------------------------------------------------------------
+
+
+@few
+@given(make.conversations(), make.systems, make.tools)
+def test_mistral_and_back(messages: list[Any], system: Any, tools: Any) -> None:
+    before = copy.deepcopy(messages)
+    shaped = mistral.to_provider(messages, system=system, tools=tools)
+    chat = shaped.parts["messages"]
+    assert rules.broken_mistral(chat) == rules.broken_chat(chat) == []
+    assert shaped.losses == ()
+    back = mistral.from_provider(shaped.parts, ids=shaped.ids)
+    assert normal_form(back.messages) == normal_form(messages)
+    assert ("".join(system_text(back.system)), back.tools) == (
+        "\n\n".join(system_text(system)),
+        tools,
+    )
+    assert messages == before
+
+
+@few
+@given(make.conversations())
+def test_mistral_ids_stay_as_a_conversation_grows(messages: list[Any]) -> None:
+    ids = {ours: theirs for theirs, ours in mistral.to_provider(messages).ids.items()}
+    for end in range(len(messages)):
+        part = mistral.to_provider(messages[:end]).ids
+        assert all(ids[ours] == theirs for theirs, ours in part.items())
+
+
+@few
+@given(make.conversations(thinking=True))
+def test_every_shape_gives_the_same_twice_and_grows_at_its_end(messages: list[Any]) -> None:
+    """What was sent before stays as it was, but for the turn that grows."""
+    for module, key in (
+        (openai_chat, "messages"),
+        (openai_responses, "input"),
+        (gemini, "contents"),
+        (bedrock, "messages"),
+        (mistral, "messages"),
+    ):
+        whole = module.to_provider(messages).parts[key]
+        assert module.to_provider(copy.deepcopy(messages)).parts[key] == whole
+        ends = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+        for end in ends:
+            part = module.to_provider(messages[:end]).parts[key]
+            assert whole[: len(part)] == part

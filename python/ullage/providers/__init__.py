@@ -5,7 +5,14 @@ Each module of a shape has `to_provider` and `from_provider`. Plain dicts in and
 
 from __future__ import annotations
 
-from ullage.providers import anthropic, gemini, openai_chat, openai_responses
+from ullage.providers import (
+    anthropic,
+    bedrock,
+    gemini,
+    mistral,
+    openai_chat,
+    openai_responses,
+)
 from ullage.providers._common import Internal, Loss, Shaped, normal_form
 from ullage.providers.overflow import Classified, classify
 
@@ -15,8 +22,10 @@ __all__ = [
     "Loss",
     "Shaped",
     "anthropic",
+    "bedrock",
     "classify",
     "gemini",
+    "mistral",
     "normal_form",
     "openai_chat",
     "openai_responses",

@@ -174,11 +174,20 @@ def _block_in(part: Any) -> Block:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind == "text" and isinstance(part.get("text"), str):
         return _text_in(part)
+    if kind == "thinking":
+        return _thought(part)
     if kind == "image_url" and set(part) == {"type", "image_url"}:
         return _image_in(part["image_url"]) or _part(part)
     if kind == "file" and set(part) == {"type", "file"}:
         return _file_in(part["file"]) or _part(part)
     return _part(part)
+
+
+def _thought(part: Mapping[str, Any]) -> Block:
+    """Thinking as a part of the content, as Mistral writes it."""
+    said = part.get("thinking")
+    texts = [said] if isinstance(said, str) else [str(one.get("text", "")) for one in said or ()]
+    return carrying({"type": "thinking", "thinking": "".join(texts)}, SHAPE, {"part": dict(part)})
 
 
 def _part(part: Any) -> Block:

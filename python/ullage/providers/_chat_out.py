@@ -207,7 +207,7 @@ class Writer:
         """The reasoning field and its text; blocks that do not fit there are noted."""
         field, texts = "", []
         for position, block in enumerate(blocks_of(message.get("content"))):
-            if block.get("type") not in ("thinking", "redacted_thinking"):
+            if not _is_thought(block):
                 continue
             name = foreign(block, SHAPE).get("field") or self.dialect.reasoning
             if block.get("type") == "thinking" and name:
@@ -224,7 +224,7 @@ class Writer:
         """Everything but calls, results and thinking, as parts."""
         found: list[dict[str, Any]] = []
         for position, block in enumerate(blocks_of(message.get("content"))):
-            if block.get("type") in ("tool_use", "tool_result", "thinking", "redacted_thinking"):
+            if block.get("type") in ("tool_use", "tool_result") or _is_thought(block):
                 continue
             part = self.part(block, f"messages[{index}].content[{position}]")
             if part is not None:
@@ -235,7 +235,7 @@ class Writer:
         kind = block.get("type")
         data = foreign(block, SHAPE)
         note_foreign(block, SHAPE, where, self.losses)
-        if kind == FOREIGN:
+        if kind in (FOREIGN, "thinking"):
             return dict(data["part"]) if "part" in data else None
         if is_text(block):
             note_keys(block, _TEXT_KEYS, where, self.losses)
@@ -275,6 +275,12 @@ def _assistant_content(parts: list[dict[str, Any]]) -> Any:
     if len(parts) == 1 and set(parts[0]) == {"type", "text"} and parts[0]["type"] == "text":
         return parts[0]["text"]
     return parts
+
+
+def _is_thought(block: Mapping[str, Any]) -> bool:
+    """Thinking that is no part of the content: it goes to a field of its own, or nowhere."""
+    in_content = block.get("type") == "thinking" and "part" in foreign(block, SHAPE)
+    return block.get("type") in ("thinking", "redacted_thinking") and not in_content
 
 
 def _whole_message(content: Any) -> dict[str, Any] | None:
