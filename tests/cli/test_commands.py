@@ -122,11 +122,38 @@ def test_keep_decides_how_much_stays(session):
 
 def test_nothing_to_gain_is_exit_code_1(tmp_path):
     path = tmp_path / "short.jsonl"
-    line = {"type": "user", "uuid": "a", "message": {"role": "user", "content": "hi"}}
+    message = {"role": "user", "content": "hi"}
+    line = {"type": "user", "uuid": "a", "parentUuid": None, "sessionId": "s", "message": message}
     path.write_text(json.dumps(line) + "\n")
     done = ullage("compact", path, "--dry-run")
     assert done.returncode == 1
     assert "nothing was changed" in done.stdout
+
+
+def test_replay_stays_within_the_window(session):
+    found = report("replay", session, "--model", "claude-opus-4-5")
+    assert found["requests"]
+    assert found["largest_request_tokens"] <= found["window_tokens"]
+    assert found["largest_request_tokens"] <= found["largest_unmanaged_tokens"]
+
+
+def test_validate_finds_nothing_in_a_good_session_and_something_in_a_bad_one(session, tmp_path):
+    assert report("validate", session)["ok"]
+    bad = tmp_path / "bad.jsonl"
+    call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {}}
+    lines = [
+        {"type": "user", "uuid": "a", "message": {"role": "user", "content": "hi"}},
+        {
+            "type": "assistant",
+            "uuid": "b",
+            "parentUuid": "a",
+            "message": {"role": "assistant", "content": [call]},
+        },
+    ]
+    bad.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = ullage("validate", bad)
+    assert done.returncode == 1
+    assert "A05" in done.stdout
 
 
 def test_policy_lists_settings():

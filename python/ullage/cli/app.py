@@ -22,6 +22,8 @@ _COMMANDS = {
     "inspect": "Show what fills the window, and what each level would free.",
     "compact": "Compact a transcript without a model; write one that can be resumed.",
     "resume": "Print exactly what the model would be sent.",
+    "replay": "Run a session turn by turn through every level, as if live.",
+    "validate": "Check what the model would be sent against the rules of its API.",
     "policy": "Print every setting with its value, unit and reason.",
 }
 
