@@ -163,6 +163,8 @@ def _perform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
 def _caught(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
     try:
         return perform(effect)
+    except Cancelled:
+        raise
     except Exception as exc:
         return exc
 
@@ -232,6 +234,10 @@ async def _aperform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
         import asyncio
 
         each = (_aperform(part, perform) for part in effect.effects)
-        return await asyncio.gather(*each, return_exceptions=True)
+        results = await asyncio.gather(*each, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Cancelled):
+                raise result
+        return results
     result = perform(effect)
     return await result if inspect.isawaitable(result) else result

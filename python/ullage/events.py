@@ -16,6 +16,7 @@ __all__ = [
     "CompactionRetried",
     "CompactionStarted",
     "CompactionSummaryRejected",
+    "CompactionSummaryWritten",
     "Event",
     "HookFinished",
     "HookStarted",
@@ -54,6 +55,15 @@ class CompactionSummaryRejected:
 
     summarizer: str
     problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSummaryWritten:
+    """A summary passed the checks; nothing is installed yet."""
+
+    summarizer: str
+    attempts: int
+    chars: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +109,7 @@ Event: TypeAlias = (
     CompactionStarted
     | CompactionRetried
     | CompactionSummaryRejected
+    | CompactionSummaryWritten
     | CompactionFinished
     | HookStarted
     | HookFinished

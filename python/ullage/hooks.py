@@ -136,7 +136,8 @@ class Hooks:
     def __post_init__(self) -> None:
         for name in ("pre_compact", "post_compact", "session_start"):
             given = getattr(self, name)
-            hooks = (given,) if isinstance(given, str) or callable(given) else given
+            alone = isinstance(given, str | ShellHook | CallableHook) or callable(given)
+            hooks = (given,) if alone else given
             object.__setattr__(self, name, tuple(hook_of(hook) for hook in hooks))
 
     def __repr__(self) -> str:

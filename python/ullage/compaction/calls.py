@@ -124,10 +124,13 @@ class _Caller:
             reply = SummaryReply(text=reply)
         if not isinstance(reply, SummaryReply):
             raise InvalidPolicy("summarizer", type(reply).__name__, "must answer with text")
+        if self._local:
+            # Copies and counts need no judge; whether it pays is weighed for the result as a whole.
+            return reply.text, ()
         return check_reply(
             reply,
             source_chars=max(_chars(_messages(self._state, "plain")), 1),
-            nine_sections=not (self._state.job.template or self._local),
+            nine_sections=not self._state.job.template,
         )
 
     def _request(self) -> SummaryRequest:

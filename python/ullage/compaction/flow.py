@@ -22,6 +22,7 @@ from ullage.events import (
     CacheReset,
     CompactionFinished,
     CompactionStarted,
+    CompactionSummaryWritten,
     HookFinished,
     HookStarted,
 )
@@ -94,6 +95,11 @@ def _compact(state: State) -> Flow[CompactionResult]:
         return hooked
     instructions, notices = hooked
     accepted = yield from write_summary(state, instructions)
+    yield Emit(
+        CompactionSummaryWritten(
+            summarizer=accepted.summarizer, attempts=accepted.attempts, chars=len(accepted.text)
+        )
+    )
     text, fixed = summary_text(state, accepted)
     attached, warnings = yield from rebuild(
         job.providers, state.facts, state.visible, job.policy.restore, state.measure
