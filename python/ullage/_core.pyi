@@ -139,15 +139,6 @@ class LineDigest(NamedTuple):
     parent: int
     message: MessageDigest | None
 
-class LineHead(NamedTuple):
-    """What a line says of itself; "" where it says nothing."""
-
-    type: str
-    subtype: str
-    uuid: str
-    parent: str
-    flags: int  # MessageFlag
-
 @final
 class TranscriptIndex:
     """Offsets and digests of a JSONL file; objects are built for the lines that are asked for."""
@@ -163,7 +154,7 @@ class TranscriptIndex:
     def torn(self) -> tuple[int, int] | None: ...  # (offset, length) of an unfinished last line
     @property
     def bad(self) -> list[tuple[int, str]]: ...  # (line number from 1, reason) of unreadable lines
-    def heads(self) -> list[LineHead]: ...  # of every line, in one call
+    def heads(self) -> list[tuple[str, str, str, str, int]]: ...  # type, subtype, uuid, parent, MessageFlag
     def line(self, index: int) -> LineDigest: ...
     def raw(self, index: int) -> bytes: ...
     def load(self, index: int) -> dict[str, Any]: ...

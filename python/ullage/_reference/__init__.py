@@ -15,7 +15,7 @@ from ullage._reference.digest import (
     Role,
     Violation,
 )
-from ullage._reference.jsonl import LineDigest, LineHead, TranscriptIndex
+from ullage._reference.jsonl import LineDigest, TranscriptIndex
 from ullage._reference.ledger import Anchor, AnchoredCount, Ledger
 from ullage._reference.media import media_indices
 from ullage._reference.rules import Verifier, check
@@ -42,7 +42,6 @@ __all__ = [
     "KeepWindow",
     "Ledger",
     "LineDigest",
-    "LineHead",
     "MessageDigest",
     "MessageFlag",
     "Role",

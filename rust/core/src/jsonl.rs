@@ -1,1 +1,277 @@
 //! Index of a transcript: offsets and digests, no objects built.
+//!
+//! One pass over the bytes, line by line. Of each line is kept where it is, what it says of itself, and
+//! the digest of its message; values that nothing counts are skipped by their brackets. The whole of a
+//! file is never copied, and no line is ever lost: one that cannot be read keeps its place and says why.
+
+pub mod item;
+mod masks;
+pub mod scan;
+pub mod tape;
+
+use crate::digest::{BlockDigest, MessageDigest};
+use crate::ledger::Ledger;
+use crate::read::read_item;
+use crate::strings::Strings;
+use crate::text::Weights;
+use crate::units::saturate_len;
+use crate::view::{Value, with_utf8};
+use item::Item;
+use std::ops::Range;
+use tape::{Problem, Tape};
+
+/// What files of some systems begin with.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// One line. Strings are numbers of the index's table, 0 none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// First byte in the file.
+    pub offset: u64,
+    /// Bytes, without the line end and the white space around.
+    pub length: u64,
+    /// Number in the file, from 1; blank lines count.
+    pub number: u32,
+    /// `type`.
+    pub kind: u32,
+    /// `subtype`.
+    pub subtype: u32,
+    /// `uuid`.
+    pub uuid: u32,
+    /// `parentUuid`.
+    pub parent: u32,
+    /// Place of its digest among those of the index, from 1; 0: no message that anyone could take.
+    message: u32,
+}
+
+/// The lines of a transcript.
+#[derive(Debug, Default)]
+pub struct Index {
+    lines: Vec<Line>,
+    messages: Vec<MessageDigest>,
+    blocks: Vec<BlockDigest>,
+    strings: Strings,
+    bad: Vec<(u32, Problem)>,
+    torn: Option<Range<u64>>,
+    size: u64,
+}
+
+impl Index {
+    /// Reads a whole transcript.
+    #[must_use]
+    pub fn read(data: &[u8], weights: Option<&Weights>) -> Self {
+        let mut reader = Reader::new(weights);
+        reader.feed(data);
+        reader.finish()
+    }
+
+    /// All lines that are not blank, in order.
+    #[must_use]
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// The digest of a line, `None` for a line that holds no message or entry.
+    #[must_use]
+    pub fn message(&self, line: &Line) -> Option<&MessageDigest> {
+        let place = line.message.checked_sub(1)?;
+        self.messages.get(place as usize)
+    }
+
+    /// A string by its number.
+    #[must_use]
+    pub fn string(&self, number: u32) -> &[u8] {
+        self.strings.get(number)
+    }
+
+    /// How many strings there are, the empty one included.
+    #[must_use]
+    pub fn string_count(&self) -> usize {
+        self.strings.len()
+    }
+
+    /// Number and problem of lines that could not be read, or not as they should be.
+    #[must_use]
+    pub fn bad(&self) -> &[(u32, Problem)] {
+        &self.bad
+    }
+
+    /// Place of a last line that was not written to its end.
+    #[must_use]
+    pub fn torn(&self) -> Option<Range<u64>> {
+        self.torn.clone()
+    }
+
+    /// Bytes of the file.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// A ledger of some lines in the order given; those without a digest are left out.
+    #[must_use]
+    pub fn ledger(&self, lines: impl IntoIterator<Item = usize>) -> Ledger {
+        let mut ledger = Ledger::default();
+        let mut blocks = Vec::new();
+        for at in lines {
+            let Some(message) = self.lines.get(at).and_then(|line| self.message(line)) else {
+                continue;
+            };
+            let mut number = |known: u32| ledger.strings.intern(self.strings.get(known));
+            let mut copy = *message;
+            copy.uuid = number(copy.uuid);
+            copy.response_id = number(copy.response_id);
+            let first = message.first_block as usize;
+            blocks.clear();
+            blocks.extend_from_slice(&self.blocks[first..first + message.block_count as usize]);
+            for block in &mut blocks {
+                block.id = number(block.id);
+                block.name = number(block.name);
+            }
+            ledger.push(copy, &blocks);
+        }
+        ledger
+    }
+}
+
+/// Makes an [`Index`] of bytes that come in pieces, each of whole lines but for the last.
+#[derive(Debug)]
+pub struct Reader<'w> {
+    index: Index,
+    weights: Option<&'w Weights>,
+    tape: Tape,
+    blocks: Vec<BlockDigest>,
+    number: u32,
+}
+
+impl<'w> Reader<'w> {
+    /// Begins at the start of a file.
+    #[must_use]
+    pub fn new(weights: Option<&'w Weights>) -> Self {
+        Self {
+            index: Index::default(),
+            weights,
+            tape: Tape::default(),
+            blocks: Vec::new(),
+            number: 0,
+        }
+    }
+
+    /// Reads the bytes that follow those read before.
+    pub fn feed(&mut self, data: &[u8]) {
+        let base = self.index.size;
+        let mut at = if base == 0 && data.starts_with(BOM) {
+            BOM.len()
+        } else {
+            0
+        };
+        while at < data.len() {
+            let end = memchr::memchr(b'\n', &data[at..]).map(|found| at + found);
+            self.line(data, base, at..end.unwrap_or(data.len()), end.is_some());
+            at = end.map_or(data.len(), |end| end + 1);
+        }
+        self.index.size = base + data.len() as u64;
+    }
+
+    /// The index of what was read.
+    #[must_use]
+    pub fn finish(mut self) -> Index {
+        self.index.lines.shrink_to_fit();
+        self.index.messages.shrink_to_fit();
+        self.index.blocks.shrink_to_fit();
+        self.index
+    }
+
+    fn line(&mut self, data: &[u8], base: u64, place: Range<usize>, ended: bool) {
+        self.number = self.number.saturating_add(1);
+        let place = trim(data, place);
+        if place.is_empty() {
+            return;
+        }
+        let bytes = &data[place.clone()];
+        let offset = base + place.start as u64;
+        let mut line = Line {
+            offset,
+            length: bytes.len() as u64,
+            number: self.number,
+            ..Line::default()
+        };
+        let problem = self.entry(bytes, &mut line);
+        if !ended && !matches!(problem, None | Some(Problem::NotUtf8)) {
+            self.index.torn = Some(offset..base + data.len() as u64);
+            return;
+        }
+        if let Some(problem) = problem {
+            self.index.bad.push((self.number, problem));
+        }
+        self.index.lines.push(line);
+    }
+
+    /// Reads what a line says; a problem other than the encoding leaves it unread.
+    fn entry(&mut self, bytes: &[u8], line: &mut Line) -> Option<Problem> {
+        match self.tape.read(bytes, is_counted) {
+            Ok(()) => self.digest(bytes, line),
+            Err(Problem::NotUtf8) => {
+                let text = String::from_utf8_lossy(bytes);
+                if let Err(problem) = self.tape.read(text.as_bytes(), is_counted) {
+                    return Some(problem);
+                }
+                self.digest(text.as_bytes(), line);
+                return Some(Problem::NotUtf8);
+            }
+            Err(problem) => return Some(problem),
+        }
+        None
+    }
+
+    fn digest(&mut self, bytes: &[u8], line: &mut Line) {
+        let root = Item::root(&self.tape, bytes);
+        let strings = &mut self.index.strings;
+        for (name, field) in [
+            ("type", &mut line.kind),
+            ("subtype", &mut line.subtype),
+            ("uuid", &mut line.uuid),
+            ("parentUuid", &mut line.parent),
+        ] {
+            *field = root.get(name).map_or(0, |value| {
+                value.with_text(|text| with_utf8(text, |bytes| strings.intern(bytes)))
+            });
+        }
+        let known = strings.len();
+        self.blocks.clear();
+        match read_item(root, self.weights, strings, &mut self.blocks) {
+            Ok(mut message) => {
+                message.first_block = saturate_len(self.index.blocks.len());
+                self.index.blocks.extend_from_slice(&self.blocks);
+                self.index.messages.push(message);
+                line.message = saturate_len(self.index.messages.len());
+            }
+            Err(_) => strings.rollback(known),
+        }
+    }
+}
+
+/// Keys of an entry whose containers are looked into; all others are for other readers than a model.
+fn is_counted(key: &[u8]) -> bool {
+    matches!(
+        key,
+        b"message"
+            | b"content"
+            | b"usage"
+            | b"tool_calls"
+            | b"function_call"
+            | b"reasoning_content"
+            | b"refusal"
+    ) || key.contains(&b'\\')
+}
+
+fn trim(data: &[u8], mut place: Range<usize>) -> Range<usize> {
+    let blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\r');
+    while !place.is_empty() && blank(data[place.start]) {
+        place.start += 1;
+    }
+    while !place.is_empty() && blank(data[place.end - 1]) {
+        place.end -= 1;
+    }
+    place
+}

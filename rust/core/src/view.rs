@@ -2,7 +2,7 @@
 //!
 //! Implemented for JSON bytes in [`crate::json`], for Python objects in the binding.
 
-use crate::text::Text;
+use crate::text::{Text, string_json_length};
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,22 @@ pub trait Value: Copy {
 
     /// Looks at a string; an empty one if it is none.
     fn with_text<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R;
+
+    /// Code points of a string; 0 if it is none.
+    fn chars(self) -> u64 {
+        self.with_text(|text| text.char_len() as u64)
+    }
+
+    /// Code points of a string as compact JSON, quotes included.
+    fn json_chars(self) -> u64 {
+        self.with_text(string_json_length)
+    }
+
+    /// Looks at a string of which the middle may be left out: it begins and ends as the whole does for a
+    /// hundred characters and one, and is blank only if the whole is.
+    fn with_glimpse<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
+        self.with_text(look)
+    }
 
     /// Looks at a number, `true`, `false` or `null` as compact JSON spells it.
     fn with_word<R>(self, look: impl FnOnce(&str) -> R) -> Result<R, LeafFault>;

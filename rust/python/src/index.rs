@@ -1,7 +1,333 @@
-//! Binding of `ullage_core::index`.
+//! Binding of `ullage_core::jsonl`: the class `TranscriptIndex`.
+
+use crate::ledger::Ledger;
+use crate::text::{Weights, string};
+use crate::tuples;
+use memmap2::{Mmap, MmapOptions};
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PyType};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use ullage_core::jsonl::{Index, Line, Reader};
+
+const TWIN: &str = "ullage._reference.jsonl";
+
+/// Where the bytes of a transcript lie.
+enum Bytes {
+    /// Bytes of the caller.
+    Given(Py<PyBytes>),
+    /// A file up to its last line end, mapped, and what follows, copied: a writer that takes back a line it
+    /// could not finish would otherwise pull the map from under a reader.
+    Mapped(Option<Mmap>, Vec<u8>),
+}
+
+impl Bytes {
+    fn slice<'a>(&'a self, py: Python<'a>, line: &Line) -> &'a [u8] {
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        let (start, length) = (place(line.offset), place(line.length));
+        match self {
+            Self::Given(bytes) => &bytes.as_bytes(py)[start..start + length],
+            Self::Mapped(map, tail) => {
+                let head = map.as_deref().unwrap_or_default();
+                match start.checked_sub(head.len()) {
+                    None => &head[start..start + length],
+                    Some(start) => &tail[start..start + length],
+                }
+            }
+        }
+    }
+}
+
+/// Offsets and digests of a JSONL file; objects are built for the lines that are asked for.
+#[pyclass(frozen, module = "ullage._core")]
+pub(crate) struct TranscriptIndex {
+    index: Index,
+    bytes: Bytes,
+    path: String,
+    weights: Option<Py<Weights>>,
+}
+
+impl TranscriptIndex {
+    fn at(&self, index: usize) -> PyResult<&Line> {
+        let lines = self.index.lines();
+        lines
+            .get(index)
+            .ok_or_else(|| PyIndexError::new_err(format!("line {index} of {}", lines.len())))
+    }
+}
+
+#[pymethods]
+impl TranscriptIndex {
+    /// Indexes a file.
+    #[staticmethod]
+    #[pyo3(signature = (path, weights=None))]
+    fn open(py: Python<'_>, path: PathBuf, weights: Option<Py<Weights>>) -> PyResult<Self> {
+        let shown = path.to_string_lossy().into_owned();
+        let given = weights.as_ref().map(|weights| &weights.get().inner);
+        let found = py.detach(move || {
+            let (map, tail) = read(path)?;
+            let mut reader = Reader::new(given);
+            reader.feed(map.as_deref().unwrap_or_default());
+            reader.feed(&tail);
+            Ok((reader.finish(), Bytes::Mapped(map, tail)))
+        });
+        let (index, bytes) = found.map_err(|fault| refused(py, &fault, &shown))?;
+        Ok(Self {
+            index,
+            bytes,
+            path: shown,
+            weights,
+        })
+    }
+
+    /// Indexes bytes in memory.
+    #[staticmethod]
+    #[pyo3(signature = (data, weights=None))]
+    fn from_bytes(py: Python<'_>, data: Py<PyBytes>, weights: Option<Py<Weights>>) -> Self {
+        let bytes = data.as_bytes(py);
+        let index =
+            py.detach(|| Index::read(bytes, weights.as_ref().map(|weights| &weights.get().inner)));
+        Self {
+            index,
+            bytes: Bytes::Given(data),
+            path: String::new(),
+            weights,
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        self.index.lines().len()
+    }
+
+    #[getter]
+    fn size(&self) -> u64 {
+        self.index.size()
+    }
+
+    #[getter]
+    fn torn(&self) -> Option<(u64, u64)> {
+        let place = self.index.torn()?;
+        Some((place.start, place.end - place.start))
+    }
+
+    #[getter]
+    fn bad(&self) -> Vec<(u32, &'static str)> {
+        let bad = self.index.bad().iter();
+        bad.map(|(number, problem)| (*number, problem.reason()))
+            .collect()
+    }
+
+    /// What each line says of itself: type, subtype, uuid, parent, flags.
+    fn heads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        // Each string is made once: types come in every line, and most uuids in two.
+        let mut made: Vec<Option<Bound<'py, PyAny>>> = vec![None; self.index.string_count()];
+        let heads = PyList::empty(py);
+        for line in self.index.lines() {
+            let mut text = |number: u32| -> PyResult<Bound<'py, PyAny>> {
+                let place = &mut made[number as usize];
+                if place.is_none() {
+                    *place = Some(string(py, self.index.string(number))?);
+                }
+                Ok(place.clone().unwrap_or_else(|| py.None().into_bound(py)))
+            };
+            let flags = self.index.message(line).map_or(0, |found| found.flags);
+            let (kind, subtype) = (text(line.kind)?, text(line.subtype)?);
+            let (uuid, parent) = (text(line.uuid)?, text(line.parent)?);
+            heads.append((kind, subtype, uuid, parent, flags))?;
+        }
+        Ok(heads)
+    }
+
+    /// The digest of a line.
+    fn line<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let line = self.at(index)?;
+        tuples::line(py, line, self.index.message(line))
+    }
+
+    /// The bytes of a line, without line end and white space around it.
+    fn raw<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let line = self.at(index)?;
+        Ok(PyBytes::new(py, self.bytes.slice(py, line)))
+    }
+
+    /// The object of a line.
+    fn load<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let line = self.at(index)?;
+        let raw = PyBytes::new(py, self.bytes.slice(py, line));
+        let value = match fast(py, &raw)? {
+            Some(value) => value,
+            None => PARSE.import(py, TWIN, "parse_line")?.call1((raw,))?,
+        };
+        if value.is_instance_of::<PyDict>() {
+            return Ok(value);
+        }
+        let place = (Some(line.number), Some(line.offset));
+        Err(invalid_transcript(
+            py,
+            "not a JSON object",
+            &self.path,
+            place,
+        ))
+    }
+
+    /// The string of a number.
+    fn string<'py>(&self, py: Python<'py>, r#ref: u32) -> PyResult<Bound<'py, PyAny>> {
+        let (number, count) = (r#ref, self.index.string_count());
+        if number as usize >= count {
+            return Err(PyIndexError::new_err(format!("string {number} of {count}")));
+        }
+        string(py, self.index.string(number))
+    }
+
+    /// A ledger of some lines, without reading them again.
+    fn ledger(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> PyResult<Ledger> {
+        let indices: Vec<usize> = indices.extract()?;
+        for &at in &indices {
+            self.at(at)?;
+        }
+        let core = self.index.ledger(indices);
+        let weights = self.weights.as_ref().map(|weights| weights.clone_ref(py));
+        Ok(Ledger::of(py, weights, core))
+    }
+
+    fn __repr__(&self) -> String {
+        let (lines, size) = (self.index.lines().len(), self.index.size());
+        format!("TranscriptIndex({lines} lines, {size} bytes)")
+    }
+}
+
+/// The value as orjson reads it, unless it refuses or might round an integer.
+fn fast<'py>(py: Python<'py>, raw: &Bound<'py, PyBytes>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    if has_long_digits(raw.as_bytes()) {
+        return Ok(None);
+    }
+    match LOADS.import(py, "orjson", "loads")?.call1((raw,)) {
+        Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// Whether there is a run of 19 digits, the fewest that an integer over 64 bits has.
+fn has_long_digits(bytes: &[u8]) -> bool {
+    const RUN: usize = 19;
+    let mut at = RUN - 1;
+    while at < bytes.len() {
+        let digit = |byte: &&u8| byte.is_ascii_digit();
+        let before = bytes[..=at].iter().rev().take_while(digit).count();
+        let after = bytes[at + 1..].iter().take_while(digit).count();
+        if before > 0 && before + after >= RUN {
+            return true;
+        }
+        at += RUN;
+    }
+    false
+}
+
+/// Why a file was not read.
+enum Fault {
+    Io(io::Error),
+    Directory,
+    NoFile,
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+#[expect(unsafe_code, reason = "a map of a file that others may write")]
+fn read(path: PathBuf) -> Result<(Option<Mmap>, Vec<u8>), Fault> {
+    let kind = std::fs::metadata(&path)?;
+    if kind.is_dir() {
+        return Err(Fault::Directory);
+    }
+    if !kind.is_file() {
+        return Err(Fault::NoFile);
+    }
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let tail = read_tail(&mut file, size)?;
+    let whole = usize::try_from(size).unwrap_or(usize::MAX) - tail.len();
+    if whole == 0 {
+        return Ok((None, tail));
+    }
+    // SAFETY: the lines of a log are never changed, and what is mapped ends at a line end, so that nothing
+    // of it is cut off or written over by a writer that keeps to that.
+    let map = unsafe { MmapOptions::new().len(whole).map(&file)? };
+    Ok((Some(map), tail))
+}
+
+/// What follows the last line end.
+fn read_tail(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
+    let mut length = 0;
+    loop {
+        let step = (length * 2).max(1 << 12).min(size);
+        file.seek(SeekFrom::Start(size - step))?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(step).read_to_end(&mut bytes)?;
+        if let Some(end) = memchr::memrchr(b'\n', &bytes) {
+            return Ok(bytes.split_off(end + 1));
+        }
+        if step == size {
+            return Ok(bytes);
+        }
+        length = step;
+    }
+}
+
+fn refused(py: Python<'_>, fault: &Fault, path: &str) -> PyErr {
+    match fault {
+        Fault::Io(error) => store_error(py, error, path),
+        Fault::Directory => invalid_transcript(py, "is a directory", path, (None, None)),
+        Fault::NoFile => invalid_transcript(py, "is not a regular file", path, (None, None)),
+    }
+}
+
+fn invalid_transcript(
+    py: Python<'_>,
+    reason: &str,
+    path: &str,
+    place: (Option<u32>, Option<u64>),
+) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let make = || {
+        let named = PyDict::new(py);
+        named.set_item("path", path)?;
+        named.set_item("line", place.0)?;
+        named.set_item("offset", place.1)?;
+        let class = CLASS.import(py, "ullage.exceptions", "InvalidTranscript")?;
+        class.call((reason,), Some(&named)).map(PyErr::from_value)
+    };
+    make().unwrap_or_else(|error| error)
+}
+
+fn store_error(py: Python<'_>, error: &io::Error, path: &str) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let make = || {
+        let reason = match error.raw_os_error() {
+            Some(code) => py
+                .import("os")?
+                .call_method1("strerror", (code,))?
+                .extract()?,
+            None => error.to_string(),
+        };
+        let named = PyDict::new(py);
+        named.set_item("path", path)?;
+        let class = CLASS.import(py, "ullage.exceptions", "StoreError")?;
+        class
+            .call((reason.to_lowercase(),), Some(&named))
+            .map(PyErr::from_value)
+    };
+    make().unwrap_or_else(|error: PyErr| error)
+}
 
 /// Adds this file's names to the module.
-pub(crate) fn register(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<TranscriptIndex>()
 }

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use ullage_core::digest::{BlockDigest, MessageDigest};
+use ullage_core::jsonl::Line;
 use ullage_core::ledger::Anchor;
 use ullage_core::window::KeepWindow;
 
@@ -61,6 +62,32 @@ pub(crate) fn block<'py>(py: Python<'py>, digest: &BlockDigest) -> PyResult<Boun
         digest.aux,
     );
     named(py, &CLASS, (DIGEST, "BlockDigest"), fields)
+}
+
+/// `LineDigest(...)`.
+pub(crate) fn line<'py>(
+    py: Python<'py>,
+    line: &Line,
+    found: Option<&MessageDigest>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let found = found.map(|found| message(py, found)).transpose()?;
+    let fields = (
+        line.offset,
+        line.length,
+        line.number,
+        line.kind,
+        line.subtype,
+        line.uuid,
+        line.parent,
+        found,
+    );
+    named(
+        py,
+        &CLASS,
+        ("ullage._reference.jsonl", "LineDigest"),
+        fields,
+    )
 }
 
 /// `Anchor(...)`.

@@ -183,7 +183,7 @@ impl<'a> Draft<'a> {
     ) -> Result<(), Error> {
         self.meter.either(value, field)?;
         self.digest.flags |= match value.filter(|value| value.is_text()) {
-            Some(value) => value.with_text(text_flags),
+            Some(value) => value.with_glimpse(text_flags),
             None => flag::EMPTY_TEXT,
         };
         Ok(())
@@ -439,7 +439,7 @@ fn result_flags<V: Value>(content: Option<V>) -> u32 {
     if !content.is_text() {
         return 0;
     }
-    content.with_text(|text| {
+    content.with_glimpse(|text| {
         if is_blank(text) {
             flag::EMPTY_RESULT
         } else if equals(text, CLEARED_TEXT.as_bytes())
@@ -512,7 +512,7 @@ fn read_nested_text<V: Value>(
         draft.digest.flags |= flag::HAS_CITATIONS;
     }
     let text = text.filter(|text| text.is_text());
-    Ok(text.is_none_or(|text| text.with_text(is_blank)))
+    Ok(text.is_none_or(|text| text.with_glimpse(is_blank)))
 }
 
 fn read_thinking<V: Value>(

@@ -76,7 +76,11 @@ impl<'w> Meter<'w> {
             None => Ok(()),
             Some(value) if value.is_null() => Ok(()),
             Some(value) if value.is_text() => {
-                value.with_text(|text| self.text(text));
+                if self.weights.is_none() {
+                    self.run += value.chars();
+                } else {
+                    value.with_text(|text| self.text(text));
+                }
                 Ok(())
             }
             Some(value) => self.json(value, field),
@@ -165,6 +169,11 @@ impl<'w> Meter<'w> {
 /// What a walk over a JSON value tells.
 trait Tally {
     fn string(&mut self, text: Text<'_>, depth: u32);
+
+    fn value<V: Value>(&mut self, value: V, depth: u32) {
+        value.with_text(|text| self.string(text, depth));
+    }
+
     fn word(&mut self, spelled: &str);
     fn array(&mut self, items: usize, depth: u32);
     fn object(&mut self, members: usize, depth: u32);
@@ -176,6 +185,10 @@ struct Length(u64);
 impl Tally for Length {
     fn string(&mut self, text: Text<'_>, _depth: u32) {
         self.0 += crate::text::string_json_length(text);
+    }
+
+    fn value<V: Value>(&mut self, value: V, _depth: u32) {
+        self.0 += value.json_chars();
     }
 
     fn word(&mut self, spelled: &str) {
@@ -259,7 +272,7 @@ fn walk<V: Value, T: Tally>(
         return Err(Fault::Nodes);
     }
     match value.kind() {
-        Kind::Text => value.with_text(|text| tally.string(text, depth - 1)),
+        Kind::Text => tally.value(value, depth - 1),
         Kind::List | Kind::Map if depth > MAX_DEPTH => return Err(Fault::Depth),
         Kind::List => {
             let (mut count, mut fault) = (0, None);

@@ -294,7 +294,7 @@ impl<V: Value> Reader<'_, V> {
             return Ok(());
         }
         if let Some(text) = content.filter(|content| content.is_text()) {
-            if !text.with_text(|text| text.is_empty()) {
+            if !text.with_glimpse(|text| text.is_empty()) {
                 blocks.push(self.text_block(text, field, strings)?);
             }
         } else if let Some(list) = content.filter(|content| content.is_list()) {
@@ -400,7 +400,7 @@ fn content_flags<V: Value>(content: Option<V>) -> u32 {
     if !content.is_text() {
         return flag::BAD_CONTENT;
     }
-    content.with_text(|text| {
+    content.with_glimpse(|text| {
         flag::STRING_CONTENT
             | if text.is_empty() {
                 flag::EMPTY_CONTENT

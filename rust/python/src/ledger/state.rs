@@ -26,6 +26,18 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Digests without their items, for which `none` stands: a sync reads all of them.
+    pub(super) fn of(core: Core, none: &Bound<'_, PyAny>) -> Self {
+        Self {
+            held: vec![none; core.len()]
+                .into_iter()
+                .map(|none| none.clone().unbind())
+                .collect(),
+            core,
+            stale: HashSet::new(),
+        }
+    }
+
     /// Appends all items or none; the new length.
     pub(super) fn append(
         &mut self,
