@@ -183,16 +183,9 @@ def _compare(
         return
     bound = known.bound and not known.drop_block
     yield from check_originals(
-        messages, _originals(original, system, tools), system=system, tools=tools, bound=bound
+        messages,
+        Originals.read(original, system=system, tools=tools),
+        system=system,
+        tools=tools,
+        bound=bound,
     )
-
-
-def _originals(original: Any, system: Any, tools: Any) -> Originals:
-    if isinstance(original, Originals):
-        return original
-    if isinstance(original, Mapping):
-        given = original.get("messages", ())
-        return Originals.of(
-            given, system=original.get("system", system), tools=original.get("tools", tools)
-        )
-    return Originals.of(original, system=system, tools=tools)

@@ -61,6 +61,10 @@ def thought_key(block: Any) -> str | None:
     return f"{block['type']}:{key}"
 
 
+def _sealed(block: Mapping[str, Any]) -> bool:
+    return isinstance(block.get("signature" if block["type"] == "thinking" else "data"), str)
+
+
 def _bytes(value: Any) -> bytes:
     try:
         return orjson.dumps(value, default=repr, option=_JSON)
@@ -116,7 +120,19 @@ class Originals:
     blocks: dict[str, Any] = field(default_factory=dict)
     steps: list[list[str]] = field(default_factory=list)  # thinking of each assistant turn piece
     step_of: dict[str, int] = field(default_factory=dict)  # tool use id or thinking -> step
+    layout: list[list[Any]] = field(default_factory=list)  # all blocks of each step
     compactions: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, given: Any, *, system: Any = None, tools: Any = None) -> Originals:
+        """Takes messages, or a request with `messages`, `system` and `tools`."""
+        if isinstance(given, Originals):
+            return given
+        if isinstance(given, Mapping):
+            messages = given.get("messages", ())
+            system, tools = given.get("system", system), given.get("tools", tools)
+            return cls.of(messages, system=system, tools=tools)
+        return cls.of(given, system=system, tools=tools)
 
     @classmethod
     def of(cls, messages: Sequence[Any], *, system: Any = None, tools: Any = None) -> Originals:
@@ -148,18 +164,29 @@ class Originals:
             if role == "assistant":
                 if previous != "assistant":
                     self.steps.append([])
+                    self.layout.append([])
                 self._step(blocks_of(item))
             previous = role or previous
 
     def _step(self, blocks: Iterable[Any]) -> None:
         for block in blocks:
             key = thought_key(block)
+            if key is not None and not _sealed(block):
+                continue
+            self.layout[-1].append(block)
             if key is not None:
                 self.steps[-1].append(key)
                 self.blocks.setdefault(key, block)
                 self.step_of.setdefault(key, len(self.steps) - 1)
             elif isinstance(block, Mapping):
                 self._note(block)
+
+    def step(self, block: Any) -> int | None:
+        """Which assistant turn made a call or a thinking block; `None`: none that is known."""
+        key = thought_key(block)
+        if isinstance(block, Mapping) and block.get("type") == "tool_use":
+            key = f"call:{block.get('id')}"
+        return None if key is None else self.step_of.get(key)
 
     def _note(self, block: Mapping[str, Any]) -> None:
         if block.get("type") == "tool_use":
@@ -219,19 +246,12 @@ def _current_turn(messages: Sequence[Any], originals: Originals) -> Iterator[Vio
     for start, stop in _assistant_runs(messages, current_turn(messages)):
         blocks = [block for item in messages[start:stop] for block in blocks_of(item)]
         kept = [block for block in blocks if thought_key(block) is not None]
-        steps = sorted({step for block in blocks if (step := _step(block, originals)) is not None})
+        steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
         made = [originals.blocks[key] for step in steps for key in originals.steps[step]]
         if kept != made:
             yield Violation(
                 "A13", "error", start, -1, "thinking of the current turn is not as it came"
             )
-
-
-def _step(block: Any, originals: Originals) -> int | None:
-    if isinstance(block, Mapping) and block.get("type") == "tool_use":
-        return originals.step_of.get(f"call:{block.get('id')}")
-    key = thought_key(block)
-    return None if key is None else originals.step_of.get(key)
 
 
 def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:

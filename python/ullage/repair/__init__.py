@@ -1,0 +1,8 @@
+"""Makes an illegal request legal, and leaves a legal one alone."""
+
+from __future__ import annotations
+
+from ullage.repair.call import repair
+from ullage.repair.result import Repair, Repaired
+
+__all__ = ["Repair", "Repaired", "repair"]

@@ -1,0 +1,84 @@
+"""`repair`: one call for every provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ullage.repair.anthropic import Request, repair_anthropic
+from ullage.repair.result import Repaired
+from ullage.validate import canonical
+
+__all__ = ["repair"]
+
+
+def repair(
+    messages: Sequence[Any],
+    *,
+    provider: str = "anthropic",
+    model: str | None = None,
+    system: Any = None,
+    tools: Sequence[Any] | None = None,
+    original: Any = None,
+    platform: str = "anthropic",
+    resume: str = "",
+    facts: Mapping[str, Any] | None = None,
+    orphans: Literal["note", "text", "drop"] = "note",
+    trailing: Literal["note", "drop"] = "note",
+    thinking_policy: Literal["strip", "drop_block"] = "strip",
+    **params: Any,
+) -> Repaired:
+    """Makes a request legal for its provider; what is legal stays the same objects.
+
+    The input is never changed, and repairing twice changes nothing more. Nothing that a user wrote
+    is dropped. What cannot be mended in the messages (too many tokens, a missing header) is left
+    and named.
+
+    Args:
+        messages: In the provider's own form; items in envelopes are repaired in place.
+        provider: One of `ullage.validate.PROVIDERS`.
+        model: Model name; `None`: the rules of the newest models.
+        system: System prompt, where it is not a message; it is never changed.
+        tools: Tool definitions; never changed.
+        original: The conversation as the model saw it; see `validate`. On a model whose thinking is
+            bound to its prefix, `None` means: the messages as given.
+        platform: Where a Claude model runs; see `validate`.
+        resume: `pause_turn` or `compaction` when this request resumes such a stop.
+        facts: Single facts that override what follows from the other arguments.
+        orphans: Results whose calls are gone become one line (`note`), keep their text (`text`), or
+            go (`drop`).
+        trailing: An assistant message at the end gets a line after it that nobody has replied
+            (`note`), or goes (`drop`).
+        thinking_policy: Thinking bound to another prefix is removed (`strip`), or the server is asked
+            to do so (`drop_block`, by `Repaired.params`).
+        **params: The request's other parameters.
+
+    Returns:
+        The messages, what was repaired, and what is left.
+
+    Raises:
+        InvalidPolicy: An unknown provider or fact.
+
+    Example:
+        >>> call = {"type": "tool_use", "id": "t1", "name": "ls", "input": {}}
+        >>> done = repair([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [call]}])
+        >>> done.repairs[0].action
+        'answered an interrupted tool call'
+    """
+    request = Request(
+        model=model,
+        system=system,
+        tools=tools,
+        original=original,
+        platform=platform,
+        resume=resume,
+        facts=facts or {},
+        params=params,
+        orphans=orphans,
+        trailing=trailing,
+        thinking=thinking_policy,
+    )
+    name = canonical(provider)
+    if name == "anthropic":
+        return repair_anthropic(messages, request)
+    raise NotImplementedError(name)

@@ -1,0 +1,287 @@
+"""Client tools: ids that are valid and unique, one result per call, at its place (A05 to A08)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ullage.repair.draft import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of, text_block
+from ullage.repair.texts import INTERRUPTED, ORPHANS
+
+__all__ = ["repair_pairs", "synthetic_id"]
+
+_ID = re.compile(r"[A-Za-z0-9_-]+\Z")
+_BASE_CHARS = 40
+
+
+def synthetic_id(given: Any, occurrence: int) -> str:
+    """A valid id for one that is not: the same for the same id and occurrence, in every process."""
+    raw = given if isinstance(given, str) else f"{type(given).__name__}:{given!r}"
+    base = re.sub(r"[^A-Za-z0-9_-]", "_", raw)[:_BASE_CHARS] if isinstance(given, str) else "toolu"
+    digest = hashlib.sha256(f"{raw}#{occurrence}".encode(errors="surrogatepass")).hexdigest()
+    return f"{base or 'toolu'}_{digest[:10]}"
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    slot: Slot
+    block: Mapping[str, Any]
+    turn: int
+    given: Any
+    id: str = ""
+    result: Mapping[str, Any] | None = None
+    result_slot: Slot | None = None
+
+
+@dataclass(slots=True)
+class _Pairs:
+    """Calls and results of the whole conversation, matched."""
+
+    calls: list[_Call] = field(default_factory=list)
+    by_result: dict[int, _Call] = field(default_factory=dict)  # id() of a result block
+    orphans: set[int] = field(default_factory=set)  # id() of result blocks
+    duplicates: set[int] = field(default_factory=set)
+
+
+def _key(given: Any) -> tuple[str, str]:
+    return type(given).__name__, given if isinstance(given, str) else repr(given)
+
+
+def repair_pairs(draft: Draft, *, orphans: str) -> None:
+    """Renames ids, moves results to their place, answers what has no answer.
+
+    Args:
+        draft: Changed.
+        orphans: What becomes of results without a call: `note` (one line), `text` (their text,
+            marked as what it is), or `drop`.
+    """
+    _separate(draft)
+    pairs = _match(draft)
+    _name(draft, pairs)
+    _remove_orphans(draft, pairs, orphans)
+    _place(draft, pairs)
+
+
+def _separate(draft: Draft) -> None:
+    """One object may stand in two places: each place gets its own copy of a tool block."""
+    seen: set[int] = set()
+    for slot in draft.speaking():
+        blocks = []
+        for block in slot.blocks:
+            tool = kind_of(block) in ("tool_use", "tool_result")
+            blocks.append(dict(block) if tool and id(block) in seen else block)
+            seen.add(id(block))
+        slot.blocks = blocks
+
+
+def _match(draft: Draft) -> _Pairs:
+    """Each result goes to the newest turn's first open call of its id that stands before it."""
+    pairs = _Pairs()
+    open_calls: dict[tuple[str, str], list[_Call]] = {}
+    answered: set[tuple[str, str]] = set()
+    turn, previous = 0, ""
+    for slot in draft.speaking():
+        turn += slot.role == ASSISTANT and previous != ASSISTANT
+        previous = previous if slot.role == SYSTEM else slot.role
+        for block in slot.blocks:
+            if kind_of(block) == "tool_use" and slot.role == ASSISTANT:
+                call = _Call(slot, block, turn, block.get("id"))
+                pairs.calls.append(call)
+                open_calls.setdefault(_key(call.given), []).append(call)
+            elif kind_of(block) == "tool_result" and slot.role == USER:
+                key = _key(block.get("tool_use_id"))
+                _answer(pairs, slot, block, open_calls.get(key, []), key, answered)
+    return pairs
+
+
+def _answer(
+    pairs: _Pairs,
+    slot: Slot,
+    block: Mapping[str, Any],
+    waiting: list[_Call],
+    key: tuple[str, str],
+    answered: set[tuple[str, str]],
+) -> None:
+    if not waiting:
+        (pairs.duplicates if key in answered else pairs.orphans).add(id(block))
+        return
+    newest = waiting[-1].turn
+    call = next(each for each in waiting if each.turn == newest)
+    waiting.remove(call)
+    call.result, call.result_slot = block, slot
+    pairs.by_result[id(block)] = call
+    answered.add(key)
+
+
+def _name(draft: Draft, pairs: _Pairs) -> None:
+    """Gives every call a valid id of its own; its result follows."""
+    used: set[str] = set()
+    times: dict[tuple[str, str], int] = {}
+    taken = {call.given for call in pairs.calls if isinstance(call.given, str)}
+    for call in pairs.calls:
+        good = isinstance(call.given, str) and _ID.match(call.given) and call.given not in used
+        call.id = call.given if good else _fresh(call.given, times, used | taken)
+        used.add(call.id)
+        if not good:
+            draft.note(
+                "A08",
+                call.slot,
+                "gave a tool call a valid id of its own",
+                ids=(call.given, call.id),
+            )
+    for call in pairs.calls:
+        if call.id != call.given:
+            _swap(call.slot, call.block, {**call.block, "id": call.id})
+    for slot in draft.speaking():
+        slot.blocks = [_renamed(block, pairs) for block in slot.blocks]
+
+
+def _fresh(given: Any, times: dict[tuple[str, str], int], used: set[str]) -> str:
+    key = _key(given)
+    while True:
+        times[key] = times.get(key, 0) + 1
+        made = synthetic_id(given, times[key])
+        if made not in used:
+            return made
+
+
+def _swap(slot: Slot, old: Any, new: Any) -> None:
+    slot.blocks = [new if block is old else block for block in slot.blocks]
+
+
+def _renamed(block: Any, pairs: _Pairs) -> Any:
+    call = pairs.by_result.get(id(block))
+    if call is None or block.get("tool_use_id") == call.id:
+        return block
+    made = {**block, "tool_use_id": call.id}
+    call.result = made
+    pairs.by_result[id(made)] = call
+    return made
+
+
+def _remove_orphans(draft: Draft, pairs: _Pairs, policy: str) -> None:
+    for slot in draft.speaking():
+        gone = [block for block in slot.blocks if id(block) in pairs.orphans]
+        twice = [block for block in slot.blocks if id(block) in pairs.duplicates]
+        if not gone and not twice:
+            continue
+        left = [
+            block for block in slot.blocks if not any(block is each for each in (*gone, *twice))
+        ]
+        ids = [block.get("tool_use_id") for block in (*gone, *twice)]
+        if twice:
+            draft.note("A05", slot, "dropped further results of one call", ids=ids[len(gone) :])
+        if gone:
+            draft.note(
+                "A06", slot, f"tool results without their calls: {policy}", ids=ids[: len(gone)]
+            )
+        slot.blocks = [*left, *_told(gone, policy)]
+    draft.drop_empty("A06", "dropped a message that held only results without calls")
+
+
+def _told(gone: list[Any], policy: str) -> list[Any]:
+    if not gone or policy == "drop":
+        return []
+    if policy == "note":
+        return [text_block(ORPHANS)]
+    texts = [text for block in gone if (text := _text(block.get("content")).strip())]
+    return [text_block("\n".join([ORPHANS, *texts]))]
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list | tuple) else ()
+    return "\n".join(
+        str(part["text"]) for part in parts if kind_of(part) == "text" and "text" in part
+    )
+
+
+def _place(draft: Draft, pairs: _Pairs) -> None:
+    """Puts results first into the user turn behind their calls."""
+    by_slot: dict[int, list[_Call]] = {}
+    for call in pairs.calls:
+        by_slot.setdefault(id(call.slot), []).append(call)
+    behind: dict[int, Slot] = {}
+    for run, target in _turns(draft):
+        calls = [call for slot in run for call in by_slot.get(id(slot), ())]
+        if calls:
+            _answer_turn(draft, run[-1], target, calls, behind)
+    draft.slots = [
+        each for slot in draft.slots for each in (slot, behind.get(id(slot))) if each is not None
+    ]
+    draft.drop_empty("A06", "dropped a message whose results were moved")
+
+
+def _turns(draft: Draft) -> list[tuple[list[Slot], list[Slot]]]:
+    """Assistant turns with the user turn behind each; system messages part neither."""
+    turns: list[tuple[list[Slot], list[Slot]]] = []
+    previous = ""
+    for slot in draft.speaking():
+        if slot.role == ASSISTANT:
+            if previous != ASSISTANT:
+                turns.append(([], []))
+            turns[-1][0].append(slot)
+        elif slot.role == USER and turns:
+            turns[-1][1].append(slot)
+        previous = previous if slot.role == SYSTEM else slot.role
+    return turns
+
+
+def _answer_turn(
+    draft: Draft, last: Slot, target: list[Slot], calls: list[_Call], behind: dict[int, Slot]
+) -> None:
+    results = {id(call.result) for call in calls if call.result is not None}
+    leading = _leading(target, results)
+    moved = [call for call in calls if call.result is None or id(call.result) not in leading]
+    if not moved:
+        return
+    added = [_brought(draft, call) for call in moved]
+    if not target:
+        behind[id(last)] = Slot.added(USER, added, last.origin)
+        return
+    slot, position = _end_of_leading(target, leading)
+    slot.blocks = [*slot.blocks[:position], *added, *slot.blocks[position:]]
+
+
+def _brought(draft: Draft, call: _Call) -> Mapping[str, Any]:
+    """The call's result, taken from where it stands; one that says there is none."""
+    if call.result is None or call.result_slot is None:
+        draft.note("A05", call.slot, "answered an interrupted tool call", ids=(call.id,))
+        return _interrupted(call.id)
+    draft.note("A07", call.slot, "moved a result behind its call", ids=(call.id,))
+    result, slot = call.result, call.result_slot
+    slot.blocks = [block for block in slot.blocks if block is not result]
+    return result
+
+
+def _leading(target: list[Slot], results: set[int]) -> set[int]:
+    found: set[int] = set()
+    for slot in target:
+        for block in slot.blocks:
+            if id(block) not in results:
+                return found
+            found.add(id(block))
+    return found
+
+
+def _end_of_leading(target: list[Slot], leading: set[int]) -> tuple[Slot, int]:
+    place = (target[0], 0)
+    for slot in target:
+        for position, block in enumerate(slot.blocks):
+            if id(block) not in leading:
+                return place
+            place = (slot, position + 1)
+    return place
+
+
+def _interrupted(tool_id: str) -> dict[str, Any]:
+    return {
+        "type": "tool_result",
+        "tool_use_id": tool_id,
+        "is_error": True,
+        "content": INTERRUPTED,
+    }

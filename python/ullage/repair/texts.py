@@ -1,0 +1,36 @@
+"""What repairs put into a request, as constants: equal requests stay equal to the byte.
+
+None of them speaks for the user, agrees to anything or asks the model to go on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "DOCUMENT",
+    "EMPTY_ERROR",
+    "IMAGE",
+    "INTERRUPTED",
+    "NO_MESSAGES",
+    "NO_REPLY",
+    "ORPHANS",
+    "SYSTEM_HEAD",
+    "TURN_CLOSED",
+    "left_out",
+]
+
+INTERRUPTED: Final = "[No result: the tool call was interrupted before it returned.]"
+ORPHANS: Final = "[Tool results whose calls are no longer in this conversation were left out.]"
+NO_REPLY: Final = "[The user has not replied yet.]"
+NO_MESSAGES: Final = "[There are no messages yet.]"
+TURN_CLOSED: Final = "[Earlier parts of this conversation changed; earlier thinking is gone.]"
+SYSTEM_HEAD: Final = "[System message]\n"
+EMPTY_ERROR: Final = "[The tool failed without a message.]"
+IMAGE: Final = "[image]"
+DOCUMENT: Final = "[document]"
+
+
+def left_out(kind: str) -> str:
+    """Stands where a block was that its message may not hold."""
+    return f"[{kind}]"

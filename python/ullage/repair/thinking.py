@@ -1,0 +1,128 @@
+"""Thinking: as it came in the open turn, one valid run on bound models (A13 to A16)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ullage.repair.draft import ASSISTANT, USER, Draft, Slot, kind_of, text_block
+from ullage.repair.texts import TURN_CLOSED
+from ullage.validate.originals import Originals, Place, current_turn, prefixes, thought_key
+
+__all__ = ["close_turn", "repair_binding", "restore_turn"]
+
+
+def repair_binding(draft: Draft, originals: Originals, *, system: Any, tools: Any) -> None:
+    """Keeps the newest unbroken run of thinking that still is valid, and drops the rest (A15, A16).
+
+    Args:
+        draft: Changed.
+        originals: What the model made, and after what.
+        system: The request's system prompt.
+        tools: The request's tools.
+    """
+    items = draft.build()
+    keep = _newest_run(list(prefixes(system, tools, items)), originals)
+    for index, slot in enumerate(draft.slots):
+        gone = [
+            position
+            for position, block in enumerate(slot.blocks)
+            if thought_key(block) is not None and Place(index, position) not in keep
+        ]
+        if gone:
+            draft.note("A15", slot, "dropped thinking that is bound to another prefix")
+            slot.blocks = [b for position, b in enumerate(slot.blocks) if position not in gone]
+    draft.drop_empty("A15", "dropped a message that held only thinking")
+
+
+def _newest_run(found: Sequence[tuple[Place, str, bytes]], originals: Originals) -> set[Place]:
+    keep: set[Place] = set()
+    expected: int | None = None
+    for place, key, digest in reversed(found):
+        valid = digest in originals.bound.get(key, ())
+        if keep and (not valid or originals.order[key] != expected):
+            break
+        if valid:
+            keep.add(place)
+            expected = originals.order[key] - 1
+    return keep
+
+
+def restore_turn(draft: Draft, originals: Originals) -> bool:
+    """Puts the current turn's thinking back as it came; False if that cannot be done (A13)."""
+    items = draft.build()
+    start = current_turn(items)
+    done = False
+    for run in _runs(draft.slots[start:]):
+        made = _made(run, originals)
+        if made is None:
+            continue
+        have = [block for slot in run for block in slot.blocks]
+        if have == made or [b for b in have if thought_key(b) is None] != [
+            b for b in made if thought_key(b) is None
+        ]:
+            continue
+        draft.note("A13", run[0], "put thinking of the open turn back as it came")
+        _spread(run, made)
+        done = True
+    return done
+
+
+def _runs(slots: Sequence[Slot]) -> list[list[Slot]]:
+    runs: list[list[Slot]] = []
+    previous = ""
+    for slot in slots:
+        if slot.role == ASSISTANT:
+            if previous != ASSISTANT:
+                runs.append([])
+            runs[-1].append(slot)
+        previous = slot.role or previous
+    return runs
+
+
+def _made(run: Sequence[Slot], originals: Originals) -> list[Any] | None:
+    blocks = [block for slot in run for block in slot.blocks]
+    steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
+    return [block for step in steps for block in originals.layout[step]] if steps else None
+
+
+def _spread(run: Sequence[Slot], made: Sequence[Any]) -> None:
+    """Gives the whole sequence back to the messages that hold its parts."""
+    rest = list(made)
+    for slot in run[:-1]:
+        count = sum(thought_key(block) is None for block in slot.blocks)
+        part: list[Any] = []
+        while rest and (count or thought_key(rest[0]) is not None):
+            count -= thought_key(rest[0]) is None
+            part.append(rest.pop(0))
+        slot.blocks = part
+    run[-1].blocks = rest
+
+
+def close_turn(draft: Draft) -> None:
+    """Ends the open turn with a line of text, so that its thinking may be left out (A13, A14)."""
+    start = current_turn(draft.build())
+    for slot in draft.slots[start:]:
+        kept = [block for block in slot.blocks if thought_key(block) is None]
+        if len(kept) != len(slot.blocks):
+            draft.note("A13", slot, "dropped thinking of the open turn")
+            slot.blocks = kept
+    draft.drop_empty("A13", "dropped a message that held only thinking")
+    spoken = (slot for slot in reversed(draft.slots) if slot.role in (USER, ASSISTANT))
+    last = next(spoken, None)
+    if last is not None and last.role == USER and _only_results(last):
+        draft.note("A13", last, "ended the open turn with a line of text")
+        last.blocks = [*last.blocks, text_block(TURN_CLOSED)]
+
+
+def _only_results(slot: Slot) -> bool:
+    return all(kind_of(block) == "tool_result" for block in slot.blocks)
+
+
+def binding_params(params: Mapping[str, Any], header: str) -> dict[str, Any]:
+    """Parameters that ask the server to drop mismatched thinking itself."""
+    thinking = params.get("thinking")
+    base = dict(thinking) if isinstance(thinking, Mapping) else {}
+    base["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+    betas = [*(params.get("betas") or ())]
+    return {"thinking": base, "betas": betas if header in betas else [*betas, header]}
