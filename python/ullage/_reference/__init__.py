@@ -13,7 +13,6 @@ from ullage._reference.digest import (
     MessageDigest,
     MessageFlag,
     Role,
-    Violation,
 )
 from ullage._reference.jsonl import LineDigest, TranscriptIndex
 from ullage._reference.ledger import Anchor, AnchoredCount, Ledger
@@ -32,6 +31,7 @@ from ullage._reference.text import (
     rough_tokens,
 )
 from ullage._reference.window import KeepWindow
+from ullage._violation import Violation
 
 __all__ = [
     "Anchor",

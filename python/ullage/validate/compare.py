@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import Any
 
-from ullage._engine import core
 from ullage.validate.originals import Place, blocks_of, hashed, message_of, thought_key
 from ullage.validate.report import Violation
 
@@ -114,7 +113,7 @@ def _sizes(blocks: Iterable[_Block]) -> list[int]:
 
 
 def _warn(rule: str, place: Place, detail: str) -> Violation:
-    return core.Violation(rule, "warning", place.message, place.block, detail)
+    return Violation(rule, "warning", place.message, place.block, detail)
 
 
 _REQUEST = Place(-1, -1)
@@ -207,4 +206,4 @@ def _readded(previous: Mapping[str, Any], following: Mapping[str, Any]) -> Itera
         for position, block in enumerate(blocks):
             key = thought_key(block)
             if key is not None and key not in had:
-                yield core.Violation("A16", "error", index, position, "removed thinking is back")
+                yield Violation("A16", "error", index, position, "removed thinking is back")

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ullage._engine import core
+from ullage._violation import Violation
 from ullage.validate.catalogue import RULES
 
 __all__ = ["Report", "Violation", "describe"]
-
-Violation = core.Violation
-"""One broken rule: `rule`, `severity`, `message`, `block`, `detail`; -1 stands for the whole."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage._reference.digest import Violation
+from ullage._violation import Violation
 
 __all__ = ["Findings", "short"]
 
