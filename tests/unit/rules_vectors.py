@@ -38,11 +38,15 @@ def run(vector: dict[str, Any], skip: Collection[str] = ()) -> Report:
     if "version" in vector:
         request["anthropic_version"] = vector["version"]
         request["betas"] = vector["betas"]
+        request.setdefault("tools", [])
+    facts = {name: vector[name] for name in ("window", "strict") if name in vector}
     return validate(
         messages,
         provider=vector["provider"],
         original=vector.get("original"),
         resume=vector.get("resume", ""),
         skip=skip,
+        facts=facts,
+        wire=True,
         **request,
     )

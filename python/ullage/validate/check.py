@@ -11,10 +11,11 @@ from ullage._engine import core
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.validate.bedrock import check_bedrock
 from ullage.validate.chat import chat_facts, check_chat
+from ullage.validate.documents import check_pages
 from ullage.validate.facts import RequestFacts, facts_for
 from ullage.validate.gemini import check_gemini
 from ullage.validate.originals import Originals, check_originals
-from ullage.validate.params import check_params
+from ullage.validate.params import check_params, check_wire
 from ullage.validate.report import Report, Violation
 from ullage.validate.responses import check_responses
 
@@ -72,6 +73,7 @@ def validate(
     platform: str = "anthropic",
     resume: str = "",
     facts: Mapping[str, Any] | None = None,
+    wire: bool = False,
     skip: Collection[str] = (),
     **params: Any,
 ) -> Report:
@@ -88,6 +90,8 @@ def validate(
         platform: Where a Claude model runs: `anthropic`, `bedrock` (its Messages form), `vertex`.
         resume: `pause_turn` or `compaction` when this request resumes such a stop.
         facts: Single facts that override what follows from the other arguments.
+        wire: The messages are sent as they are: keys of responses (`id`, `usage`), which a sender
+            leaves out, are errors.
         skip: Rule ids that are not checked.
         **params: The request's other parameters, such as `max_tokens` or `thinking`.
 
@@ -108,43 +112,27 @@ def validate(
             messages, model=model, system=system, tools=tools, original=original, params=params
         )
         return _report(name, found, skip)
-    known = _facts(name, messages, model, system, tools, platform, resume, params)
-    flat = {**known.core, **(facts or {}), "skip": tuple(skip)}
-    unreadable, ledger = _digest(messages)
-    violations = [*unreadable, *core.check(ledger, name, flat)]
     if name == "anthropic":
+        known = facts_for(
+            model=model, system=system, tools=tools, platform=platform, resume=resume, params=params
+        )
+        body = {"messages": messages, "system": system, "tools": tools, **params}
+        flat = {**known.core, "body_bytes": _body_bytes(body), **(facts or {}), "skip": tuple(skip)}
+        violations = _over_digests(name, messages, model, flat)
         violations += check_params(params, known)
+        violations += check_pages(messages, flat.get("page_limit", 0))
         violations += _compare(messages, original, system, tools, known)
-    else:
-        violations += check_chat(messages)
-    return _report(name, violations, skip)
+        violations += check_wire(messages) if wire else ()
+        return _report(name, violations, skip)
+    known = chat_facts(name, model=model, tools=tools, params=params)
+    flat = {**known.core, **(facts or {}), "skip": tuple(skip)}
+    return _report(name, [*_over_digests(name, messages, model, flat), *check_chat(messages)], skip)
 
 
 def _report(provider: str, found: Iterable[Violation], skip: Collection[str]) -> Report:
     kept = {violation for violation in found if violation.rule not in skip}
     return Report(
         provider, tuple(sorted(kept, key=lambda v: (v.message, v.block, v.rule, v.detail)))
-    )
-
-
-def _facts(
-    provider: str,
-    messages: Sequence[Any],
-    model: str | None,
-    system: Any,
-    tools: Sequence[Any] | None,
-    platform: str,
-    resume: str,
-    params: Mapping[str, Any],
-) -> RequestFacts:
-    if provider != "anthropic":
-        return chat_facts(provider, model=model, tools=tools, params=params)
-    known = facts_for(
-        model=model, system=system, tools=tools, platform=platform, resume=resume, params=params
-    )
-    body = {"messages": messages, "system": system, "tools": tools, **params}
-    return RequestFacts(
-        {**known.core, "body_bytes": _body_bytes(body)}, known.bound, known.drop_block, known.betas
     )
 
 
@@ -155,25 +143,30 @@ def _body_bytes(body: Mapping[str, Any]) -> int:
         return 0
 
 
-def _digest(messages: Iterable[Any]) -> tuple[list[Violation], Any]:
-    """A ledger of the messages; what cannot be read becomes a finding and is left out."""
+def _over_digests(
+    provider: str, messages: Iterable[Any], model: str | None, facts: Mapping[str, Any]
+) -> list[Violation]:
+    """Findings of the engine; an item that cannot be read at all is one, and is left out."""
     items = messages if isinstance(messages, list) else list(messages)
+    weights = None
+    unreadable: list[Violation] = []
     try:
-        return [], core.Ledger(None, items)
+        ledger = core.Ledger(weights, items)
     except InvalidMessage:
-        return _digest_one_by_one(items)
+        ledger = core.Ledger(weights)
+        rule = "A01" if provider == "anthropic" else "O06"
+        for index, item in enumerate(items):
+            unreadable += _appended(ledger, index, item, rule)
+    return [*unreadable, *core.check(ledger, provider, facts)]
 
 
-def _digest_one_by_one(items: list[Any]) -> tuple[list[Violation], Any]:
-    ledger, unreadable = core.Ledger(), []
-    for index, item in enumerate(items):
-        try:
-            ledger.append(item)
-        except InvalidMessage as exc:
-            field = f"{exc.field}: " if exc.field else ""
-            unreadable.append(Violation("A01", "error", index, -1, f"{field}{exc.reason}"))
-            ledger.append({"type": "unreadable"})
-    return unreadable, ledger
+def _appended(ledger: Any, index: int, item: Any, rule: str) -> Iterator[Violation]:
+    try:
+        ledger.append(item)
+    except InvalidMessage as exc:
+        field = f"{exc.field}: " if exc.field else ""
+        yield Violation(rule, "error", index, -1, f"{field}{exc.reason}")
+        ledger.append({"type": "unreadable"})
 
 
 def _compare(

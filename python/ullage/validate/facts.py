@@ -22,6 +22,7 @@ __all__ = [
 
 BINDING_HEADER = "thinking-binding-controls-2026-08-01"
 COMPACT_HEADER = "compact-2026-09-04"
+_TOOL_CHANGE_HEADERS = ("mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15")
 _SAMPLING = ("temperature", "top_p", "top_k")
 _CLOUDS = ("bedrock", "vertex", "google")
 # Rough size of what is not in the messages, as everywhere before a model is calibrated.
@@ -93,6 +94,7 @@ def facts_for(
         "version": _version(params.get("anthropic_version")),
         "sampling": any(params.get(name) is not None for name in _SAMPLING),
         "resume": resume,
+        "tool_changes": any(name in (betas or ()) for name in _TOOL_CHANGE_HEADERS),
         "compact_beta": None if betas is None else COMPACT_HEADER in betas,
         "compact_edit": any(_kind(edit).startswith("compact_") for edit in _edits(params)),
     }

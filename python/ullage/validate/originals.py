@@ -130,8 +130,7 @@ class Originals:
             return given
         if isinstance(given, Mapping):
             messages = given.get("messages", ())
-            system, tools = given.get("system", system), given.get("tools", tools)
-            return cls.of(messages, system=system, tools=tools)
+            return cls.of(messages, system=given.get("system"), tools=given.get("tools"))
         return cls.of(given, system=system, tools=tools)
 
     @classmethod

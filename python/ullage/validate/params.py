@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.validate.facts import BINDING_HEADER, RequestFacts
 from ullage.validate.report import Violation
 
-__all__ = ["check_params"]
+__all__ = ["check_params", "check_wire"]
 
 MIN_COMPACT_TRIGGER = 50_000
+_NO_API = ("cache_edits", "cache_reference")
+_WIRE_KEYS = {
+    "user": frozenset({"role", "content"}),
+    "assistant": frozenset({"role", "content"}),
+    "system": frozenset({"role", "content", "output_config", "clear_at"}),
+}
 
 
 def check_params(params: Mapping[str, Any], facts: RequestFacts) -> Iterator[Violation]:
@@ -20,10 +26,24 @@ def check_params(params: Mapping[str, Any], facts: RequestFacts) -> Iterator[Vio
     if isinstance(edits, list | tuple):
         for position, edit in enumerate(edits):
             yield from _edit(position, edit)
+    for name in _NO_API:
+        if name in params:
+            yield _found("A32", f"{name} is no public parameter")
     thinking = params.get("thinking")
     if isinstance(thinking, Mapping) and "block_binding" in thinking:
         if facts.betas is not None and BINDING_HEADER not in facts.betas:
             yield _found("A15", f"thinking.block_binding needs the header {BINDING_HEADER}")
+
+
+def check_wire(messages: Sequence[Any]) -> Iterator[Violation]:
+    """A04 for messages that still carry what only responses and stored views have."""
+    for index, item in enumerate(messages):
+        if isinstance(item, Mapping) and "role" in item:
+            known = _WIRE_KEYS.get(str(item["role"]))
+            if known is not None and not item.keys() <= known:
+                yield Violation(
+                    "A04", "error", index, -1, "message has keys that the API does not know"
+                )
 
 
 def _edit(position: int, edit: Any) -> Iterator[Violation]:

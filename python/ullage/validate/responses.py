@@ -39,6 +39,9 @@ def check_responses(
     yield from _pairs(items, chained=bool(params.get("previous_response_id")))
     yield from _reasoning(items, params)
     yield from _ids(items)
+    for index, item in enumerate(items):
+        if kind_of(item) == "compaction" and not isinstance(item.get("encrypted_content"), str):
+            yield _error("R04", index, "compaction item without encrypted_content")
     if params.get("previous_response_id") and params.get("conversation"):
         yield _error("R05", -1, "previous_response_id together with conversation")
     if original is not None:

@@ -41,6 +41,8 @@ ASSISTANT_KINDS = (
 )
 SYSTEM_KINDS = (BlockKind.TEXT, BlockKind.TOOL_CHANGE)
 _ALLOWED: tuple[tuple[BlockKind, ...], ...] = (USER_KINDS, ASSISTANT_KINDS, SYSTEM_KINDS)
+# A digest names the type of such a block only if it is not the kind's own.
+OWN_TYPES = (BlockKind.TEXT, BlockKind.IMAGE, BlockKind.DOCUMENT)
 ROLE_NAMES = ("user", "assistant", "system")
 KIND_NAMES = (
     "text",
@@ -127,7 +129,10 @@ def _block(
 
 def _kind(index: int, at: int, role: int, block: BlockDigest, view: View, out: Findings) -> None:
     kind = block.kind
-    if kind == BlockKind.UNKNOWN:
+    if kind in OWN_TYPES and block.name:
+        name = short(view.string(block.name))
+        out.error("A03", index, at, f"{name} is a block type of another API")
+    elif kind == BlockKind.UNKNOWN:
         name = view.string(block.name)
         if name not in PASSIVE_TYPES and not block.flags & BlockFlag.CACHE_EDIT:
             out.warning("A03", index, at, f"unknown block type {short(name)} is passed through")

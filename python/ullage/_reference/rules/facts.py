@@ -36,6 +36,7 @@ class Facts:
         markers: Cache markers in tools and system, in that order: "5m" or "1h" each.
         auto_cache: TTL of the automatic marker, or "".
         version: API version date as a number.
+        tool_changes: The header for tool changes inside the conversation is sent.
         sampling: The request has temperature, top_p or top_k.
         resume: "pause_turn" or "compaction": the request resumes such a stop; else "".
         compact_beta: The header for on-demand compaction is sent; `None`: unknown.
@@ -67,6 +68,7 @@ class Facts:
     markers: tuple[str, ...] = ()
     auto_cache: str = ""
     version: int = 2026_10_21
+    tool_changes: bool = False
     sampling: bool = False
     resume: str = ""
     compact_beta: bool | None = None

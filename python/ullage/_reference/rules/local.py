@@ -28,8 +28,9 @@ class Local:
             )
         if role in (Role.USER, Role.ASSISTANT):
             self._alternation(index, role, "L02" if local else "O10", out)
-        empty = view.message.flags & MessageFlag.EMPTY_CONTENT
-        if role == Role.ASSISTANT and empty and not view.message.flags & MessageFlag.STRING_CONTENT:
+        flags = view.message.flags
+        null = flags & MessageFlag.EMPTY_CONTENT and not flags & MessageFlag.STRING_CONTENT
+        if not local and role == Role.ASSISTANT and null:
             out.error("O10", index, -1, "assistant content is null")
         self.started = True
         if role != Role.SYSTEM:

@@ -25,8 +25,8 @@ class Mistral:
         role = view.message.role
         if self.role == Role.TOOL and role not in (Role.ASSISTANT, Role.TOOL):
             out.error("M02", index, -1, "only assistant or tool may follow a tool message")
-        if role == Role.SYSTEM and self.role not in (Role.NONE, Role.SYSTEM):
-            out.error("M05", index, -1, "system message after other messages")
+        if role == Role.SYSTEM and self.role != Role.NONE:
+            out.error("M05", index, -1, "system message is not the only first one")
         self.role, self.last = role, index
         self.prefix = bool(view.message.flags & MessageFlag.PREFIX)
 

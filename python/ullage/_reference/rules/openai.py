@@ -103,11 +103,11 @@ class OpenAI:
         if block.id in self.awaiting:
             out.error("O05", index, position, f"tool call id {short(name)} is there twice")
         elif not out.first_call(block.id):
-            out.warning("O05", index, position, f"tool call id {short(name)} was used before")
+            out.error("O05", index, position, f"tool call id {short(name)} was used before")
         if self.dialect == "mistral":
             mistral_call(index, position, name, out)
         elif len(name) > MAX_ID_CHARS:
-            out.warning("O05", index, position, f"tool call id {short(name)} is over 40 characters")
+            out.error("O05", index, position, f"tool call id {short(name)} is over 40 characters")
         self.awaiting[block.id] = (index, position)
 
     def _no_content(self, index: int, role: int, flags: int, out: Findings) -> None:
@@ -151,7 +151,7 @@ class OpenAI:
     def finish(self, view: View, out: Findings) -> None:
         """What only the end can tell. `view` gives the strings; its message does not matter."""
         if self.messages == 0:
-            out.error("O04", -1, -1, "there is no message")
+            out.error("O06", -1, -1, "there is no message")
         self._close_group(view, out)
         if self.dialect == "mistral":
             self.mistral.finish(out)

@@ -62,16 +62,17 @@ class ServerTools:
         call = self.open.get(block.id)
         kind, name = view.string(block.name), short(view.string(block.id))
         if call is None:
-            out.error("A09", index, position, f"{kind}: no server tool use {name} before it")
+            out.error("A09", index, position, f"{short(kind)}: no server tool use {name} before it")
         elif not result_fits(view.string(call[2]), kind):
-            out.error("A09", index, position, f"{kind} does not fit the tool of {name}")
-        else:
-            del self.open[block.id]
+            out.error("A09", index, position, f"{short(kind)} does not fit the tool of {name}")
+        # Half of a unit that does not fit is as gone as the other half.
+        self.open.pop(block.id, None)
 
     def _user(self, index: int, view: View, facts: Facts, out: Findings) -> None:
         first = self.role != Role.USER
         self.role = Role.USER
-        if not self.open or self.broken:
+        # A call of an earlier turn is lost already.
+        if self.broken or not any(message >= self.turn for message, _, _ in self.open.values()):
             return
         if any(block.kind != BlockKind.TOOL_RESULT for block in view.blocks):
             self.broken = True
@@ -80,7 +81,9 @@ class ServerTools:
             self._need_tools(index, view, facts.tools, out)
 
     def _need_tools(self, index: int, view: View, tools: tuple[str, ...], out: Findings) -> None:
-        for _, _, ref in self.open.values():
+        for message, _, ref in self.open.values():
+            if message < self.turn:
+                continue
             name = view.string(ref)
             # `bash_code_execution` is a call of the tool `code_execution`.
             if not name.startswith(MCP_PREFIX) and not any(name.endswith(tool) for tool in tools):

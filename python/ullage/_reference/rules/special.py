@@ -59,6 +59,8 @@ class Special:
             self._tool_change(index, at, block, view, facts, out)
         elif role == Role.ASSISTANT:
             self._hop(index, at, block, out)
+            if kind == BlockKind.TOOL_USE and facts.tool_changes:
+                self._called(index, at, block, view, facts, out)
         if block.flags & (BlockFlag.CITATIONS_ON | BlockFlag.CITATIONS_OFF):
             self._citations(index, at, block, out)
 
@@ -115,16 +117,26 @@ class Special:
         self.hop.clear()
         self.calls.clear()
 
+    def _given(self, name: str, facts: Facts) -> bool:
+        return name in self.defined or (facts.tools is not None and name in facts.tools)
+
+    def _called(
+        self, index: int, at: int, block: BlockDigest, view: View, facts: Facts, out: Findings
+    ) -> None:
+        name = view.string(block.name)
+        if facts.tools is not None and not self._given(name, facts):
+            out.error("A31", index, at, f"tool {short(name)} is called but not there")
+
     def _tool_change(
         self, index: int, at: int, block: BlockDigest, view: View, facts: Facts, out: Findings
     ) -> None:
         name = view.string(block.name)
-        known = facts.tools is None or name in facts.tools or name in self.defined
+        given = self._given(name, facts)
         if block.aux == BY_DEFINITION:
-            if name in self.defined or (facts.tools is not None and name in facts.tools):
+            if given:
                 out.error("A31", index, at, f"tool {short(name)} is defined twice")
             self.defined = (*self.defined, name)
-        elif not known:
+        elif not given and facts.tools is not None:
             out.error(
                 "A31", index, at, f"tool {short(name)} is neither in tools nor defined before"
             )

@@ -154,7 +154,12 @@ fn block(at: At, block: &BlockDigest, view: View<'_>, facts: &Facts, out: &mut F
 
 fn check_kind(at: At, block: &BlockDigest, view: View<'_>, out: &mut Findings) {
     let role = view.message.role;
-    if block.kind == Kind::Unknown {
+    // A digest names the type of such a block only if it is not the kind's own.
+    let own = matches!(block.kind, Kind::Text | Kind::Image | Kind::Document);
+    if own && block.name != 0 {
+        let name = view.short(block.name);
+        out.error("A03", at, format!("{name} is a block type of another API"));
+    } else if block.kind == Kind::Unknown {
         let name = view.string(block.name);
         if !PASSIVE_TYPES.contains(&name) && !block.has(flag::CACHE_EDIT) {
             let detail = format!(

@@ -25,7 +25,7 @@ impl Local {
             self.alternation(view, if local { "L02" } else { "O10" }, out);
         }
         let null = view.message.has(flag::EMPTY_CONTENT) && !view.message.has(flag::STRING_CONTENT);
-        if role == Role::Assistant && null {
+        if !local && role == Role::Assistant && null {
             out.error("O10", view.whole(), "assistant content is null");
         }
         self.started = true;

@@ -21,8 +21,12 @@ impl Mistral {
             let detail = "only assistant or tool may follow a tool message";
             out.error("M02", view.whole(), detail);
         }
-        if role == Role::System && !matches!(self.role, Role::None | Role::System) {
-            out.error("M05", view.whole(), "system message after other messages");
+        if role == Role::System && self.role != Role::None {
+            out.error(
+                "M05",
+                view.whole(),
+                "system message is not the only first one",
+            );
         }
         self.role = role;
         self.last = Some(signed(view.index));

@@ -150,13 +150,13 @@ impl OpenAi {
             out.error("O05", at, detail);
         } else if !out.first_call(block.id) {
             let detail = format!("tool call id {} was used before", short(name));
-            out.warning("O05", at, detail);
+            out.error("O05", at, detail);
         }
         if self.dialect == Dialect::Mistral {
             mistral_call(at, name, out);
         } else if name.iter().filter(|byte| **byte & 0xC0 != 0x80).count() > MAX_ID_CHARS {
             let detail = format!("tool call id {} is over 40 characters", short(name));
-            out.warning("O05", at, detail);
+            out.error("O05", at, detail);
         }
         self.awaiting.insert(block.id, at);
     }
@@ -210,7 +210,7 @@ impl OpenAi {
     /// What only the end can tell. `view` gives the strings; its message does not matter.
     pub(crate) fn finish(&self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         if self.messages == 0 {
-            out.error("O04", REQUEST, "there is no message");
+            out.error("O06", REQUEST, "there is no message");
         }
         self.report_unanswered(view, out);
         match self.dialect {

@@ -79,16 +79,18 @@ impl ServerTools {
                 );
                 out.error("A09", at, detail);
             }
-            Some(_) => {
-                self.open.remove(&block.id);
-            }
+            Some(_) => {}
         }
+        // Half of a unit that does not fit is as gone as the other half.
+        self.open.remove(&block.id);
     }
 
     fn user(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         let first = self.role != Role::User;
         self.role = Role::User;
-        if self.open.is_empty() || self.broken {
+        // A call of an earlier turn is lost already.
+        let fresh = |(at, _): &(At, u32)| at.0 >= self.turn;
+        if self.broken || !self.open.values().any(fresh) {
             return;
         }
         if view
@@ -106,7 +108,10 @@ impl ServerTools {
     }
 
     fn need_tools(&self, view: View<'_>, tools: &[Vec<u8>], out: &mut Findings) {
-        for (_, number) in self.open.values() {
+        for (at, number) in self.open.values() {
+            if at.0 < self.turn {
+                continue;
+            }
             let name = view.string(*number);
             // `bash_code_execution` is a call of the tool `code_execution`.
             if !name.starts_with(MCP_PREFIX) && !tools.iter().any(|tool| name.ends_with(tool)) {

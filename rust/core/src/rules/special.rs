@@ -55,6 +55,9 @@ impl Special {
             self.tool_change(at, block, view, facts, out);
         } else if self.role == Role::Assistant {
             self.hop(at, block, out);
+            if block.kind == Kind::ToolUse && facts.tool_changes {
+                self.called(at, block, view, facts, out);
+            }
         }
         if block.flags & (flag::CITATIONS_ON | flag::CITATIONS_OFF) != 0 {
             self.citations(at, block, out);
@@ -124,6 +127,24 @@ impl Special {
         }
     }
 
+    fn given(&self, block: &BlockDigest, view: View<'_>, facts: &Facts) -> bool {
+        self.defined.contains(&block.name) || facts.has_tool(view.string(block.name))
+    }
+
+    fn called(
+        &self,
+        at: At,
+        block: &BlockDigest,
+        view: View<'_>,
+        facts: &Facts,
+        out: &mut Findings,
+    ) {
+        if facts.tools.is_some() && !self.given(block, view, facts) {
+            let detail = format!("tool {} is called but not there", view.short(block.name));
+            out.error("A31", at, detail);
+        }
+    }
+
     fn tool_change(
         &mut self,
         at: At,
@@ -132,8 +153,7 @@ impl Special {
         facts: &Facts,
         out: &mut Findings,
     ) {
-        let name = view.string(block.name);
-        let given = facts.has_tool(name) || self.defined.contains(&block.name);
+        let given = self.given(block, view, facts);
         if block.aux == BY_DEFINITION {
             if given {
                 let detail = format!("tool {} is defined twice", view.short(block.name));
