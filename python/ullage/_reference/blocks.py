@@ -65,6 +65,9 @@ _KEYS: Final = {
 }
 _KNOWN: Final = {kind: frozenset(keys.split()) for kind, keys in _KEYS.items()}
 
+# Another API's word for the same kind is told by the digest's name.
+_OWN_TYPES: Final = {K.TEXT: "text", K.IMAGE: "image", K.DOCUMENT: "document"}
+
 # A tool_result may also hold these; they are counted as their JSON.
 _NESTED_OTHER: Final = frozenset({"tool_reference", "browser_state"})
 _OPAQUE_KEYS: Final = frozenset({"encrypted_content", "encrypted_index", "encrypted_stdout"})
@@ -133,6 +136,8 @@ def read_block(block: Any, field: str, weights: Weights | None, strings: Strings
         return draft.finish(weights)
     draft = Draft(kind_of(block_type), field, weights, strings)
     draft.flags |= _common_flags(block, draft.kind, block_type)
+    if draft.kind in _OWN_TYPES and block_type != _OWN_TYPES[draft.kind]:
+        draft.set_name(block_type)
     _READERS.get(draft.kind, _read_other)(draft, block, block_type)
     return draft.finish(weights)
 
@@ -244,14 +249,16 @@ def _nested_type(item: Any) -> str:
 def _read_nested(draft: Draft, item: Any, field: str) -> bool:
     """Counts a block inside a result; whether it is a text that says nothing."""
     nested_type = _nested_type(item)
-    if isinstance(item, dict) and item.get("cache_control") is not None:
-        draft.flags |= F.NESTED_CACHE
     kind = kind_of(nested_type)
+    if isinstance(item, dict):
+        _count_marker(draft, cache_flags(item.get("cache_control")))
+        if kind in _NESTED_KINDS and not item.keys() <= _KNOWN[kind]:
+            draft.flags |= F.UNKNOWN_KEYS
     if kind is K.TEXT:
         return _read_nested_text(draft, item, field)
     if kind is K.IMAGE:
         draft.flags |= F.NESTED_MEDIA
-        draft.aux += 1
+        draft.aux += draft.aux & 0xFFFF < 0xFFFF
         read_image(item, draft)
     elif kind is K.DOCUMENT:
         draft.flags |= F.NESTED_MEDIA
@@ -263,6 +270,19 @@ def _read_nested(draft: Draft, item: Any, field: str) -> bool:
             draft.flags |= F.BAD_NESTED
         draft.meter.json(item, field)
     return False
+
+
+_NESTED_KINDS: Final = frozenset({K.TEXT, K.IMAGE, K.DOCUMENT, K.SEARCH_RESULT})
+
+
+def _count_marker(draft: Draft, flags: int) -> None:
+    """Counts a cache marker inside a result in `aux`, up to 255 of each TTL."""
+    if not flags:
+        return
+    draft.flags |= F.NESTED_CACHE | flags & F.CACHE_BAD
+    shift = 24 if flags & F.CACHE_1H else 16
+    if not flags & F.CACHE_BAD and draft.aux >> shift & 0xFF < 0xFF:
+        draft.aux += 1 << shift
 
 
 def _read_nested_text(draft: Draft, item: dict[str, Any], field: str) -> bool:
@@ -337,10 +357,13 @@ def _read_compaction(draft: Draft, block: dict[str, Any], _type: str) -> None:
 
 def _read_tool_change(draft: Draft, block: dict[str, Any], block_type: str) -> None:
     tool = block.get("tool")
-    own = tool.get("name") if isinstance(tool, dict) else None
+    definition = tool.get("definition") if isinstance(tool, dict) else None
+    body = definition if isinstance(definition, dict) else tool
+    own = body.get("name") if isinstance(body, dict) else None
     names = (own, block.get("name"), block.get("tool_name"))
     draft.set_name(next((name for name in names if isinstance(name, str)), None))
-    draft.aux = 1 if block_type == "tool_addition" else 2
+    defines = body is not tool or (isinstance(tool, dict) and "input_schema" in tool)
+    draft.aux = 2 if block_type != "tool_addition" else 3 if defines else 1
     draft.meter.json(block, draft.field)
 
 

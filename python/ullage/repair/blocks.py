@@ -42,6 +42,8 @@ _SYSTEM_KINDS = ("text", "tool_addition", "tool_removal")
 _PLACEHOLDERS = {"image": IMAGE, "document": DOCUMENT}
 # Of no use to a model in another place, and refused there.
 _DROPPED = ("thinking", "redacted_thinking", "fallback", "tool_addition", "tool_removal")
+# Types that other APIs have for what Anthropic has too: refused by name.
+_FOREIGN = ("input_text", "output_text", "image_url", "input_image", "file", "input_file")
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
@@ -169,6 +171,12 @@ def _fixed(
 
 
 def _as_block(draft: Draft, slot: Slot, index: int, block: Any) -> Mapping[str, Any]:
+    if kind_of(block) in _FOREIGN and isinstance(block.get("text"), str):
+        draft.note("A03", slot, "made a text block of another API's", block=index)
+        return text_block(block["text"])
+    if kind_of(block) in _FOREIGN:
+        draft.note("A03", slot, "replaced a block of another API by text", block=index)
+        return text_block(left_out(kind_of(block)))
     if kind_of(block):
         return block  # type: ignore[no-any-return]
     draft.note("A03", slot, "made a text block of what is no block", block=index)
@@ -338,8 +346,10 @@ def _result(block: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _nested(part: Any) -> Any:
-    if kind_of(part) in NESTED_KINDS:
-        return part
+    kind = kind_of(part)
+    if kind in NESTED_KINDS:
+        known = _cache_control(part)
+        return _known_keys(known) if kind in BLOCK_KEYS else known
     if isinstance(part, Mapping) and isinstance(part.get("text"), str):
         return text_block(part["text"])
     return text_block(part if isinstance(part, str) else dumps(part))

@@ -38,7 +38,7 @@ fn set(fact: Fact<'_>, value: &Bound<'_, PyAny>) -> Result<(), &'static str> {
     }
     const BOOL: &str = "must be true or false";
     const STRINGS: &str = "must be a list of strings";
-    let truth = || value.cast::<PyBool>().ok().map(|found| found.is_true());
+    let truth = || value.cast::<PyBool>().ok().map(PyBoolMethods::is_true);
     match fact {
         Fact::Bool(place) => put(place, truth(), BOOL),
         Fact::MaybeBool(place) if value.is_none() => put(place, Some(None), BOOL),
@@ -82,7 +82,7 @@ fn verifier(
         })
 }
 
-fn list<'py>(py: Python<'py>, found: Vec<Violation>) -> PyResult<Bound<'py, PyList>> {
+fn list(py: Python<'_>, found: Vec<Violation>) -> PyResult<Bound<'_, PyList>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = CLASS.import(py, "ullage._violation", "Violation")?;
     let made = PyList::empty(py);

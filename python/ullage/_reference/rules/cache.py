@@ -44,8 +44,6 @@ class CacheMarkers:
         if block.kind == BlockKind.TOOL_RESULT:
             self._note(index, position, "1h", block.aux >> 24 & 0xFF, out)
             self._note(index, position, "5m", block.aux >> 16 & 0xFF, out)
-            if block.flags & BlockFlag.NESTED_CACHE and block.aux >> 16 == 0:
-                self._note(index, position, "5m", 1, out)  # at least one, of unknown form
         if block.flags & MARKER:
             self.last_ttl = "1h" if block.flags & BlockFlag.CACHE_1H else "5m"
             self._note(index, position, self.last_ttl, 1, out)

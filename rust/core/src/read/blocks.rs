@@ -227,8 +227,21 @@ pub(super) fn read_block<V: Value>(
     let kind = name.with_text(|text| with_utf8(text, kind_of));
     let mut draft = Draft::new(kind, weights, strings);
     draft.digest.flags |= common_flags(&fields, kind, name);
+    if own_type(kind).is_some_and(|own| !name.is(own)) {
+        draft.set_name(Some(name), "");
+    }
     read_kind(&mut draft, value, &fields, field)?;
     Ok(draft.finish())
+}
+
+/// Another API's word for the same kind is told by the digest's name.
+fn own_type(kind: BlockKind) -> Option<&'static str> {
+    match kind {
+        BlockKind::Text => Some("text"),
+        BlockKind::Image => Some("image"),
+        BlockKind::Document => Some("document"),
+        _ => None,
+    }
 }
 
 fn common_flags<V: Value>(fields: &BlockFields<V>, kind: BlockKind, name: V) -> u32 {
@@ -467,18 +480,22 @@ fn nested_kind<V: Value>(item: V) -> Option<BlockKind> {
 /// Counts a block inside a result; whether it is a text that says nothing.
 fn read_nested<V: Value>(draft: &mut Draft<'_>, item: V, field: Path<'_>) -> Result<bool, Error> {
     let fields = block::read(item);
-    if fields.given(block::CACHE_CONTROL).is_some() {
-        draft.digest.flags |= flag::NESTED_CACHE;
-    }
     let name = fields.text(block::TYPE);
     let kind = name.map_or(BlockKind::Unknown, |name| {
         name.with_text(|text| with_utf8(text, kind_of))
     });
+    if item.is_map() {
+        count_marker(draft, cache_flags(fields.given(block::CACHE_CONTROL)));
+        let checked = own_type(kind).is_some() || kind == BlockKind::SearchResult;
+        if checked && (fields.others || fields.mask & !known_keys(kind) != 0) {
+            draft.digest.flags |= flag::UNKNOWN_KEYS;
+        }
+    }
     match kind {
         BlockKind::Text => return read_nested_text(draft, &fields, field),
         BlockKind::Image => {
             draft.digest.flags |= flag::NESTED_MEDIA;
-            draft.digest.aux += 1;
+            draft.digest.aux += u32::from(draft.digest.aux & 0xFFFF < 0xFFFF);
             let image = sources::image(&fields);
             draft.meter.image(image.width, image.height);
             draft.digest.flags |= image.flags;
@@ -499,6 +516,19 @@ fn read_nested<V: Value>(draft: &mut Draft<'_>, item: V, field: Path<'_>) -> Res
         }
     }
     Ok(false)
+}
+
+/// Counts a cache marker inside a result in `aux`, up to 255 of each TTL.
+fn count_marker(draft: &mut Draft<'_>, flags: u32) {
+    if flags == 0 {
+        return;
+    }
+    let bad = flags & flag::CACHE_BAD;
+    draft.digest.flags |= flag::NESTED_CACHE | bad;
+    let shift = if flags & flag::CACHE_1H != 0 { 24 } else { 16 };
+    if bad == 0 && draft.digest.aux >> shift & 0xFF < 0xFF {
+        draft.digest.aux += 1 << shift;
+    }
 }
 
 fn read_nested_text<V: Value>(
@@ -602,16 +632,22 @@ fn compaction_flags<V: Value>(fields: &BlockFields<V>) -> u32 {
 }
 
 fn read_tool_change<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields<V>) {
-    let tool = fields
-        .get(block::TOOL)
-        .filter(|tool| tool.is_map())
-        .and_then(|tool| tool.get("name"));
-    let names = [tool, fields.get(block::NAME), fields.get(block::TOOL_NAME)];
+    let tool = fields.get(block::TOOL).filter(|tool| tool.is_map());
+    let definition = tool
+        .and_then(|tool| tool.get("definition"))
+        .filter(|definition| definition.is_map());
+    let own = definition.or(tool).and_then(|body| body.get("name"));
+    let names = [own, fields.get(block::NAME), fields.get(block::TOOL_NAME)];
     draft.set_name(names.into_iter().flatten().find(|name| name.is_text()), "");
     let addition = fields
         .get(block::TYPE)
         .is_some_and(|name| name.is("tool_addition"));
-    draft.digest.aux = if addition { 1 } else { 2 };
+    let schema = tool.and_then(|tool| tool.get("input_schema"));
+    draft.digest.aux = match (addition, definition.or(schema).is_some()) {
+        (true, true) => 3,
+        (true, false) => 1,
+        (false, _) => 2,
+    };
 }
 
 /// `OPAQUE` if an object, or one in a list, has a key of encrypted data.

@@ -50,9 +50,6 @@ impl CacheMarkers {
         if block.kind == BlockKind::ToolResult {
             self.note(at, Ttl::Hour, block.aux >> 24 & 0xFF, out);
             self.note(at, Ttl::Short, block.aux >> 16 & 0xFF, out);
-            if block.has(flag::NESTED_CACHE) && block.aux >> 16 == 0 {
-                self.note(at, Ttl::Short, 1, out); // at least one, of unknown form
-            }
         }
         if block.flags & MARKER != 0 {
             let ttl = if block.has(flag::CACHE_1H) {
