@@ -31,7 +31,7 @@ from ullage._reference.text import (
     rough_tokens,
 )
 from ullage._reference.window import KeepWindow
-from ullage._violation import Violation
+from ullage.digests import Violation
 
 __all__ = [
     "Anchor",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ullage._violation import Violation
+from ullage.digests import Violation
 from ullage.validate.catalogue import RULES
 
 __all__ = ["Report", "Violation", "describe"]

@@ -15,7 +15,7 @@ from ullage._reference.rules.facts import Facts
 from ullage._reference.rules.findings import Findings
 from ullage._reference.rules.openai import RULES, OpenAI
 from ullage._reference.rules.view import LedgerLike, View
-from ullage._violation import Violation
+from ullage.digests import Violation
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["Verifier", "Violation", "check"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage._violation import Violation
+from ullage.digests import Violation
 
 __all__ = ["Findings", "short"]
 
