@@ -35,3 +35,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             skip = pytest.param(None, marks=pytest.mark.skip(reason="no real sessions here"))
             ids = [f"{path.parent.name}-{path.stem[:8]}-{at}" for at, path in enumerate(files)]
             metafunc.parametrize(name, files or [skip], ids=ids or ["none"], scope="module")
+
+
+@pytest.fixture(scope="session")
+def claude_code_files() -> list[Path]:
+    """All sessions of Claude Code; the test skips where there are none."""
+    files = corpus_files("cc_*")
+    if not files:
+        pytest.skip("no real sessions here")
+    return files

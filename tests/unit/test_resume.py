@@ -8,7 +8,14 @@ import json
 
 import pytest
 
-from ullage.transcript import Transcript, context_entries, messages_after_boundary, records, resume
+from ullage.transcript import (
+    Transcript,
+    context_entries,
+    formats,
+    messages_after_boundary,
+    records,
+    resume,
+)
 from ullage.transcript.view import CLEARED
 
 
@@ -567,6 +574,19 @@ def test_transcript_says_who_answered_and_what_the_session_is_called():
     assert transcript.metadata["custom-title"]["customTitle"] == "new"
     assert transcript.boundaries == []
     assert len(list(transcript.entries())) == len(transcript) == 4
+
+
+def test_unreadable_lines_are_reported_and_cost_nothing_else(tmp_path):
+    path = tmp_path / "s.jsonl"
+    first, last = user("u1", "go", sessionId="s"), assistant("a1", "X", text("yes"), parent="u1")
+    path.write_bytes(lines(first) + b"{torn in the middle\n\xff\n" + lines(last) + b'{"type":')
+    conversation = resume(path)
+    assert conversation.sources == [("u1",), ("a1",)]
+    assert [number for number, _ in conversation.report.bad] == [2, 3]
+    assert conversation.report.torn == (path.stat().st_size - 8, 8)
+    found = formats.read(path)
+    assert [entry["uuid"] for entry in found.entries] == ["u1", "a1"]
+    assert [warning.line for warning in found.warnings] == [2, 3, 5]
 
 
 # ---- the drop-in -----------------------------------------------------------------------------

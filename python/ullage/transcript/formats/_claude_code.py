@@ -37,7 +37,7 @@ def read(source: Source) -> ReadTranscript:
 
     transcript = Transcript.from_bytes(source.data)
     index = transcript.index
-    entries = [index.load(at) for at in range(len(index))]
+    entries = [dict(entry) for entry in transcript.entries()]
     conversation = transcript.conversation
     model = next((found for entry in reversed(entries) if (found := _model(entry))), None)
     facts = {"model": model} if model else {}
