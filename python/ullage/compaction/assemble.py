@@ -18,7 +18,7 @@ from ullage.pins import missing_pins
 from ullage.transcript.attachments import render
 from ullage.transcript.write import BoundaryInfo, Kept
 
-__all__ = ["assemble", "pin_warnings", "reported", "summary_text"]
+__all__ = ["summary_text", "weighed"]
 
 Item: TypeAlias = Mapping[str, Any]
 
@@ -33,7 +33,32 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, Repair]:
     return (state.job.redact(text) if state.job.redact else text), fixed
 
 
-def assemble(
+def weighed(
+    state: State,
+    text: str,
+    attached: Sequence[Attachment],
+    hook_context: Sequence[tuple[str, str]],
+    accepted: Accepted,
+    fixed: Repair,
+    warnings: Sequence[str],
+) -> CompactionResult:
+    """The new context with its account.
+
+    Args:
+        state: The job, looked at.
+        text: Of the summary message.
+        attached: What is put back.
+        hook_context: Name and text of each SessionStart hook that had something to say.
+        accepted: The summary's origin.
+        fixed: What code added to it.
+        warnings: So far.
+    """
+    result = _assemble(state, text, attached, hook_context)
+    told = [*warnings, *_pin_warnings(state, result)]
+    return _reported(state, result, accepted, fixed, told)
+
+
+def _assemble(
     state: State,
     text: str,
     attached: Sequence[Attachment],
@@ -146,7 +171,7 @@ def _kept_ids(state: State) -> Kept:
 # ---- the account -----------------------------------------------------------------------------
 
 
-def reported(
+def _reported(
     state: State,
     result: CompactionResult,
     accepted: Accepted,
@@ -199,7 +224,7 @@ def _size_warnings(state: State, after: int) -> list[str]:
     return ["above_low_mark"] if after > low else []
 
 
-def pin_warnings(state: State, result: CompactionResult) -> list[str]:
+def _pin_warnings(state: State, result: CompactionResult) -> list[str]:
     """A warning for each pin that the summary message does not hold (a redaction can do that)."""
     texts = [
         m["message"]["content"] if "message" in m else m["content"] for m in result.summary_messages

@@ -23,6 +23,9 @@ Measure: TypeAlias = Callable[[str], int]
 BYTES_PER_TOKEN = 8
 """A file above this many bytes per allowed token is not read: only its name is put back."""
 
+LEAST_TOKENS = 50
+"""Less of a file or skill than this is not worth its frame."""
+
 
 @dataclass(frozen=True, slots=True)
 class Skill:
@@ -115,7 +118,7 @@ def _files(
     found: list[Attachment] = []
     room = policy.files_max_tokens
     for path, content in read:
-        if not isinstance(content, str) or room <= 0:
+        if not isinstance(content, str) or room < LEAST_TOKENS:
             continue
         text, cut = _top(clean(content), min(policy.file_max_tokens, room), measure)
         room -= measure(text)
@@ -169,7 +172,7 @@ def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachme
 def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     room, kept = policy.skills_max_tokens, []
     for skill in answer or ():
-        if not isinstance(skill, Skill) or room <= 0:
+        if not isinstance(skill, Skill) or room < LEAST_TOKENS:
             continue
         text, cut = _top(skill.content, min(policy.skill_max_tokens, room), measure)
         room -= measure(text)

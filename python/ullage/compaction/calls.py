@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.compaction.checks import check_reply, error_for
+from ullage.compaction.language import script_of
 from ullage.compaction.overflow import HeadTruncation
+from ullage.compaction.parts import split_in_parts
 from ullage.compaction.prompt import PLAIN_SYSTEM, summary_prompt
 from ullage.compaction.state import State
 from ullage.effects import Cancelled, Emit, Flow, Summarize, Wait
@@ -24,6 +26,11 @@ BACK_OFF_SECONDS = (2.0, 8.0, 30.0)
 """Before the second, third, … try, where the provider names no time."""
 
 LONGEST_WAIT_SECONDS = 120.0
+
+MARGIN_TOKENS = 1_000
+"""Of a summarizer's window that stays free: the estimate may be that far off."""
+
+LEAST_PART_TOKENS = 500
 
 EXTRACTIVE_SHARE = 2
 """A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite."""
@@ -59,16 +66,42 @@ def write_summary(state: State, instructions: str) -> Flow[Accepted]:
 
 
 def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
-    modes = getattr(summarizer, "modes", ("plain",))
-    failure = CompactionError("no_summary", f"{_name(summarizer)}: has no call mode")
-    head = HeadTruncation(
-        _messages(state, "plain"),
-        weights=state.job.weights,
-        share_percent=state.job.policy.summary.drop_percent,
-    )
+    """A summary by one summarizer, in parts if the history is too long for its window."""
+    parts = _parts(summarizer, state, instructions)
+    attempts = dropped = 0
+    previous = ""
+    for number, messages in enumerate(parts, 1):
+        call = _Call(summarizer, state, instructions, messages, previous, alone=len(parts) == 1)
+        accepted = yield from _in_modes(call)
+        attempts += accepted.attempts
+        dropped += accepted.dropped
+        previous = accepted.text
+        if number < len(parts):
+            yield Emit(CompactionRetried(reason="part", attempt=number + 1, summarizer=call.name))
+    return replace(accepted, attempts=attempts, dropped=dropped)
+
+
+def _parts(summarizer: Any, state: State, instructions: str) -> list[list[Any]]:
+    messages = _messages(state)
+    window = getattr(summarizer, "window_tokens", None)
+    if window is None or getattr(summarizer, "local", False) is True:
+        return [messages]
+    # A summary of the parts before, as long as it may be, is in the prompt of the next.
+    call = _Call(summarizer, state, instructions, messages, "", alone=True)
+    room = window - 2 * call.output_tokens() - state.measure(call.prompt()) - MARGIN_TOKENS
+    return split_in_parts(messages, max(room, LEAST_PART_TOKENS), state.job.weights)
+
+
+def _in_modes(call: _Call) -> Flow[Accepted]:
+    """Tries the summarizer's call modes in order; all work on the same, perhaps shortened, history."""
+    failure = CompactionError("no_summary", f"{call.name}: has no call mode")
+    job = call.state.job
+    share = job.policy.summary.drop_percent
+    head = HeadTruncation(call.messages, weights=job.weights, share_percent=share)
+    modes = getattr(call.who, "modes", ("plain",)) if call.alone else ("plain",)
     for mode in modes:
         try:
-            return (yield from _Caller(summarizer, mode, state, instructions, head).run())
+            return (yield from _Caller(call, mode, head).run())
         except CompactionError as exc:
             if exc.code == "aborted":
                 raise
@@ -76,35 +109,76 @@ def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
     raise failure
 
 
-def _messages(state: State, mode: str) -> list[Any]:
-    if mode == "shared":
-        return state.source.bare(0, len(state.source.context))
-    cut = state.cut
-    return strip_media(state.source.bare(cut.start, cut.stop, plain=True))
+def _messages(state: State) -> list[Any]:
+    return strip_media(state.source.bare(state.cut.start, state.cut.stop, plain=True))
 
 
 def _name(summarizer: Any) -> str:
     return str(getattr(summarizer, "name", type(summarizer).__name__))
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What one summary is to be made of."""
+
+    who: Any
+    state: State
+    instructions: str
+    messages: list[Any]
+    previous: str  # summary of the parts before
+    alone: bool  # these are all messages
+
+    @property
+    def name(self) -> str:
+        return _name(self.who)
+
+    @property
+    def local(self) -> bool:
+        return getattr(self.who, "local", False) is True
+
+    def prompt(self) -> str:
+        """The request, redacted."""
+        job, cut = self.state.job, self.state.cut
+        kept = cut.stop < len(self.state.source.context)
+        scope = "kept" if job.direction == "full" and kept else job.direction
+        text = summary_prompt(
+            scope=scope,
+            instructions=self.instructions,
+            previous_summary=self.previous,
+            language=script_of(self.state.facts.inputs),
+            template=job.template,
+        )
+        return job.redact(text) if job.redact else text
+
+    def output_tokens(self) -> int:
+        """Room for the answer: the policy's, the model's, and for copies a share of their source."""
+        most = self.state.job.policy.summary.max_output_tokens
+        limit = min(getattr(self.who, "max_output_tokens", None) or most, most)
+        if self.local:
+            limit = min(limit, max(self.state.removed_tokens // EXTRACTIVE_SHARE, 1))
+        window = getattr(self.who, "window_tokens", None)
+        return int(limit if window is None else min(limit, max(window // 4, 1)))
+
+
 class _Caller:
     """Calls one summarizer in one mode until it answers well or has used up its tries."""
 
-    def __init__(
-        self, summarizer: Any, mode: str, state: State, instructions: str, head: HeadTruncation
-    ) -> None:
-        self._who, self._mode, self._state = summarizer, mode, state
-        self._instructions, self._head = instructions, head
-        self._local = getattr(summarizer, "local", False) is True
-        self._policy = state.job.policy.summary
+    def __init__(self, call: _Call, mode: str, head: HeadTruncation) -> None:
+        self._call, self._mode, self._head = call, mode, head
+        self._state, self._local = call.state, call.local
+        self._policy = call.state.job.policy.summary
         self._attempt = self._errors = self._overflows = 0
 
     def run(self) -> Flow[Accepted]:
-        self._fit_window()
+        """The summary.
+
+        Raises:
+            CompactionError: No try was good.
+        """
         while True:
             self._attempt += 1
             try:
-                reply = yield Summarize(self._request(), self._who)
+                reply = yield Summarize(self._request(), self._call.who)
             except Cancelled as exc:
                 raise CompactionError("aborted", "the compaction was cancelled") from exc
             except (InvalidPolicy, MissingExtra):
@@ -114,9 +188,8 @@ class _Caller:
                 continue
             text, problems = self._checked(reply)
             if not problems:
-                return Accepted(
-                    text, _name(self._who), self._attempt, self._head.dropped, self._local
-                )
+                told = (self._call.name, self._attempt, self._head.dropped, self._local)
+                return Accepted(text, *told)
             yield from self._rejected(problems)
 
     def _checked(self, reply: Any) -> tuple[str, tuple[str, ...]]:
@@ -129,64 +202,33 @@ class _Caller:
             return reply.text, ()
         return check_reply(
             reply,
-            source_chars=max(_chars(_messages(self._state, "plain")), 1),
+            source_chars=max(_chars(self._call.messages) + len(self._call.previous), 1),
             nine_sections=not self._state.job.template,
         )
 
     def _request(self) -> SummaryRequest:
         state, policy = self._state, self._policy
         shared = self._mode == "shared" and not self._head.dropped
-        messages = _messages(state, "shared") if shared else self._head.messages
+        whole = state.source.bare(0, len(state.source.context)) if shared else self._head.messages
         return SummaryRequest(
-            messages=self._redacted(messages),
-            prompt=self._prompt(),
+            messages=self._redacted(whole),
+            prompt=self._call.prompt(),
             mode="shared" if shared else "plain",
             system=None if shared else PLAIN_SYSTEM,
-            max_output_tokens=self._output_tokens(),
+            max_output_tokens=self._call.output_tokens(),
             facts=state.facts,
-            instructions=self._instructions,
+            instructions=self._call.instructions,
             newest_apart=bool(state.situation().newest_input),
             deadline_seconds=policy.deadline_seconds,
             stall_seconds=policy.stall_seconds,
             attempt=self._attempt,
         )
 
-    def _prompt(self) -> str:
-        job, cut = self._state.job, self._state.cut
-        scope = job.direction
-        if scope == "full" and cut.stop < len(self._state.source.context):
-            scope_name = "kept"
-        else:
-            scope_name = scope
-        text = summary_prompt(
-            scope=scope_name,
-            instructions=self._instructions,
-            language=script_of(self._state.facts.inputs),
-            template=job.template,
-        )
-        return job.redact(text) if job.redact else text
-
-    def _output_tokens(self) -> int:
-        limit = getattr(self._who, "max_output_tokens", None) or self._policy.max_output_tokens
-        limit = min(limit, self._policy.max_output_tokens)
-        if self._local:
-            limit = min(limit, max(self._state.removed_tokens // EXTRACTIVE_SHARE, 1))
-        return int(limit)
-
     def _redacted(self, messages: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
         redact = self._state.job.redact
         if redact is None:
             return tuple(messages)
         return tuple(_map_text(message, redact) for message in messages)
-
-    def _fit_window(self) -> None:
-        """Shortens the history before the first call if it cannot fit the summarizer's own window."""
-        window = getattr(self._who, "window_tokens", None)
-        if window is None or self._local:
-            return
-        room = window - self._output_tokens() - self._state.measure(self._prompt())
-        while (gap := self._head.tokens() - room) > 0 and self._head.shrink(gap):
-            pass
 
     def _failed(self, exc: Exception) -> Flow[None]:
         found = classify(exc)
@@ -195,7 +237,7 @@ class _Caller:
             return
         self._errors += 1
         if self._errors > self._policy.retries or self._local or found.kind in _HOPELESS:
-            text = f"{_name(self._who)}: the call failed: {type(exc).__name__}: {exc}"
+            text = f"{self._call.name}: the call failed: {type(exc).__name__}: {exc}"
             raise CompactionError("api_error", text[:500]) from exc
         seconds = _pause(found, self._errors)
         yield self._retried(_REASONS.get(found.kind, "error"), wait_seconds=seconds)
@@ -207,25 +249,25 @@ class _Caller:
         if self._overflows > self._policy.overflow_retries or not self._head.shrink(gap_tokens):
             raise CompactionError(
                 "prompt_too_long",
-                f"{_name(self._who)}: the conversation is too long for the summary call",
+                f"{self._call.name}: the conversation is too long for the summary call",
                 hint="use a summarizer with a larger window, or the extractive one",
             )
         yield self._retried("overflow", dropped_messages=self._head.dropped - before)
 
     def _rejected(self, problems: tuple[str, ...]) -> Flow[None]:
-        yield Emit(CompactionSummaryRejected(summarizer=_name(self._who), problems=problems))
+        yield Emit(CompactionSummaryRejected(summarizer=self._call.name, problems=problems))
         if problems[0] == "overflow":
             yield from self._overflow(None)
             return
         self._errors += 1
         if self._errors > self._policy.retries or self._local:
-            raise error_for(problems[0], _name(self._who))
+            raise error_for(problems[0], self._call.name)
         yield self._retried("rejected")
 
     def _retried(self, reason: str, **details: Any) -> Emit:
         return Emit(
             CompactionRetried(
-                reason=reason, attempt=self._attempt + 1, summarizer=_name(self._who), **details
+                reason=reason, attempt=self._attempt + 1, summarizer=self._call.name, **details
             )
         )
 
@@ -268,39 +310,3 @@ def _map_text(value: Any, change: Any, depth: int = 0) -> Any:
         else:
             out[key] = _map_text(part, change, depth + 1)
     return out
-
-
-_SCRIPTS = (
-    ("Cyrillic", 0x0400, 0x052F),
-    ("Greek", 0x0370, 0x03FF),
-    ("Hebrew", 0x0590, 0x05FF),
-    ("Arabic", 0x0600, 0x06FF),
-    ("Devanagari", 0x0900, 0x097F),
-    ("Thai", 0x0E00, 0x0E7F),
-    ("Hangul", 0xAC00, 0xD7AF),
-    ("Japanese", 0x3040, 0x30FF),
-    ("Han", 0x4E00, 0x9FFF),
-)
-
-
-def script_of(inputs: Sequence[Any]) -> str:
-    """The script of most of the user's letters if it is not Latin; empty else.
-
-    Kana decide for Japanese, whatever the share of Han.
-    """
-    text = "".join(entry.text for entry in inputs)[-20_000:]
-    counts = dict(_script_counts(text))
-    latin = sum(1 for char in text if char.isascii() and char.isalpha())
-    if counts.get("Japanese", 0) * 10 > counts.get("Han", 0) + counts.get("Japanese", 0) > 0:
-        counts["Japanese"] += counts.pop("Han", 0)
-    # A word in another script carries about as much as five Latin letters in most texts about code.
-    best = max(counts, key=lambda name: counts[name], default="")
-    return best if best and counts[best] * 5 > latin else ""
-
-
-def _script_counts(text: str) -> Iterator[tuple[str, int]]:
-    points = [ord(char) for char in text if ord(char) >= 0x0370]
-    for name, first, last in _SCRIPTS:
-        count = sum(1 for point in points if first <= point <= last)
-        if count:
-            yield name, count

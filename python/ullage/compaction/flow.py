@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ullage.compaction.assemble import assemble, pin_warnings, reported, summary_text
+from ullage.compaction.assemble import summary_text, weighed
 from ullage.compaction.attachments import rebuild
 from ullage.compaction.calls import write_summary
 from ullage.compaction.job import Job
@@ -106,8 +106,11 @@ def _compact(state: State) -> Flow[CompactionResult]:
     )
     hook_context, more = yield from _session_start(job)
     warnings += more
-    result = assemble(state, text, attached, hook_context)
-    result = reported(state, result, accepted, fixed, [*warnings, *pin_warnings(state, result)])
+    result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
+    if attached and result.report.tokens_after >= result.report.tokens_before:
+        # Better without the files than not at all.
+        warnings.append("attachments_left_out")
+        result = weighed(state, text, [], hook_context, accepted, fixed, warnings)
     if result.report.tokens_after >= result.report.tokens_before:
         return _no_op(state, "not_smaller")
     if job.store is not None:

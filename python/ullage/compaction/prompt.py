@@ -40,8 +40,8 @@ _SCOPES = {
     "full": "Summarise the whole conversation so far.",
     "kept": "Summarise the whole conversation so far. Its newest messages will follow your summary word for "
     "word, so put the weight on what comes before them.",
-    "from": "Summarise only the newest part of the conversation, which is what you are given after the earlier "
-    "part. The earlier part stays as it is, so do not repeat it.",
+    "from": "Summarise only the newest part of the conversation, from the messages you are given. An earlier part, "
+    "which you may not see, stays as it is: do not repeat it.",
     "up_to": "Summarise the part of the conversation that you are given. Newer messages, which you do not see, "
     "will follow your summary word for word; write so that they can be understood after it.",
 }

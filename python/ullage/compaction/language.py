@@ -1,0 +1,43 @@
+"""In which script the person writes, so that a summary can be asked for in their language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+__all__ = ["script_of"]
+
+_SCRIPTS = (
+    ("Cyrillic", 0x0400, 0x052F),
+    ("Greek", 0x0370, 0x03FF),
+    ("Hebrew", 0x0590, 0x05FF),
+    ("Arabic", 0x0600, 0x06FF),
+    ("Devanagari", 0x0900, 0x097F),
+    ("Thai", 0x0E00, 0x0E7F),
+    ("Hangul", 0xAC00, 0xD7AF),
+    ("Japanese", 0x3040, 0x30FF),
+    ("Han", 0x4E00, 0x9FFF),
+)
+
+
+def script_of(inputs: Sequence[Any]) -> str:
+    """The script of most of the user's letters if it is not Latin; empty else.
+
+    Kana decide for Japanese, whatever the share of Han.
+    """
+    text = "".join(entry.text for entry in inputs)[-20_000:]
+    counts = dict(_script_counts(text))
+    latin = sum(1 for char in text if char.isascii() and char.isalpha())
+    if counts.get("Japanese", 0) * 10 > counts.get("Han", 0) + counts.get("Japanese", 0) > 0:
+        counts["Japanese"] += counts.pop("Han", 0)
+    # A word in another script carries about as much as five Latin letters in most texts about code.
+    best = max(counts, key=lambda name: counts[name], default="")
+    return best if best and counts[best] * 5 > latin else ""
+
+
+def _script_counts(text: str) -> Iterator[tuple[str, int]]:
+    points = [ord(char) for char in text if ord(char) >= 0x0370]
+    for name, first, last in _SCRIPTS:
+        count = sum(1 for point in points if first <= point <= last)
+        if count:
+            yield name, count
