@@ -1,9 +1,19 @@
 """The test kit: conversations, hostile inputs, scripted summarizers and servers that enforce rules.
 
-What the library's own tests use, for yours. Nothing optional is imported until it is asked for.
+What the library's own tests use, for yours:
+
+- `conversation`, `scenario`, `session_287k`: seeded coding sessions, with the truth about them;
+- `session_file`: the same as a transcript of Claude Code's form;
+- `assert_legal`: would the provider take this request?
+- `ScriptedSummarizer`, `ScriptedServer`: good answers and every misbehaviour, from a script;
+- `ullage.testing.strategies`: Hypothesis strategies (needs hypothesis, and is imported by name).
+
+Nothing optional is imported until it is asked for.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from ullage.testing.entries import Layout, SessionFile, session_file
 from ullage.testing.generator import (
@@ -20,12 +30,16 @@ from ullage.testing.legality import assert_legal
 from ullage.testing.script import Script, Step
 from ullage.testing.summarizer import ScriptedSummarizer
 
+if TYPE_CHECKING:
+    from ullage.testing.server import ScriptedServer
+
 __all__ = [
     "STYLES",
     "Command",
     "Layout",
     "Scenario",
     "Script",
+    "ScriptedServer",
     "ScriptedSummarizer",
     "SessionFile",
     "Step",
@@ -37,3 +51,11 @@ __all__ = [
     "session_287k",
     "session_file",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ScriptedServer":  # http.server and what it needs cost some 40 ms
+        from ullage.testing.server import ScriptedServer
+
+        return ScriptedServer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,6 +26,7 @@ TRANSPORT = (
     "truncated_json",
     "wrong_type",
     "network_error",
+    "stream_error",
 )
 """Kinds about the way and not the words. A summarizer, which has no wire, waits or raises instead."""
 
@@ -41,7 +42,7 @@ class Step:
         seconds: How long `hang`, `slow` and `stall` wait.
         retry_after: Seconds that an error answer asks to wait; `None`: it does not say.
         provider: Whose words an overflow uses: a name in `OVERFLOW_TEXTS`.
-        used: Tokens that an overflow says were sent; 0: the true count, where it is known.
+        used: Tokens that an overflow says were sent; 0: the true count, if it is over `limit`.
         limit: Tokens that it says would fit.
     """
 
@@ -236,7 +237,7 @@ KINDS = (*ANSWERS, "overflow", *_FAILURES, *TRANSPORT)
 def answer(step: Step, messages: Sequence[Mapping[str, Any]], *, tokens: int = 0) -> Answer:
     """What a step answers to these messages (`tokens`: their true count, if the caller knows it)."""
     if step.kind == "overflow":
-        used = step.used or tokens or step.limit + 1
+        used = step.used or max(tokens, step.limit + 1)
         return Answer(failure=overflow(step.provider, used=used, limit=step.limit))
     if step.kind in _FAILURES:
         return Answer(failure=failure(step.kind, retry_after=step.retry_after))

@@ -27,7 +27,7 @@ from ullage.testing.checker.size import check_size
 from ullage.testing.checker.special import check_special
 from ullage.testing.checker.thinking import check_thinking
 
-__all__ = ["PROVIDERS", "Finding", "check"]
+__all__ = ["PROVIDERS", "Finding", "check", "check_request"]
 
 PROVIDERS = (
     "anthropic",
@@ -39,7 +39,7 @@ PROVIDERS = (
     "deepseek",
     "local",
 )
-_ANTHROPIC: tuple[Callable[[Request], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[Request], Iterator[Finding]], ...] = (
     check_envelope,
     check_blocks,
     check_pairing,
@@ -49,7 +49,6 @@ _ANTHROPIC: tuple[Callable[[Request], Iterator[Finding]], ...] = (
     check_cache,
     check_media,
     check_special,
-    check_size,
 )
 
 
@@ -95,5 +94,15 @@ def check(
     known = facts(body.get("model"))
     known = known if window is None else replace(known, window=window)
     number = int(version.replace("-", ""))
-    request = Request(body, known, number, frozenset(betas), resume, sealed)
-    return worst_first([finding for rule in _ANTHROPIC for finding in rule(request)])
+    return check_request(Request(body, known, number, frozenset(betas), resume, sealed))
+
+
+def check_request(request: Request, *, size: int | None = None) -> list[Finding]:
+    """The same for a request to Anthropic's API that is taken apart already.
+
+    Args:
+        request: The request and the facts about it.
+        size: Bytes of the body as it came; `None`: as compact JSON.
+    """
+    found = [finding for rule in _RULES for finding in rule(request)]
+    return worst_first([*found, *check_size(request, size=size)])

@@ -44,7 +44,9 @@ def _weigh(value: Any) -> tuple[int, int]:
         return len(value), 0
     if isinstance(value, dict) and kind_of(value) in ("image", "document"):
         return 0, _media(value)
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        value = [part for key, part in value.items() if key not in ("role", "type")]
+    parts = value if isinstance(value, list) else ()
     chars = media = 0
     for part in parts:
         more = _weigh(part)
