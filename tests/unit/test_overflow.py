@@ -262,6 +262,14 @@ def test_llama_cpp_body_gives_both_figures() -> None:
     assert classify({"error": silent}).matched == "llama_cpp.figures_first"
 
 
+def test_the_telling_one_of_several_texts_counts() -> None:
+    short, long = "input tokens exceed the configured limit", " of 272000 tokens"
+    found = classify({"error": {"message": short, "detail": short + long}})
+    assert found.limit_tokens == 272000
+    escaped = json.dumps(json.dumps({"error": {"message": f"{short} of 272000\u00a0tokens"}}))
+    assert classify(escaped).limit_tokens == 272000
+
+
 def test_the_cause_of_a_wrapped_error_is_read() -> None:
     try:
         try:

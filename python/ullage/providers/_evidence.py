@@ -23,7 +23,8 @@ _MAX_DEPTH = 8
 _MAX_CHAIN = 6
 """Links of `__cause__` that are followed: frameworks wrap an SDK's error two or three times."""
 
-_ESCAPE = re.compile(r"\\u00([0-7][0-9a-fA-F])")
+_ESCAPE = re.compile(r"\\+u(?![dD][89a-fA-F])([0-9a-fA-F]{4})")
+"""A character as JSON escapes it, half a pair excepted."""
 _LEADING_STATUS = re.compile(
     r"^\W*(?:error code:?|http(?:/[\d.]+)?(?: error)?:?|status(?:[ _]code)?:?|<title>)?"
     r"\s*([45]\d\d)\b",

@@ -165,12 +165,16 @@ def _compiled(rows: tuple[Row, ...]) -> tuple[tuple[Row, re.Pattern[str]], ...]:
 
 
 def _search(rows: tuple[Row, ...], evidence: Evidence) -> tuple[Row, re.Match[str]] | None:
+    """The first row that matches, and of its matches the one that tells most figures."""
     for row, pattern in _compiled(rows):
-        for text in evidence.texts:
-            hit = pattern.search(text)
-            if hit is not None:
-                return row, hit
+        hits = [hit for text in evidence.texts if (hit := pattern.search(text)) is not None]
+        if hits:
+            return row, max(hits, key=_told)
     return None
+
+
+def _told(hit: re.Match[str]) -> int:
+    return sum(figure is not None for figure in hit.groupdict().values())
 
 
 def _from_hit(row: Row, hit: re.Match[str], evidence: Evidence) -> Classified:
