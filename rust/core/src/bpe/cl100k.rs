@@ -10,59 +10,33 @@
 //! \s+(?!\S)
 //! \s
 //! ```
-use super::classes::{ASCII, LETTER, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UPPER, is, set};
-use super::scan::{Grammar, SYMBOLS, TOP, Text, eight, letters};
+use super::classes::{LETTER, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UPPER, is, set};
+use super::scan::{Grammar, SYMBOLS, Text};
+use super::window::Rules;
 
 const LETTERS: u16 = set(&[UPPER, LOWER, LETTER]);
-const PREFIX: u16 = set(&[OTHER, SPACE]);
 
 /// The pieces of `cl100k_base`.
 pub(super) struct Cl100k;
 
+impl Rules for Cl100k {
+    const O200K: bool = false;
+}
+
 impl Grammar for Cl100k {
-    #[inline]
     fn piece_end(text: Text<'_>, start: usize) -> usize {
-        ascii_word(text, start).unwrap_or_else(|| any_piece(text, start))
-    }
-}
-
-/// The common piece: at most one blank or symbol, ASCII letters, then another ASCII character.
-#[inline]
-fn ascii_word(text: Text<'_>, start: usize) -> Option<usize> {
-    let byte = *text.bytes.get(start)?;
-    let first = start + usize::from(is(ASCII[usize::from(byte)], PREFIX));
-    // A contraction comes before a word.
-    if byte == b'\'' || !text.bytes.get(first)?.is_ascii_alphabetic() {
-        return None;
-    }
-    let end = ascii_letters(text.bytes, first)?;
-    Some(end).filter(|_| text.bytes.get(end).is_some_and(u8::is_ascii))
-}
-
-#[inline]
-fn ascii_letters(bytes: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        let stop = !letters(eight(bytes, at)?) & TOP;
-        if stop != 0 {
-            return Some(at + (stop.trailing_zeros() / 8) as usize);
+        let contraction = text.contraction(start);
+        if contraction > start {
+            return contraction;
         }
-        at += 8;
-    }
-}
-
-/// Any piece, one character at a time.
-fn any_piece(text: Text<'_>, start: usize) -> usize {
-    let contraction = text.contraction(start);
-    if contraction > start {
-        return contraction;
-    }
-    let (class, length) = text.class(start);
-    match class {
-        NUMBER => text.numbers(start),
-        NEWLINE => blanks(text, start),
-        SPACE => word(text, start + length).unwrap_or_else(|| after_space(text, start)),
-        OTHER | MARK => word(text, start + length).unwrap_or_else(|| symbols(text, start)),
-        _ => text.run(start, LETTERS),
+        let (class, length) = text.class(start);
+        match class {
+            NUMBER => text.numbers(start),
+            NEWLINE => blanks(text, start),
+            SPACE => word(text, start + length).unwrap_or_else(|| after_space(text, start)),
+            OTHER | MARK => word(text, start + length).unwrap_or_else(|| symbols(text, start)),
+            _ => text.run(start, LETTERS),
+        }
     }
 }
 

@@ -53,16 +53,14 @@ impl Encoder {
         self.pool.with(|cache| {
             let (mut at, mut count) = (0, 0);
             while at < text.bytes.len() {
-                let end = G::piece_end(text, at);
-                // A piece of megabytes need not be encoded to see that it is too much.
-                if count + (end - at) / self.longest > limit {
-                    return None;
-                }
-                count += cache.count(text.bytes, at, end, &self.vocabulary);
-                if count > limit {
-                    return None;
-                }
-                at = end;
+                at = text.pieces::<G>(at, |start, end| {
+                    // A piece of megabytes need not be encoded to see that it is too much.
+                    if end - start > self.longest && (end - start) / self.longest > limit - count {
+                        return None;
+                    }
+                    count += cache.count(text.bytes, start, end, &self.vocabulary);
+                    (count <= limit).then_some(())
+                })?;
             }
             Some(count)
         })

@@ -16,6 +16,7 @@ mod rare;
 mod scan;
 mod table;
 mod vocabulary;
+mod window;
 
 use encoder::{Encoder, Pieces};
 pub use packed::Packed;

@@ -11,85 +11,36 @@
 //! ```
 //! The first alternative that matches wins, as in the regular expression, even where a later
 //! one would match more.
-use super::classes::{ASCII, LETTER, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UPPER, is, set};
-use super::scan::{Grammar, SYMBOLS, TOP, Text, eight, letters};
+use super::classes::{LETTER, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UPPER, is, set};
+use super::scan::{Grammar, SYMBOLS, Text};
+use super::window::Rules;
 
 const HEADS: u16 = set(&[UPPER, LETTER, MARK]);
 const TAILS: u16 = set(&[LOWER, LETTER, MARK]);
-const CASED: u16 = set(&[LOWER, UPPER]);
-const PREFIX: u16 = set(&[OTHER, SPACE]);
 
 /// The pieces of `o200k_base` and `o200k_harmony`.
 pub(super) struct O200k;
 
+impl Rules for O200k {
+    const O200K: bool = true;
+}
+
 impl Grammar for O200k {
-    #[inline]
     fn piece_end(text: Text<'_>, start: usize) -> usize {
-        ascii_word(text, start).unwrap_or_else(|| any_piece(text, start))
-    }
-}
-
-/// The common piece: at most one blank or symbol, ASCII letters, then another ASCII character.
-#[inline]
-fn ascii_word(text: Text<'_>, start: usize) -> Option<usize> {
-    let class = |at: usize| text.bytes.get(at).map(|&byte| ASCII[usize::from(byte)]);
-    let first = start + usize::from(is(class(start)?, PREFIX));
-    if !is(class(first)?, CASED) {
-        return None;
-    }
-    let end = ascii_letters(text.bytes, first)?;
-    match *text.bytes.get(end)? {
-        b'\'' => Some(text.contraction(end)),
-        0x80.. => None,
-        _ => Some(end),
-    }
-}
-
-/// `[A-Z]*[a-z]*` at `at`; `None` if that takes a longer look.
-#[inline]
-fn ascii_letters(bytes: &[u8], at: usize) -> Option<usize> {
-    let chunk = eight(bytes, at)?;
-    let (letter, case) = (letters(chunk), chunk << 2);
-    let not_upper = (!letter | case) & TOP;
-    if not_upper == 0 {
-        return None;
-    }
-    // Bits from the first byte on that is not upper case: the tail of the word, if it is lower.
-    let tail = (not_upper & not_upper.wrapping_neg()).wrapping_neg();
-    let stop = !(letter & case) & TOP & tail;
-    if stop != 0 {
-        return Some(at + (stop.trailing_zeros() / 8) as usize);
-    }
-    more_lower(bytes, at + 8)
-}
-
-#[inline]
-fn more_lower(bytes: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        let chunk = eight(bytes, at)?;
-        let stop = !(letters(chunk) & chunk << 2) & TOP;
-        if stop != 0 {
-            return Some(at + (stop.trailing_zeros() / 8) as usize);
+        let (class, length) = text.class(start);
+        let next = start + length;
+        match class {
+            NUMBER => text.numbers(start),
+            NEWLINE => blanks(text, start),
+            SPACE => word(text, next).unwrap_or_else(|| after_space(text, start)),
+            OTHER => word(text, next).unwrap_or_else(|| symbols(text, start)),
+            // A mark is a letter of both cases, so that it makes a word with what follows or alone.
+            MARK => match mixed_word(text, next) {
+                Some(end) => text.contraction(end),
+                None => text.contraction(next),
+            },
+            _ => word(text, start).unwrap_or(next),
         }
-        at += 8;
-    }
-}
-
-/// Any piece, one character at a time.
-fn any_piece(text: Text<'_>, start: usize) -> usize {
-    let (class, length) = text.class(start);
-    let next = start + length;
-    match class {
-        NUMBER => text.numbers(start),
-        NEWLINE => blanks(text, start),
-        SPACE => word(text, next).unwrap_or_else(|| after_space(text, start)),
-        OTHER => word(text, next).unwrap_or_else(|| symbols(text, start)),
-        // A mark is a letter of both cases, so that it makes a word with what follows or alone.
-        MARK => match mixed_word(text, next) {
-            Some(end) => text.contraction(end),
-            None => text.contraction(next),
-        },
-        _ => word(text, start).unwrap_or(next),
     }
 }
 

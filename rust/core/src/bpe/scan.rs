@@ -1,5 +1,6 @@
 //! What the pre-tokenizers share: reading one character, runs of classes, white space.
 use super::classes::{ASCII, Class, Classes, END, MARK, NEWLINE, NUMBER, OTHER, SPACE, is, set};
+use super::window::{PADDING, Rules, SIZE, starts};
 
 /// Neither white space nor letter nor number.
 pub(super) const SYMBOLS: u16 = set(&[OTHER, MARK]);
@@ -13,8 +14,9 @@ pub(super) struct Text<'a> {
 }
 
 /// Where the pieces of a text end.
-pub(super) trait Grammar {
-    /// End of the piece that starts at `start`, which is before the end of the text.
+pub(super) trait Grammar: Rules {
+    /// End of the piece that starts at `start`, which is before the end of the text; one character
+    /// at a time.
     fn piece_end(text: Text<'_>, start: usize) -> usize;
 }
 
@@ -23,6 +25,52 @@ impl<'a> Text<'a> {
         Text {
             bytes: text.as_bytes(),
             classes,
+        }
+    }
+
+    /// Calls `found` with the start and the end of pieces from `at` on; gives the last end, or
+    /// `None` as soon as `found` does. As many pieces as one look at the text tells.
+    #[inline]
+    pub(super) fn pieces<G: Grammar>(
+        self,
+        at: usize,
+        mut found: impl FnMut(usize, usize) -> Option<()>,
+    ) -> Option<usize> {
+        let mut starts = if self.is_wide(at) {
+            0
+        } else {
+            self.starts::<G>(at)
+        };
+        if starts == 0 {
+            let end = G::piece_end(self, at);
+            found(at, end)?;
+            return Some(end);
+        }
+        let mut start = at;
+        while starts != 0 {
+            let end = at + starts.trailing_zeros() as usize;
+            found(start, end)?;
+            (start, starts) = (end, starts & (starts - 1));
+        }
+        Some(start)
+    }
+
+    /// Whether a window at `at` would end at once: a word of another script, or the end.
+    #[inline]
+    fn is_wide(self, at: usize) -> bool {
+        let second = self.bytes.get(at + 1).copied().unwrap_or(PADDING);
+        (self.bytes[at] | second) >= 0x80
+    }
+
+    #[inline]
+    fn starts<G: Grammar>(self, at: usize) -> u64 {
+        match self
+            .bytes
+            .get(at..at + SIZE)
+            .and_then(|window| window.try_into().ok())
+        {
+            Some(window) => starts::<G>(window),
+            None => starts::<G>(&padded(&self.bytes[at..])),
         }
     }
 
@@ -124,6 +172,13 @@ impl<'a> Text<'a> {
     }
 }
 
+/// The last bytes of a text as a window.
+fn padded(rest: &[u8]) -> [u8; SIZE] {
+    let mut window = [PADDING; SIZE];
+    window[..rest.len()].copy_from_slice(rest);
+    window
+}
+
 /// A run of white space.
 pub(super) struct Blanks {
     /// Behind its last line end.
@@ -141,24 +196,4 @@ impl Blanks {
         }
         self.last
     }
-}
-
-/// Eight bytes from `at` on, the first in the lowest bits; `None` near the end of the text.
-#[inline]
-pub(super) fn eight(bytes: &[u8], at: usize) -> Option<u64> {
-    let chunk = bytes.get(at..at + 8)?;
-    Some(u64::from_le_bytes(chunk.try_into().ok()?))
-}
-
-/// The top bit of each of eight bytes.
-pub(super) const TOP: u64 = 0x8080_8080_8080_8080;
-const ONES: u64 = 0x0101_0101_0101_0101;
-
-/// The top bits of those of eight bytes that are ASCII letters.
-#[inline]
-pub(super) fn letters(eight: u64) -> u64 {
-    let folded = (eight | (ONES * 0x20)) & !TOP;
-    let from_a = folded + ONES * (0x80 - 0x61);
-    let past_z = folded + ONES * (0x80 - 0x7b);
-    from_a & !past_z & !eight & TOP
 }

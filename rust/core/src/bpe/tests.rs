@@ -138,6 +138,61 @@ fn mixtures_of_what_the_patterns_tell_apart() {
 }
 
 #[test]
+fn windows_of_ascii() {
+    let alphabet = [
+        "a",
+        "word",
+        "The",
+        "HTTPServer",
+        "x",
+        "X",
+        "1",
+        "12",
+        "1234567",
+        " ",
+        "  ",
+        "        ",
+        "\t",
+        "\n",
+        "\n    ",
+        "\n \n",
+        "\r\n",
+        "/",
+        "//",
+        ".",
+        "..",
+        "(",
+        ");",
+        "'",
+        "'s",
+        "'S",
+        "'ll",
+        "'re",
+        "'vE",
+        "'tx",
+        "don't've",
+        "\'\'\'",
+        "_",
+        "\0",
+        "\n//",
+        ".\n/",
+        "\u{7f}",
+        "é",
+    ];
+    let (mut texts, encodings) = (Texts(13), all_but_rare());
+    for round in 0..600 {
+        // Few kinds at a time, so that their pairs and long runs come up.
+        let kinds: Vec<&str> = (0..2 + round % 7)
+            .map(|_| alphabet[texts.below(alphabet.len())])
+            .collect();
+        let text = texts.text(&kinds, 120);
+        for (own, peer) in &encodings {
+            check(own, peer, &text);
+        }
+    }
+}
+
+#[test]
 fn long_runs_take_linear_time() {
     for unit in [
         "a", " ", "\n", "日", "A", "ab", "é", "\u{301}", "0", "=", "aªB", "\r\n ",
