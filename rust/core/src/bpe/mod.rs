@@ -15,6 +15,7 @@ mod packed;
 mod rare;
 mod scan;
 mod table;
+mod trie;
 mod vocabulary;
 mod window;
 

@@ -6,7 +6,8 @@
 //! fails at most once, so the work is linear in the piece. (The algorithm is that of the crate
 //! `bpe`, github/rust-gems, MIT; the tables are our own.)
 use super::packed::Packed;
-use super::table::{PairTable, Trie};
+use super::table::PairTable;
+use super::trie::Trie;
 
 /// A vocabulary, its tables built.
 #[derive(Debug)]
@@ -50,8 +51,8 @@ impl Vocabulary {
     /// Number of tokens of a piece.
     #[inline]
     pub(super) fn count(&self, piece: &[u8], scratch: &mut Scratch) -> usize {
-        let first = self.trie.longest(piece);
-        if self.length(first) == piece.len() {
+        let (first, length) = self.trie.longest(piece);
+        if length == piece.len() {
             return 1;
         }
         self.lay(piece, first, scratch);
@@ -60,7 +61,7 @@ impl Vocabulary {
 
     /// Appends the tokens of a piece.
     pub(super) fn encode(&self, piece: &[u8], scratch: &mut Scratch, out: &mut Vec<u32>) {
-        self.lay(piece, self.trie.longest(piece), scratch);
+        self.lay(piece, self.trie.longest(piece).0, scratch);
         out.extend_from_slice(&scratch.tokens);
     }
 
@@ -85,7 +86,7 @@ impl Vocabulary {
                 tokens.push(fitting);
                 at += self.length(fitting);
                 if at < piece.len() {
-                    token = self.trie.longest(&piece[at..]);
+                    token = self.trie.longest(&piece[at..]).0;
                 }
             } else {
                 // Nothing fits behind the token before: a shorter one must take its place. The
