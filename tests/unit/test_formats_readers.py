@@ -192,6 +192,16 @@ def test_two_values_in_one_line_and_a_torn_last_line(tmp_path: Path) -> None:
     assert "unfinished" in transcript.warnings[1].reason
 
 
+def test_a_long_first_line_and_a_long_file_are_recognised_by_their_start(tmp_path: Path) -> None:
+    long = {**META, "payload": {**META["payload"], "base_instructions": {"text": "x" * 300_000}}}
+    path = jsonl(tmp_path / "r.jsonl", long, said("user", "a"))
+    assert formats.detect(path) == "codex"
+    short = jsonl(tmp_path / "s.jsonl", META, *[said("user", "y" * 1000)] * 500)
+    source = formats.Source(short)
+    assert len(source.head) == 40
+    assert "data" not in vars(source), "the rest of the file was not read"
+
+
 def test_a_bad_line_in_the_middle_loses_only_itself(tmp_path: Path) -> None:
     transcript = formats.read(
         jsonl(tmp_path / "r.jsonl", META, said("user", "a"), "not json", "[1]", said("user", "b"))

@@ -41,30 +41,35 @@ class Source:
     @cached_property
     def data(self) -> bytes:
         """The whole file."""
-        try:
-            data = Path(self.path).read_bytes()
-        except IsADirectoryError as error:
-            raise InvalidTranscript("is a directory", path=self.path) from error
-        except OSError as error:
-            raise StoreError(error.strerror or "cannot be read", path=self.path) from error
+        data = self._read(-1)
         if not data.strip():
             raise InvalidTranscript("is empty", path=self.path)
         return data
 
+    def _read(self, limit: int) -> bytes:
+        try:
+            with Path(self.path).open("rb") as file:
+                return file.read(limit)
+        except IsADirectoryError as error:
+            raise InvalidTranscript("is a directory", path=self.path) from error
+        except OSError as error:
+            raise StoreError(error.strerror or "cannot be read", path=self.path) from error
+
     @cached_property
     def head(self) -> list[dict[str, Any]]:
-        """Objects of the first lines, as far as they are JSON objects."""
-        end = (
-            len(self.data)
-            if len(self.data) <= _HEAD_BYTES
-            else self.data.rfind(b"\n", 0, _HEAD_BYTES)
-        )
-        part = self.data if end <= 0 else self.data[:end]
+        """Objects of the first lines, as far as they are JSON objects; the rest is not read."""
         found: list[dict[str, Any]] = []
-        for line in part.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]:
-            values = _values(line)
-            found.extend(value for value in values or () if isinstance(value, dict))
+        for line in self._start().split(b"\n", _HEAD_LINES)[:_HEAD_LINES]:
+            found.extend(value for value in _values(line) or () if isinstance(value, dict))
         return found
+
+    def _start(self) -> bytes:
+        """Whole lines from the start of the file; the first one however long it is."""
+        start = self._read(_HEAD_BYTES)
+        if len(start) < _HEAD_BYTES:
+            return start or self.data  # which says that there is nothing
+        end = start.rfind(b"\n")
+        return start[:end] if end > 0 else self.data.split(b"\n", 1)[0]
 
     @cached_property
     def document(self) -> Any:
