@@ -16,6 +16,7 @@ not counted).
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
 import re
@@ -24,13 +25,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from ullage import _core, _reference
+_core: Any = importlib.import_module("ullage._core")
+_reference: Any = importlib.import_module("ullage._reference")
 
 WORDS = (
     "the of and to in is that for it as was with be by on not he his but at are this have from "
@@ -128,7 +131,10 @@ def turn(ledger: Any, items: list[Any]) -> int:
 
 @pytest.mark.parametrize("count", [100, 10_000, 100_000])
 def test_turn(benchmark: Any, count: int) -> None:
-    ledger, new = _core.Ledger(None, conversation(1000) * (count // 1000) or conversation(count)), conversation(2, 7)
+    ledger, new = (
+        _core.Ledger(None, conversation(1000) * (count // 1000) or conversation(count)),
+        conversation(2, 7),
+    )
     assert len(ledger) == count
     benchmark(turn, ledger, new)
 
@@ -158,7 +164,7 @@ def ratios() -> None:
     for count in (1000, 10_000):
         items = conversation(count)
         assert SCANS["rust"](items) == SCANS["python"](items) == plain_estimate(items)
-        times = {name: best(lambda run=run: run(items)) for name, run in SCANS.items()}  # type: ignore[misc]
+        times = {name: best(partial(run, items)) for name, run in SCANS.items()}
         said = (f"{name} {taken / times['rust']:.1f}x" for name, taken in times.items())
         print(f"scan {count:>7,}: {times['rust'] / count * 1e9:.0f} ns a message;", *said)
     new = conversation(2, 7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ullage._reference.digest import BlockDigest, BlockFlag, BlockKind
+from ullage._reference.digest import BlockDigest, BlockFlag, BlockKind, plain
 from ullage._reference.meter import Meter, Weights
 from ullage._reference.sources import document_source, read_image
 from ullage._reference.view import Strings, is_list
@@ -17,7 +17,7 @@ COMPACTED_START: Final = "[Compacted:"
 OFFLOADED_START: Final = "<persisted-output>"
 
 _ID = re.compile(r"[A-Za-z0-9_-]+\Z")
-F = BlockFlag
+F = plain(BlockFlag)
 K = BlockKind
 
 _KINDS: Final = {

@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TypeAlias
 
-from ullage._reference.digest import BlockDigest, BlockKind, MessageDigest, MessageFlag, Role
+from ullage._reference.digest import (
+    BlockDigest,
+    BlockKind,
+    MessageDigest,
+    MessageFlag,
+    Role,
+    plain,
+)
 from ullage._reference.view import Strings
 
 __all__ = ["CALLS", "RESULTS", "Digested", "Digests"]
 
+F = plain(MessageFlag)
 CALLS = frozenset({int(BlockKind.TOOL_USE), int(BlockKind.SERVER_TOOL_USE)})
 RESULTS = frozenset({int(BlockKind.TOOL_RESULT), int(BlockKind.SERVER_TOOL_RESULT)})
 
@@ -49,7 +57,7 @@ class Digests:
         self.messages.append(message)
         self.token_sums.append(self.token_sums[-1] + message.tokens)
         self.rough_sums.append(self.rough_sums[-1] + message.rough)
-        has_text = bool(message.flags & MessageFlag.HAS_TEXT)
+        has_text = bool(message.flags & F.HAS_TEXT)
         self.text_sums.append(self.text_sums[-1] + has_text)
         for number, block in enumerate(blocks):
             self._positions(block, (index, number))
@@ -70,9 +78,9 @@ class Digests:
             lists.append(self.uuids[message.uuid])
         if message.response_id:
             lists.append(self.pieces[message.response_id])
-        if message.flags & MessageFlag.BOUNDARY:
+        if message.flags & F.BOUNDARY:
             lists.append(self.boundaries)
-        if message.flags & MessageFlag.HAS_USAGE:
+        if message.flags & F.HAS_USAGE:
             lists.append(self.usages)
         return lists
 
@@ -113,7 +121,7 @@ class Digests:
         if message.role == Role.NONE:
             return True
         own = next(other for other in self.messages if other.role != Role.NONE)
-        return bool((message.flags ^ own.flags) & MessageFlag.SIDECHAIN)
+        return bool((message.flags ^ own.flags) & F.SIDECHAIN)
 
     def call_before(self, block_id: int, position: Position) -> Position | None:
         """The newest call with this id before a position."""

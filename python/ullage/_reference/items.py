@@ -12,6 +12,7 @@ from ullage._reference.digest import (
     MessageDigest,
     MessageFlag,
     Role,
+    plain,
 )
 from ullage._reference.meter import Meter, Weights
 from ullage._reference.view import Strings, is_list, saturate, shown, timestamp_ms
@@ -19,7 +20,8 @@ from ullage.exceptions import InvalidMessage
 
 __all__ = ["read_item"]
 
-F = MessageFlag
+F = plain(MessageFlag)
+B = plain(BlockFlag)
 _ROLES: Final = {
     "user": Role.USER,
     "assistant": Role.ASSISTANT,
@@ -204,7 +206,7 @@ def _read_call(call: Any, field: str, weights: Weights | None, strings: Strings)
     """One of OpenAI's `tool_calls`, of type function or custom, or flat as other tools store it."""
     draft = Draft(BlockKind.TOOL_USE, field, weights, strings)
     if not isinstance(call, dict):
-        draft.flags |= BlockFlag.NOT_A_BLOCK | BlockFlag.MISSING_ID
+        draft.flags |= B.NOT_A_BLOCK | B.MISSING_ID
         draft.meter.json(call, field)
         return draft.finish(weights)
     draft.set_id(call.get("id"))
@@ -216,12 +218,12 @@ def _read_call(call: Any, field: str, weights: Weights | None, strings: Strings)
     key = "arguments" if "arguments" in body else "input"
     arguments = body.get(key)
     if not isinstance(arguments, str):
-        draft.flags |= BlockFlag.BAD_ARGUMENTS
+        draft.flags |= B.BAD_ARGUMENTS
     draft.meter.either(arguments, f"{path}.{key}")
     return draft.finish(weights)
 
 
-_BLANK: Final = BlockFlag.EMPTY_TEXT | BlockFlag.BLANK_TEXT
+_BLANK: Final = B.EMPTY_TEXT | B.BLANK_TEXT
 _MEDIA: Final = frozenset({int(BlockKind.IMAGE), int(BlockKind.DOCUMENT)})
 
 
@@ -230,7 +232,7 @@ def _block_facts(blocks: list[BlockDigest]) -> int:
     for block in blocks:
         if block.kind == BlockKind.TEXT and not block.flags & _BLANK:
             flags |= F.HAS_TEXT
-        if block.kind in _MEDIA or block.flags & BlockFlag.NESTED_MEDIA:
+        if block.kind in _MEDIA or block.flags & B.NESTED_MEDIA:
             flags |= F.HAS_MEDIA
     return flags
 

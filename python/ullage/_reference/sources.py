@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ullage._reference.digest import BlockFlag
+from ullage._reference.digest import BlockFlag, plain
 from ullage._reference.text import image_size
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["document_source", "image_data", "read_image"]
 
-F = BlockFlag
+F = plain(BlockFlag)
 _FORMATS: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _MIB: Final = 1 << 20
 

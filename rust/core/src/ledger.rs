@@ -193,6 +193,15 @@ impl Ledger {
         }
     }
 
+    /// Makes room for so many more messages.
+    pub fn reserve(&mut self, more: usize) {
+        self.messages.reserve(more);
+        self.blocks.reserve(more);
+        self.tokens.reserve(more);
+        self.rough.reserve(more);
+        self.texts.reserve(more);
+    }
+
     /// Takes back the newest messages down to a length and the strings down to another, as if they had never been
     /// added: no edit, no new version.
     pub fn undo(&mut self, length: usize, strings: usize) {

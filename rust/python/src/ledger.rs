@@ -160,8 +160,7 @@ impl Ledger {
             let said = format!("items must be a list, not {kind}");
             return Err(PyTypeError::new_err(said));
         };
-        let items: Vec<_> = list.iter().collect();
-        let synced = self.lock(py).sync(&items, self.weights());
+        let synced = self.lock(py).sync(list, self.weights());
         let (read, dropped) = synced.map_err(|unread| numbered(py, unread))?;
         drop(dropped);
         Ok(read)

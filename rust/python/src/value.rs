@@ -10,15 +10,17 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::ffi::c_ulong;
 use std::marker::PhantomData;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use ullage_core::text::{MAX_INT_BITS, Text, float_repr};
 use ullage_core::view::{Kind, LeafFault, Value};
 
 /// A borrowed Python object. `'a` is the life of the object that the walk began at.
 #[derive(Clone, Copy)]
 pub(crate) struct PyValue<'a> {
-    object: *mut ffi::PyObject,
+    object: NonNull<ffi::PyObject>,
     life: PhantomData<&'a ()>,
 }
 
@@ -30,35 +32,48 @@ impl<'a> PyValue<'a> {
 
     /// An integer that fits 64 bits; else whether it is negative. Only for integers.
     pub(crate) fn whole(self) -> Result<i64, bool> {
-        small(self.object)
+        small(self.pointer())
     }
 
     fn of(object: *mut ffi::PyObject) -> Self {
         Self {
-            object,
+            // SAFETY: the objects of a walk come from a `Bound`, or from containers, which hold no null.
+            object: unsafe { NonNull::new_unchecked(object) },
             life: PhantomData,
         }
     }
-}
 
-impl Value for PyValue<'_> {
-    fn kind(self) -> Kind {
-        // SAFETY: `object` is alive: the walk's root holds it, and the lock is held. These checks read type flags.
+    fn pointer(self) -> *mut ffi::PyObject {
+        self.object.as_ptr()
+    }
+
+    /// The type's flags, which tell instances of built-in types and of their subclasses.
+    fn flags(self) -> c_ulong {
+        // SAFETY: the object is alive: the walk's root holds it, and the lock is held. So is its type.
         unsafe {
-            let object = self.object;
-            if ffi::PyUnicode_Check(object) != 0 {
-                Kind::Text
-            } else if ffi::PyDict_Check(object) != 0 {
-                Kind::Map
-            } else if ffi::PyList_Check(object) != 0 || ffi::PyTuple_Check(object) != 0 {
-                Kind::List
-            } else if object == ffi::Py_None() {
+            let class = ffi::Py_TYPE(self.pointer());
+            #[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
+            return ffi::PyType_GetFlags(class);
+            #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+            return (*class).tp_flags;
+        }
+    }
+
+    fn is_any(self, flags: c_ulong) -> bool {
+        self.flags() & flags != 0
+    }
+
+    fn single(self) -> Kind {
+        let object = self.pointer();
+        // SAFETY: singletons and the type of floats live as long as the interpreter.
+        unsafe {
+            if object == ffi::Py_None() {
                 Kind::Null
             } else if object == ffi::Py_True() {
                 Kind::True
             } else if object == ffi::Py_False() {
                 Kind::False
-            } else if ffi::PyLong_Check(object) != 0 {
+            } else if self.is_any(ffi::Py_TPFLAGS_LONG_SUBCLASS) {
                 Kind::Integer
             } else if ffi::PyFloat_Check(object) != 0 {
                 Kind::Float
@@ -67,10 +82,44 @@ impl Value for PyValue<'_> {
             }
         }
     }
+}
+
+const LISTS: c_ulong = ffi::Py_TPFLAGS_LIST_SUBCLASS | ffi::Py_TPFLAGS_TUPLE_SUBCLASS;
+
+impl Value for PyValue<'_> {
+    fn kind(self) -> Kind {
+        let flags = self.flags();
+        if flags & ffi::Py_TPFLAGS_UNICODE_SUBCLASS != 0 {
+            Kind::Text
+        } else if flags & ffi::Py_TPFLAGS_DICT_SUBCLASS != 0 {
+            Kind::Map
+        } else if flags & LISTS != 0 {
+            Kind::List
+        } else {
+            self.single()
+        }
+    }
+
+    fn is_text(self) -> bool {
+        self.is_any(ffi::Py_TPFLAGS_UNICODE_SUBCLASS)
+    }
+
+    fn is_map(self) -> bool {
+        self.is_any(ffi::Py_TPFLAGS_DICT_SUBCLASS)
+    }
+
+    fn is_list(self) -> bool {
+        self.is_any(LISTS)
+    }
+
+    fn is_null(self) -> bool {
+        // SAFETY: the singleton lives as long as the interpreter.
+        self.pointer() == unsafe { ffi::Py_None() }
+    }
 
     fn with_text<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
         if self.is_text() {
-            with_string(self.object, look)
+            with_string(self.pointer(), look)
         } else {
             look(Text::Ascii(b""))
         }
@@ -81,12 +130,10 @@ impl Value for PyValue<'_> {
             Kind::Null => Ok(look("null")),
             Kind::True => Ok(look("true")),
             Kind::False => Ok(look("false")),
-            Kind::Integer => integer(self.object)
-                .map(|digits| look(&digits))
-                .ok_or(LeafFault::Digits),
+            Kind::Integer => with_integer(self.pointer(), look),
             // SAFETY: the object is a float or an instance of a subclass; this reads its value.
             Kind::Float => Ok(look(&float_repr(unsafe {
-                ffi::PyFloat_AsDouble(self.object)
+                ffi::PyFloat_AsDouble(self.pointer())
             }))),
             _ => Err(LeafFault::Foreign(self.foreign_name())),
         }
@@ -96,7 +143,7 @@ impl Value for PyValue<'_> {
         if self.kind() != Kind::Integer {
             return None;
         }
-        Some(match small(self.object) {
+        Some(match small(self.pointer()) {
             Ok(number) => u32::try_from(number.max(0)).unwrap_or(u32::MAX),
             Err(negative) => {
                 if negative {
@@ -112,8 +159,8 @@ impl Value for PyValue<'_> {
         // SAFETY: `object` is alive and of the type that each call asks for.
         let size = unsafe {
             match self.kind() {
-                Kind::Map => ffi::PyDict_Size(self.object),
-                Kind::List => length(self.object),
+                Kind::Map => ffi::PyDict_Size(self.pointer()),
+                Kind::List => length(self.pointer()),
                 _ => 0,
             }
         };
@@ -128,8 +175,8 @@ impl Value for PyValue<'_> {
         // SAFETY: `object` is a list or tuple. Its length is asked at each step; the item is borrowed from it and alive while
         // the lock is held and nothing changes the list.
         unsafe {
-            while at < length(self.object) {
-                visit(Self::of(item(self.object, at)));
+            while at < length(self.pointer()) {
+                visit(Self::of(item(self.pointer(), at)));
                 at += 1;
             }
         }
@@ -141,12 +188,12 @@ impl Value for PyValue<'_> {
         }
         let (mut at, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
         // SAFETY: `object` is a dict; key and value are borrowed from it, and nothing changes it meanwhile.
-        while unsafe { ffi::PyDict_Next(self.object, &raw mut at, &raw mut key, &raw mut value) }
+        while unsafe { ffi::PyDict_Next(self.pointer(), &raw mut at, &raw mut key, &raw mut value) }
             != 0
         {
             let key = Self::of(key);
             if key.is_text() {
-                with_string(key.object, |text| visit(text, Self::of(value)));
+                with_string(key.pointer(), |text| visit(text, Self::of(value)));
             } else {
                 // JSON spells keys that are numbers or words.
                 key.with_word(|word| visit(Text::Ascii(word.as_bytes()), Self::of(value)))?;
@@ -158,7 +205,7 @@ impl Value for PyValue<'_> {
     fn foreign_name(self) -> String {
         Python::attach(|py| {
             // SAFETY: `object` is alive and not null.
-            let object = unsafe { Bound::from_borrowed_ptr(py, self.object) };
+            let object = unsafe { Bound::from_borrowed_ptr(py, self.pointer()) };
             let name = object
                 .get_type()
                 .name()
@@ -169,6 +216,27 @@ impl Value for PyValue<'_> {
 }
 
 /// SAFETY: `object` must be a list or a tuple.
+#[cfg(not(feature = "abi3"))]
+unsafe fn length(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
+    // SAFETY: as the caller promises; both begin with their size.
+    unsafe { ffi::Py_SIZE(object) }
+}
+
+/// SAFETY: `object` must be a list or a tuple, `at` inside of it.
+#[cfg(not(feature = "abi3"))]
+unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyObject {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if ffi::PyList_Check(object) != 0 {
+            ffi::PyList_GET_ITEM(object, at)
+        } else {
+            ffi::PyTuple_GET_ITEM(object, at)
+        }
+    }
+}
+
+/// SAFETY: `object` must be a list or a tuple.
+#[cfg(feature = "abi3")]
 unsafe fn length(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
     // SAFETY: as the caller promises.
     unsafe {
@@ -181,6 +249,7 @@ unsafe fn length(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
 }
 
 /// SAFETY: `object` must be a list or a tuple, `at` inside of it.
+#[cfg(feature = "abi3")]
 unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyObject {
     // SAFETY: as the caller promises.
     unsafe {
@@ -253,11 +322,38 @@ fn small(object: *mut ffi::PyObject) -> Result<i64, bool> {
     }
 }
 
-/// The digits of an integer; `None` if it is too long to be written.
-fn integer(object: *mut ffi::PyObject) -> Option<String> {
-    if let Ok(number) = small(object) {
-        return Some(number.to_string());
+/// Looks at the digits of an integer.
+fn with_integer<R>(
+    object: *mut ffi::PyObject,
+    look: impl FnOnce(&str) -> R,
+) -> Result<R, LeafFault> {
+    match small(object) {
+        Ok(number) => Ok(with_digits(number, look)),
+        Err(_) => integer(object)
+            .map(|digits| look(&digits))
+            .ok_or(LeafFault::Digits),
     }
+}
+
+/// Small numbers fill the tool inputs: no allocation for them.
+fn with_digits<R>(number: i64, look: impl FnOnce(&str) -> R) -> R {
+    let mut written = [b'-'; 20];
+    let mut at = written.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        written[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    at -= usize::from(number < 0);
+    look(std::str::from_utf8(&written[at..]).unwrap_or_default())
+}
+
+/// The digits of an integer beyond 64 bits; `None` if it is too long to be written.
+fn integer(object: *mut ffi::PyObject) -> Option<String> {
     // Decimal digits cost quadratic time, hexadecimal ones do not.
     let hex = digits(object, 16)?;
     let hex = hex.trim_start_matches(['-', '0', 'x']);
@@ -273,4 +369,28 @@ fn digits(object: *mut ffi::PyObject, base: i32) -> Option<String> {
         let text = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyNumber_ToBase(object, base)) };
         text.ok()?.extract().ok()
     })
+}
+
+/// Whether a list begins with these very objects.
+#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+pub(crate) fn begins_with(list: &Bound<'_, PyList>, held: &[Py<PyAny>]) -> bool {
+    if list.len() < held.len() || held.is_empty() {
+        return held.is_empty();
+    }
+    // SAFETY: the list holds at least so many pointers, and nothing changes it while the lock is held; `Py` is a pointer
+    // and nothing else.
+    unsafe {
+        let items = (*list.as_ptr().cast::<ffi::PyListObject>()).ob_item;
+        let items = std::slice::from_raw_parts(items.cast::<usize>(), held.len());
+        let held = std::slice::from_raw_parts(held.as_ptr().cast::<usize>(), held.len());
+        items == held
+    }
+}
+
+/// Whether a list begins with these very objects.
+#[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
+pub(crate) fn begins_with(list: &Bound<'_, PyList>, held: &[Py<PyAny>]) -> bool {
+    let same =
+        |(at, known): (usize, &Py<PyAny>)| list.get_item(at).is_ok_and(|item| item.is(known));
+    list.len() >= held.len() && held.iter().enumerate().all(same)
 }

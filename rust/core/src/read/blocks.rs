@@ -217,7 +217,8 @@ pub(super) fn read_block<V: Value>(
     weights: Option<&Weights>,
     strings: &mut Strings,
 ) -> Result<BlockDigest, Error> {
-    let fields = block::read(value);
+    let mut fields = Fields::EMPTY;
+    block::fill(&mut fields, value);
     let Some(name) = fields.text(block::TYPE).filter(|_| value.is_map()) else {
         let mut draft = Draft::new(BlockKind::Unknown, weights, strings);
         draft.digest.flags |= flag::NOT_A_BLOCK;
@@ -479,7 +480,8 @@ fn nested_kind<V: Value>(item: V) -> Option<BlockKind> {
 
 /// Counts a block inside a result; whether it is a text that says nothing.
 fn read_nested<V: Value>(draft: &mut Draft<'_>, item: V, field: Path<'_>) -> Result<bool, Error> {
-    let fields = block::read(item);
+    let mut fields = Fields::EMPTY;
+    block::fill(&mut fields, item);
     let name = fields.text(block::TYPE);
     let kind = name.map_or(BlockKind::Unknown, |name| {
         name.with_text(|text| with_utf8(text, kind_of))

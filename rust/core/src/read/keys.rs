@@ -13,12 +13,15 @@ pub(super) struct Fields<V, const N: usize> {
 }
 
 impl<V: Value, const N: usize> Fields<V, N> {
-    fn read(value: V, find: impl Fn(&[u8]) -> Option<usize>) -> Self {
-        let mut fields = Self {
-            values: [None; N],
-            mask: 0,
-            others: false,
-        };
+    pub(super) const EMPTY: Self = Self {
+        values: [None; N],
+        mask: 0,
+        others: false,
+    };
+
+    /// Reads an object into empty fields, in place: moving them costs as much as finding the keys.
+    fn fill(&mut self, value: V, find: impl Fn(&[u8]) -> Option<usize>) {
+        let fields = self;
         let visited: Result<(), LeafFault> = value.each_member(|key, value| {
             if let Some(place) = find(ascii(key)) {
                 fields.values[place] = Some(value);
@@ -29,7 +32,6 @@ impl<V: Value, const N: usize> Fields<V, N> {
         });
         // A key of a foreign type is no known key; whoever counts the object reports it.
         fields.others |= visited.is_err();
-        fields
     }
 
     /// The value of a key, `null` as well.
@@ -61,11 +63,11 @@ macro_rules! keys {
 
             $(pub(crate) const $name: usize = $place;)*
 
-            /// Reads an object.
-            pub(crate) fn read<V: Value>(value: V) -> Fields<V, $count> {
-                Fields::read(value, |key| {
-                    Some(match std::str::from_utf8(key) {
-                        $(Ok($key) => $place,)*
+            /// Reads an object into empty fields.
+            pub(crate) fn fill<V: Value>(fields: &mut Fields<V, $count>, value: V) {
+                fields.fill(value, |key| {
+                    Some(match key {
+                        $($key => $place,)*
                         _ => return None,
                     })
                 })
@@ -90,35 +92,35 @@ pub(super) const fn bits(places: &[usize]) -> u64 {
 keys! {
     /// Of content blocks.
     block 39:
-    TYPE "type" = 0, TEXT "text" = 1, CACHE_CONTROL "cache_control" = 2, CITATIONS "citations" = 3,
-    ID "id" = 4, NAME "name" = 5, INPUT "input" = 6, CALLER "caller" = 7,
-    TOOLSET_NAME "toolset_name" = 8, TOOL_USE_ID "tool_use_id" = 9, CONTENT "content" = 10,
-    IS_ERROR "is_error" = 11, THINKING "thinking" = 12, SIGNATURE "signature" = 13, DATA "data" = 14,
-    SOURCE "source" = 15, IMAGE_URL "image_url" = 16, FILE_ID "file_id" = 17, DETAIL "detail" = 18,
-    BREAKPOINT "prompt_cache_breakpoint" = 19, TRANSFORMATIONS "transformations" = 20,
-    ANNOTATIONS "annotations" = 21, LOGPROBS "logprobs" = 22, CONTEXT "context" = 23,
-    TITLE "title" = 24, FILE "file" = 25, FILE_DATA "file_data" = 26, FILE_URL "file_url" = 27,
-    FILENAME "filename" = 28, SERVER_NAME "server_name" = 29,
-    ENCRYPTED_CONTENT "encrypted_content" = 30, TOOL_CHANGES "tool_changes" = 31, FROM "from" = 32,
-    TO "to" = 33, TRIGGER "trigger" = 34, TOOL "tool" = 35, TOOL_NAME "tool_name" = 36,
-    CACHE_REFERENCE "cache_reference" = 37, MEDIA_TYPE "media_type" = 38,
+    TYPE b"type" = 0, TEXT b"text" = 1, CACHE_CONTROL b"cache_control" = 2, CITATIONS b"citations" = 3,
+    ID b"id" = 4, NAME b"name" = 5, INPUT b"input" = 6, CALLER b"caller" = 7,
+    TOOLSET_NAME b"toolset_name" = 8, TOOL_USE_ID b"tool_use_id" = 9, CONTENT b"content" = 10,
+    IS_ERROR b"is_error" = 11, THINKING b"thinking" = 12, SIGNATURE b"signature" = 13, DATA b"data" = 14,
+    SOURCE b"source" = 15, IMAGE_URL b"image_url" = 16, FILE_ID b"file_id" = 17, DETAIL b"detail" = 18,
+    BREAKPOINT b"prompt_cache_breakpoint" = 19, TRANSFORMATIONS b"transformations" = 20,
+    ANNOTATIONS b"annotations" = 21, LOGPROBS b"logprobs" = 22, CONTEXT b"context" = 23,
+    TITLE b"title" = 24, FILE b"file" = 25, FILE_DATA b"file_data" = 26, FILE_URL b"file_url" = 27,
+    FILENAME b"filename" = 28, SERVER_NAME b"server_name" = 29,
+    ENCRYPTED_CONTENT b"encrypted_content" = 30, TOOL_CHANGES b"tool_changes" = 31, FROM b"from" = 32,
+    TO b"to" = 33, TRIGGER b"trigger" = 34, TOOL b"tool" = 35, TOOL_NAME b"tool_name" = 36,
+    CACHE_REFERENCE b"cache_reference" = 37, MEDIA_TYPE b"media_type" = 38,
 }
 
 keys! {
     /// Of messages and of the envelopes around them.
     message 36:
-    ROLE "role" = 0, CONTENT "content" = 1, NAME "name" = 2, TOOL_CALLS "tool_calls" = 3,
-    TOOL_CALL_ID "tool_call_id" = 4, FUNCTION_CALL "function_call" = 5, REFUSAL "refusal" = 6,
-    AUDIO "audio" = 7, REASONING_CONTENT "reasoning_content" = 8, REASONING "reasoning" = 9,
-    REASONING_DETAILS "reasoning_details" = 10, PREFIX "prefix" = 11, ID "id" = 12,
-    TYPE "type" = 13, MODEL "model" = 14, USAGE "usage" = 15, STOP_REASON "stop_reason" = 16,
-    STOP_SEQUENCE "stop_sequence" = 17, STOP_DETAILS "stop_details" = 18,
-    CONTAINER "container" = 19, CONTEXT_MANAGEMENT "context_management" = 20,
-    DIAGNOSTICS "diagnostics" = 21, OUTPUT_CONFIG "output_config" = 22, CLEAR_AT "clear_at" = 23,
-    PHASE "phase" = 24, UUID "uuid" = 25, TIMESTAMP "timestamp" = 26, ANNOTATIONS "annotations" = 27,
-    IS_META "isMeta" = 28, IS_COMPACT_SUMMARY "isCompactSummary" = 29,
-    IS_SIDECHAIN "isSidechain" = 30, IS_API_ERROR "isApiErrorMessage" = 31, MESSAGE "message" = 32,
-    SUBTYPE "subtype" = 33, PARENT_UUID "parentUuid" = 34, ARGUMENTS "arguments" = 35,
+    ROLE b"role" = 0, CONTENT b"content" = 1, NAME b"name" = 2, TOOL_CALLS b"tool_calls" = 3,
+    TOOL_CALL_ID b"tool_call_id" = 4, FUNCTION_CALL b"function_call" = 5, REFUSAL b"refusal" = 6,
+    AUDIO b"audio" = 7, REASONING_CONTENT b"reasoning_content" = 8, REASONING b"reasoning" = 9,
+    REASONING_DETAILS b"reasoning_details" = 10, PREFIX b"prefix" = 11, ID b"id" = 12,
+    TYPE b"type" = 13, MODEL b"model" = 14, USAGE b"usage" = 15, STOP_REASON b"stop_reason" = 16,
+    STOP_SEQUENCE b"stop_sequence" = 17, STOP_DETAILS b"stop_details" = 18,
+    CONTAINER b"container" = 19, CONTEXT_MANAGEMENT b"context_management" = 20,
+    DIAGNOSTICS b"diagnostics" = 21, OUTPUT_CONFIG b"output_config" = 22, CLEAR_AT b"clear_at" = 23,
+    PHASE b"phase" = 24, UUID b"uuid" = 25, TIMESTAMP b"timestamp" = 26, ANNOTATIONS b"annotations" = 27,
+    IS_META b"isMeta" = 28, IS_COMPACT_SUMMARY b"isCompactSummary" = 29,
+    IS_SIDECHAIN b"isSidechain" = 30, IS_API_ERROR b"isApiErrorMessage" = 31, MESSAGE b"message" = 32,
+    SUBTYPE b"subtype" = 33, PARENT_UUID b"parentUuid" = 34, ARGUMENTS b"arguments" = 35,
 }
 
 /// Of bare messages: what requests of any provider carry, what responses carry, what a view adds.

@@ -39,7 +39,8 @@ pub fn read_item<V: Value>(
     if !item.is_map() {
         return Err(invalid("must be an object", "", shown(item)));
     }
-    let outer = message::read(item);
+    let mut outer = Fields::EMPTY;
+    message::fill(&mut outer, item);
     if outer.get(message::ROLE).is_some() {
         let reader = Reader {
             outer: &outer,
@@ -51,7 +52,8 @@ pub fn read_item<V: Value>(
     }
     match outer.get(message::MESSAGE).filter(|inner| inner.is_map()) {
         Some(inner) => {
-            let fields = message::read(inner);
+            let mut fields = Fields::EMPTY;
+            message::fill(&mut fields, inner);
             let reader = Reader {
                 outer: &outer,
                 fields: &fields,

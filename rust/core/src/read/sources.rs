@@ -49,7 +49,8 @@ pub(super) fn image<V: Value>(fields: &BlockFields<V>) -> Image {
 /// Looks at the base64 data of an image in the request, and whether its format is one that is taken.
 fn with_image_data<V: Value>(fields: &BlockFields<V>, look: impl FnOnce(Text<'_>, bool)) {
     if let Some(source) = fields.get(block::SOURCE).filter(|source| source.is_map()) {
-        let inner = block::read(source);
+        let mut inner = Fields::EMPTY;
+        block::fill(&mut inner, source);
         let base64 = inner
             .get(block::TYPE)
             .is_some_and(|value| value.is("base64"));
@@ -102,7 +103,8 @@ fn data_url(url: &[u8], look: impl FnOnce(Text<'_>, bool)) {
 /// The texts of a document that has some; else its base64 data, if it has any.
 pub(super) fn document<V: Value>(fields: &BlockFields<V>) -> Source<V> {
     if let Some(source) = fields.get(block::SOURCE).filter(|source| source.is_map()) {
-        let inner = block::read(source);
+        let mut inner = Fields::EMPTY;
+        block::fill(&mut inner, source);
         return texts(&inner).map_or(Source::Data(inner.text(block::DATA)), Source::Texts);
     }
     let file = fields.get(block::FILE).filter(|file| file.is_map());

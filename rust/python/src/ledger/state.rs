@@ -3,8 +3,9 @@
 //! No Python code runs in here, nor anything that could start some (the collector, the end of an object): it might come
 //! back to the same ledger, or wait for a thread that waits for the lock.
 
-use crate::value::PyValue;
+use crate::value::{PyValue, begins_with};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use ullage_core::digest::{BlockDigest, MessageDigest};
@@ -72,6 +73,16 @@ impl State {
         self.held.split_off(length.min(self.held.len()))
     }
 
+    /// The items of a list that follow those that are held, if it begins with these.
+    fn appended<'py>(&self, list: &Bound<'py, PyList>) -> Option<Vec<Bound<'py, PyAny>>> {
+        let known = self.stale.is_empty() && begins_with(list, &self.held);
+        known.then(|| {
+            (self.held.len()..list.len())
+                .map_while(|at| list.get_item(at).ok())
+                .collect()
+        })
+    }
+
     pub(super) fn invalidate(&mut self, at: usize) {
         self.stale.insert(at);
     }
@@ -83,6 +94,7 @@ impl State {
         weights: Option<&Weights>,
     ) -> Result<(), Unread> {
         let (length, strings) = (self.core.len(), self.core.strings.len());
+        self.core.reserve(items.len());
         for (at, item) in items.iter().enumerate() {
             if let Err(error) = self.core.read(PyValue::new(item), weights) {
                 self.core.undo(length, strings);
@@ -118,9 +130,18 @@ impl State {
     /// Makes the ledger that of `items`; how many were read, and the references that are no longer needed.
     pub(super) fn sync(
         &mut self,
-        items: &[Bound<'_, PyAny>],
+        list: &Bound<'_, PyList>,
         weights: Option<&Weights>,
     ) -> Result<(usize, Vec<Py<PyAny>>), Unread> {
+        if let Some(new) = self.appended(list) {
+            let (before, count) = (self.held.len(), new.len());
+            let added = self.append(new, weights);
+            return added
+                .map(|_| (count, Vec::new()))
+                .map_err(|(at, error)| (before + at, error));
+        }
+        let items: Vec<_> = list.iter().collect();
+        let items = &items[..];
         let (head, tail) = self.unchanged(items);
         let (old_end, new_end) = (self.held.len() - tail, items.len() - tail);
         let usable = (head..old_end).filter(|at| !self.stale.contains(at));
