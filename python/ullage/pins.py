@@ -80,7 +80,7 @@ def read_pins(text: str) -> tuple[Pin, ...]:
         return ()
     pins: list[Pin] = []
     name, fence, block = "", "", []  # type: str, str, list[str]
-    for line in after[start:].splitlines()[1:]:
+    for line in after[start:].split("\n")[1:]:
         if fence:
             if line == fence:
                 pins.append(Pin(name, "\n".join(block), "summary"))

@@ -131,7 +131,7 @@ def _arguments(raw: Any) -> Any:
 
 
 def clean(given: Any, limit: int = MAX_TEXT) -> str:
-    """A string that can be stored: no lone surrogates or NULs, at most `limit` characters (its two ends)."""
+    """A string that can be stored: no lone surrogates, at most `limit` characters (its two ends)."""
     if not isinstance(given, str):
         return ""
     text: str = given
@@ -139,8 +139,8 @@ def clean(given: Any, limit: int = MAX_TEXT) -> str:
         half = limit // 2
         text = text[:half] + "\n" + text[-half:]
     if text.isascii():
-        return text.replace("\x00", "")
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "")
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def text_of(item: Any) -> str:

@@ -84,7 +84,7 @@ def parse_sections(text: str) -> dict[int, str]:
     """
     found: dict[int, list[str]] = {}
     current, fence = 0, ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         mark = _FENCE.match(line)
         if mark and not fence:
             fence = mark[1]
@@ -134,7 +134,7 @@ def read_user_messages(section: str) -> list[str]:
     texts: list[str] = []
     block: list[str] = []
     fence = ""
-    for line in section.splitlines():
+    for line in section.split("\n"):
         if fence:
             if line.strip() == fence:
                 texts[-1], fence = "\n".join(block), ""

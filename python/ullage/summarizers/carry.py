@@ -45,7 +45,7 @@ def _pieces(section: str) -> Iterator[str]:
     """Lines, with a code block whole and together with the line before it."""
     piece: list[str] = []
     fence = ""
-    for line in section.splitlines():
+    for line in section.split("\n"):
         match = _FENCE.match(line)
         if fence:
             piece.append(line)

@@ -277,10 +277,7 @@ def user_messages(inputs: Sequence[UserInput], tokens: int) -> str:
     texts = [entry.text for entry in inputs]
     costs = [cost(_message(at, entry, entry.text)) for at, entry in enumerate(inputs, 1)]
     total = sum(costs)
-    # The newest comes last of all, after the others have given what they can.
-    order = [*range(len(inputs) - 1)] * 3 + [len(inputs) - 1] if inputs else []
-    floors = [floor for floor in (300, 60, 15) for _ in inputs[:-1]] + [15]
-    for at, floor in zip(order, floors, strict=False):
+    for at, floor in _cuts(len(inputs), tokens):
         if total <= tokens:
             break
         shorter = shorten(inputs[at].text, max(floor, costs[at] - (total - tokens) - 12))
@@ -295,6 +292,17 @@ def user_messages(inputs: Sequence[UserInput], tokens: int) -> str:
     if first:
         lines.insert(0, f"({first} earlier messages left out for room)")
     return "\n".join(lines)
+
+
+def _cuts(count: int, tokens: int) -> list[tuple[int, int]]:
+    """Which message is cut next, and to how many tokens at least: the oldest first, the newest last.
+
+    Before the short messages of old go, a newest one that takes more than half gives.
+    """
+    older, newest = range(count - 1), count - 1
+    cuts = [(at, 300) for at in older] + [(newest, max(tokens // 2, 15))] * (count > 0)
+    cuts += [(at, floor) for floor in (60, 15) for at in older]
+    return [*cuts, (newest, 15)] if count else []
 
 
 def _message(number: int, entry: UserInput, text: str) -> str:

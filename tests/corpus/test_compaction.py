@@ -1,0 +1,76 @@
+"""Every real session, cut at several places: what the summary promises is in it, and the next one keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ullage.compaction import compact
+from ullage.facts import collect
+from ullage.facts.reading import text_of
+from ullage.facts.sections import CLOSING, parse_sections
+from ullage.summarizers.extractive import DEFAULT_TOKENS, render
+from ullage.summarizers.layout import cost
+from ullage.transcript.formats import read
+
+pytestmark = [pytest.mark.corpus, pytest.mark.slow]
+
+CUTS = (25, 60, 95)
+"""Percent of the session."""
+
+MOST_SESSIONS = 3
+"""Of a file that holds many short ones."""
+
+LEAST_NAMES = 40
+"""The best names are in every summary of the usual size."""
+
+
+@pytest.fixture(scope="module")
+def parts(corpus_file: Path) -> list[list[dict[str, Any]]]:
+    sessions = read(corpus_file).sessions[:MOST_SESSIONS]
+    return [s.entries[: len(s.entries) * cut // 100] for s in sessions for cut in CUTS]
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_what_is_promised_is_in_the_summary(parts):
+    for part in parts:
+        result = compact(part, keep=0)
+        if not result.compacted:
+            assert result.reason
+            continue
+        text = text_of(result.summary_messages[0])
+        body = parse_sections(text.rpartition(CLOSING)[0])
+        assert sorted(body) == list(range(1, 10))
+        facts = collect(part)
+        if facts.inputs:
+            newest = [text.rpartition(CLOSING)[2], *(text_of(item) for item in result.kept)]
+            assert any(facts.inputs[-1].text in place for place in newest)
+        assert result.report.tokens_after < result.report.tokens_before
+
+
+def test_names_and_changed_files_are_there_at_the_usual_size(parts):
+    for part in parts:
+        facts = collect(part)
+        text = render(facts)
+        assert cost(text) <= DEFAULT_TOKENS
+        assert [n.text for n in facts.names[:LEAST_NAMES] if n.text not in text] == []
+        newest = sorted((f for f in facts.files if f.changed), key=lambda f: -f.last)[:5]
+        assert [file.path for file in newest if file.path not in text] == []
+        short = [e for e in facts.inputs[-20:] if len(e.text) < 120]
+        assert [e.text for e in short if flat(e.text) not in flat(text)] == []
+
+
+def test_the_next_compaction_keeps_the_users_words(parts):
+    for part in parts[::2]:
+        once = compact(part, keep=0)
+        if not once.compacted:
+            continue
+        again = render(collect([*once.messages, *part[-10:]]))
+        short = [e for e in collect(part).inputs[-10:] if len(e.text) < 120 and e.text.isascii()]
+        lost = [e.text for e in short if flat(e.text) not in flat(again)]
+        assert lost == []
