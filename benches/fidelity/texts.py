@@ -31,13 +31,36 @@ FILES = {
 }
 """Folder and pattern of each kind of file; a kind is left out where there is none."""
 
-LANGUAGES = ["de", "fr", "es", "pl", "tr", "vi", "ru", "uk", "el", "he", "ar", "hi", "ta", "th", "ja", "ko", "zh_CN", "zh_TW", "ka"]
+LANGUAGES = [
+    "de",
+    "fr",
+    "es",
+    "pl",
+    "tr",
+    "vi",
+    "ru",
+    "uk",
+    "el",
+    "he",
+    "ar",
+    "hi",
+    "ta",
+    "th",
+    "ja",
+    "ko",
+    "zh_CN",
+    "zh_TW",
+    "ka",
+]
 """Translated messages of installed programs (`/usr/share/locale`)."""
 
 
 def kinds() -> dict[str, list[str]]:
     """Pieces by kind; the same on every call on one machine."""
-    made = {name: [make(random.Random(f"{name} {at}")) for at in range(PIECES)] for name, make in MADE.items()}
+    made = {
+        name: [make(random.Random(f"{name} {at}")) for at in range(PIECES)]
+        for name, make in MADE.items()
+    }
     found = {name: list(files(name, *where)) for name, where in FILES.items()}
     spoken = {f"language {name}": list(translations(name)) for name in LANGUAGES}
     return {name: pieces for name, pieces in (made | found | spoken).items() if len(pieces) > 10}
@@ -97,7 +120,9 @@ WORDS = (
 ).split()
 
 
-def some(rng: random.Random, least: int, most: int, line: Callable[[], str], joint: str = "\n") -> str:
+def some(
+    rng: random.Random, least: int, most: int, line: Callable[[], str], joint: str = "\n"
+) -> str:
     return joint.join(line() for _ in range(rng.randint(least, most)))
 
 
@@ -110,7 +135,9 @@ def stamp(rng: random.Random) -> str:
 
 def hexadecimal(rng: random.Random) -> str:
     size = rng.choice([7, 16, 32, 40, 64])
-    return some(rng, 4, 40, lambda: f"{rng.getrandbits(4 * size):0{size}x}", rng.choice(["\n", " ", ","]))
+    return some(
+        rng, 4, 40, lambda: f"{rng.getrandbits(4 * size):0{size}x}", rng.choice(["\n", " ", ","])
+    )
 
 
 def identifiers(rng: random.Random) -> str:
@@ -123,7 +150,9 @@ def encoded(rng: random.Random) -> str:
 
 def numbers(rng: random.Random) -> str:
     digits = rng.choice([1, 2, 4, 6])
-    row = lambda: some(rng, 3, 9, lambda: f"{rng.uniform(-1, 1) * 10**digits:.{rng.randint(0, 6)}f}", ",")  # noqa: E731
+    row = lambda: some(
+        rng, 3, 9, lambda: f"{rng.uniform(-1, 1) * 10**digits:.{rng.randint(0, 6)}f}", ","
+    )  # noqa: E731
     return some(rng, 5, 40, row)
 
 
@@ -134,19 +163,25 @@ def log(rng: random.Random) -> str:
         rng,
         4,
         30,
-        lambda: f"{stamp(rng)} {level()} [{rng.choice(WORDS)}.{rng.choice(WORDS)}] {words()} "
-        f"id={rng.getrandbits(48):x} took={rng.randint(1, 9999)}ms",
+        lambda: (
+            f"{stamp(rng)} {level()} [{rng.choice(WORDS)}.{rng.choice(WORDS)}] {words()} "
+            f"id={rng.getrandbits(48):x} took={rng.randint(1, 9999)}ms"
+        ),
     )
 
 
 def listing(rng: random.Random) -> str:
-    name = lambda: f"{rng.choice(WORDS)}{rng.choice(['_', '-', '.'])}{rng.choice(WORDS)}.{rng.choice(['py', 'go', 'txt'])}"  # noqa: E731
+    name = lambda: (
+        f"{rng.choice(WORDS)}{rng.choice(['_', '-', '.'])}{rng.choice(WORDS)}.{rng.choice(['py', 'go', 'txt'])}"
+    )  # noqa: E731
     return some(
         rng,
         5,
         40,
-        lambda: f"-rw-r--r-- 1 root root {rng.randint(10, 10**6):>8} Nov {rng.randint(1, 28):>2} "
-        f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02} {name()}",
+        lambda: (
+            f"-rw-r--r-- 1 root root {rng.randint(10, 10**6):>8} Nov {rng.randint(1, 28):>2} "
+            f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02} {name()}"
+        ),
     )
 
 
@@ -190,12 +225,17 @@ def drawn(rng: random.Random) -> str:
 
 def marked(rng: random.Random) -> str:
     sign = lambda: rng.choice("✓✗✅❌⚠→←•…—“”🎉🚀🔥✨📦🐛")  # noqa: E731
-    return some(rng, 4, 30, lambda: f"{sign()} {some(rng, 2, 8, lambda: rng.choice(WORDS), ' ')}{sign()}")
+    return some(
+        rng, 4, 30, lambda: f"{sign()} {some(rng, 2, 8, lambda: rng.choice(WORDS), ' ')}{sign()}"
+    )
 
 
 def numbered(rng: random.Random) -> str:
     start = rng.randint(1, 900)
-    body = lambda: "\t" * rng.randint(0, 3) + some(rng, 1, 5, lambda: rng.choice(WORDS), rng.choice([" ", ".", "("]))  # noqa: E731
+    body = lambda: (
+        "\t" * rng.randint(0, 3)
+        + some(rng, 1, 5, lambda: rng.choice(WORDS), rng.choice([" ", ".", "("]))
+    )  # noqa: E731
     joint = rng.choice(["→", "\t"])
     return "\n".join(f"{at:>6}{joint}{body()}" for at in range(start, start + rng.randint(5, 40)))
 

@@ -13,6 +13,7 @@ from ullage.digests import (
 from ullage.digests import Violation as Violation
 
 __version__: str
+FEATURE_NAMES: tuple[str, ...]  # in the order of `Weights.features`
 
 # ---- text: estimates -------------------------------------------------------------------------
 
@@ -154,7 +155,9 @@ class TranscriptIndex:
     def torn(self) -> tuple[int, int] | None: ...  # (offset, length) of an unfinished last line
     @property
     def bad(self) -> list[tuple[int, str]]: ...  # (line number from 1, reason) of unreadable lines
-    def heads(self) -> list[tuple[str, str, str, str, int]]: ...  # type, subtype, uuid, parent, MessageFlag
+    def heads(
+        self,
+    ) -> list[tuple[str, str, str, str, int]]: ...  # type, subtype, uuid, parent, MessageFlag
     def line(self, index: int) -> LineDigest: ...
     def raw(self, index: int) -> bytes: ...
     def load(self, index: int) -> dict[str, Any]: ...

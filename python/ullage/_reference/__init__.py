@@ -19,6 +19,7 @@ from ullage._reference.ledger import Anchor, AnchoredCount, Ledger
 from ullage._reference.media import media_indices
 from ullage._reference.rules import Verifier, check
 from ullage._reference.text import (
+    FEATURE_NAMES,
     Weights,
     estimate_text,
     features,
@@ -34,6 +35,7 @@ from ullage._reference.window import KeepWindow
 from ullage.digests import Violation
 
 __all__ = [
+    "FEATURE_NAMES",
     "Anchor",
     "AnchoredCount",
     "BlockDigest",

@@ -310,6 +310,7 @@ fn word(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
 /// Adds this file's names to the module.
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Weights>()?;
+    m.add("FEATURE_NAMES", PyTuple::new(m.py(), core::feature::NAMES)?)?;
     m.add_function(wrap_pyfunction!(rough_tokens, m)?)?;
     m.add_function(wrap_pyfunction!(padded, m)?)?;
     m.add_function(wrap_pyfunction!(rough_text, m)?)?;

@@ -1,0 +1,152 @@
+"""Prints how far estimates lie from the truth.
+
+    python benches/fidelity/table.py --corpus FOLDER     against the provider's own figures, by model
+    python benches/fidelity/table.py                     against exact counts, by kind of text
+    python benches/fidelity/table.py --corpus FOLDER --exact   what even exact counts leave unexplained
+
+Errors are shares of the truth: the median step, nine steps in ten, and all steps of a session together.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from exact import FAMILIES, counter
+from growth import Step, content, corpus
+from texts import kinds
+
+from ullage import calibration
+from ullage._engine import core
+from ullage.models import ModelTable
+
+Estimator = Callable[[Step], int]
+LEAST = 1
+"""Tokens of growth; nothing is left out for being small."""
+
+
+def ours(step: Step) -> int:
+    ledger = core.Ledger(calibration.weights(step.model), step.items)
+    return ledger.tokens()
+
+
+def quarter(step: Step) -> int:
+    ledger = core.Ledger(None, step.items)
+    return ledger.rough()
+
+
+def exact(step: Step) -> int:
+    """Exact counts of all text in clear, with our own fixed costs: the floor of any estimate."""
+    from fit import pieces
+
+    family = ModelTable.builtin().lookup(step.model).family
+    weights = calibration.weights(step.model)
+    clear = sum(core.estimate_text(text, weights) for text in pieces(step))
+    return ours(step) - clear + sum(map(counter(family), pieces(step)))
+
+
+def corrected(steps: Sequence[Step]) -> list[int]:
+    """Ours, corrected by the figures before each step, as a running session would be."""
+    known: dict[str, calibration.Correction] = {}
+    found = []
+    for at, step in enumerate(steps):
+        before = known.get(step.model) or calibration.Correction(step.model)
+        estimate = ours(step)
+        found.append(before.apply(estimate).tokens)
+        known[step.model] = before.observe(
+            estimate, step.tokens, model=step.model, response_id=str(at)
+        )
+    return found
+
+
+def usable(step: Step) -> bool:
+    types = {block.get("type") for item in step.items for block in content(item)}
+    return step.tokens >= LEAST and not step.attachments and "image" not in types
+
+
+def line(name: str, pairs: Sequence[tuple[int, int]], sessions: Iterable[float]) -> None:
+    errors = sorted(abs(guess - truth) / truth for guess, truth in pairs)
+    total = sum(guess for guess, _ in pairs) / sum(truth for _, truth in pairs) - 1
+    shares = sorted(map(abs, sessions))
+    spread = f"{shares[len(shares) // 2]:7.1%} {shares[-1]:7.1%}" if shares else ""
+    nine = errors[int(len(errors) * 0.9)]
+    print(f"{name:48} {len(pairs):6} {median(errors):7.1%} {nine:7.1%} {total:+7.1%} {spread}")
+
+
+HEAD = f"{'':48} {'n':>6} {'median':>7} {'9 in 10':>7} {'sum':>7} {'session':>7} {'worst':>7}"
+
+
+def by_session(steps: Sequence[Step], guesses: Sequence[int]) -> list[float]:
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for step, guess in zip(steps, guesses, strict=True):
+        known = sums[step.session]
+        known[0] += guess
+        known[1] += step.tokens
+        known[2] += 1
+    # A session of a few steps is no sum.
+    return [guess / truth - 1 for guess, truth, count in sums.values() if count >= 20]
+
+
+def figures(folder: Path, estimators: dict[str, Any]) -> None:
+    groups: dict[str, list[Step]] = defaultdict(list)
+    for step in corpus(folder):
+        if usable(step):
+            groups[f"{step.repository} {step.model}"].append(step)
+    for name, steps in sorted(groups.items()):
+        if len(steps) < 20:
+            continue
+        for title, estimator in estimators.items():
+            guesses = (
+                corrected(steps) if estimator is corrected else [estimator(step) for step in steps]
+            )
+            truths = [step.tokens for step in steps]
+            line(
+                f"{name}: {title}",
+                list(zip(guesses, truths, strict=True)),
+                by_session(steps, guesses),
+            )
+
+
+def texts_by_kind(families: Iterable[str]) -> None:
+    made = kinds()
+    for family in families:
+        count = counter(family)
+        row = next(row for row in ModelTable.builtin().rows.values() if row.family == family)
+        weights = calibration.weights(row)
+        for name, texts in made.items():
+            truths = [(text, count(text)) for text in texts]
+            rated = [(text, truth) for text, truth in truths if truth >= 15]
+            line(
+                f"{family} {name}: ours",
+                [(core.estimate_text(text, weights), truth) for text, truth in rated],
+                (),
+            )
+            line(
+                f"{family} {name}: characters / 4",
+                [(core.rough_text(text), truth) for text, truth in rated],
+                (),
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--corpus", type=Path)
+    parser.add_argument("--exact", action="store_true")
+    parser.add_argument("--family", action="append", choices=FAMILIES)
+    options = parser.parse_args()
+    print(HEAD)
+    if options.corpus is None:
+        texts_by_kind(options.family or FAMILIES)
+        return
+    estimators = {"ours": ours, "ours, corrected": corrected, "characters / 4": quarter}
+    figures(options.corpus, {"exact text": exact} if options.exact else estimators)
+
+
+if __name__ == "__main__":
+    main()
