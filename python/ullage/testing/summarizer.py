@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -98,6 +97,8 @@ class ScriptedSummarizer:
         return step, answer(step, _messages(request))
 
     async def _wait(self, seconds: float) -> bool:
+        import asyncio  # costs 30 ms, which only those pay who await
+
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         # Not an asyncio.Event: `release` may be called from any thread and any loop.

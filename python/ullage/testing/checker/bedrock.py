@@ -57,6 +57,12 @@ def _roles(messages: list[dict[str, Any]]) -> Iterator[Finding]:
     if messages and messages[-1].get("role") != "user":
         text = "A conversation must end with a user message."
         yield error("B01", (len(messages) - 1, -1), text)
+    for index, message in enumerate(messages):
+        if message.get("role") not in ("user", "assistant"):
+            yield error("B01", (index, -1), "role must satisfy enum value set: [assistant, user]")
+        if not _blocks(message):
+            text = f"The content field in the Message object at messages.{index} is empty."
+            yield error("B02", (index, -1), text)
     for index in range(1, len(messages)):
         if messages[index].get("role") == messages[index - 1].get("role"):
             text = "A conversation must alternate between user and assistant roles."

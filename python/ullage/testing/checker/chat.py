@@ -70,7 +70,7 @@ def _message(index: int, message: dict[str, Any]) -> Iterator[Finding]:
         yield from _tool_content(at, content)
     elif role == "assistant":
         yield from _assistant(at, message)
-    elif content is None and role in _ROLES:
+    elif (content is None or content == []) and role in _ROLES:
         text = f"Invalid value for 'content': expected a string, got null. (messages[{index}])"
         yield error("O04", at, text)
     for text in _strings(content):
@@ -90,7 +90,7 @@ def _strings(content: Any) -> Iterator[str]:
 def _tool_content(at: tuple[int, int], content: Any) -> Iterator[Finding]:
     parts = content if isinstance(content, list) else []
     textual = all(isinstance(part, dict) and part.get("type") == "text" for part in parts)
-    if not isinstance(content, str | list) or not textual:
+    if not isinstance(content, str | list) or not textual or content == []:
         yield error("O07", at, "Invalid value: tool messages may hold text only")
 
 
@@ -111,7 +111,7 @@ def _assistant(at: tuple[int, int], message: dict[str, Any]) -> Iterator[Finding
         elif len(call["id"]) > _MAX_ID:
             yield error("O05", at, f"Invalid 'tool_calls[].id': maximum length {_MAX_ID}")
     other = any(message.get(key) for key in ("refusal", "audio", "function_call"))
-    if content is None and not calls and not other:
+    if (content is None and not calls and not other) or content == []:
         yield error("O04", at, "Invalid assistant message: content or tool_calls must be set")
 
 
@@ -191,6 +191,11 @@ def _mistral(messages: list[dict[str, Any]]) -> Iterator[Finding]:
 
 
 def _deepseek(body: dict[str, Any], messages: list[dict[str, Any]]) -> Iterator[Finding]:
+    for index, message in enumerate(messages):
+        said = message.get("content") or _calls(message)
+        if message.get("role") == "assistant" and not said:
+            text = "Invalid assistant message: content or tool_calls must be set"
+            yield error("D02", (index, -1), text)
     thinking = body.get("thinking")
     on = isinstance(thinking, dict) and thinking.get("type") == "enabled"
     if not on and "reasoner" not in str(body.get("model")):
@@ -207,7 +212,8 @@ def _local(messages: list[dict[str, Any]]) -> Iterator[Finding]:
         role = str(message.get("role"))
         if role in ("system", "developer") and index:
             yield error("L01", (index, -1), "System message must be at the beginning")
-        if role == previous and role in ("user", "assistant"):
+        first = role == "assistant" and previous in ("", "system", "developer")
+        if first or (role == previous and role in ("user", "assistant")):
             text = "Conversation roles must alternate user/assistant/user/assistant/..."
             yield error("L02", (index, -1), text)
         previous = role

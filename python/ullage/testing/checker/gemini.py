@@ -17,7 +17,8 @@ _DATA = (
 def check_gemini(body: dict[str, Any]) -> Iterator[Finding]:
     """Roles, pairs, signatures of the current turn."""
     given = body.get("contents")
-    contents = [c if isinstance(c, dict) else {} for c in given] if isinstance(given, list) else []
+    # A content without a role is the user's.
+    contents = [_content_of(item) for item in given] if isinstance(given, list) else []
     if not contents or contents[0].get("role") != "user":
         yield error("G01", (0 if contents else -1, -1), "contents must begin with a user turn")
     for index, content in enumerate(contents):
@@ -29,6 +30,10 @@ def check_gemini(body: dict[str, Any]) -> Iterator[Finding]:
     if contents and _named(contents[-1], "functionCall"):
         yield error("G06", (len(contents) - 1, -1), "the history must not end with a function call")
     yield from _signatures(body, contents)
+
+
+def _content_of(item: Any) -> dict[str, Any]:
+    return {"role": "user", **item} if isinstance(item, dict) else {}
 
 
 def _parts(content: dict[str, Any]) -> list[Any]:

@@ -39,6 +39,10 @@ def check_responses(
         else []
     )
     chained = bool(body.get("previous_response_id"))
+    for index, item in enumerate(items):
+        if not isinstance(item.get("type"), str) and not isinstance(item.get("role"), str):
+            text = f"Invalid value: 'input[{index}]' has neither a type nor a role."
+            yield error("R01", (index, -1), text)
     yield from _pairs(items, chained)
     yield from _ids(items)
     yield from _reasoning(body, items)
@@ -61,6 +65,8 @@ def _pairs(items: list[dict[str, Any]], chained: bool) -> Iterator[Finding]:
     for index, item in enumerate(items):
         kind, name = str(item.get("type")), ident(item.get("call_id"))
         if kind in _CALLS:
+            if (kind, name) in calls:
+                yield error("R01", (index, -1), f"Duplicate function call with call_id {name}.")
             calls[kind, name] = index
         elif kind in _OUTPUTS:
             key = (_OUTPUTS[kind], name)
