@@ -16,7 +16,7 @@ from ullage.testing.legality import request_body
 from ullage.testing.mutations import MUTATIONS, mutate
 from ullage.validate import validate
 
-quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 MODELS = {"anthropic": "claude-opus-5-5", "gemini": "gemini-3-pro"}
 BEDROCK = {"tools": [{"toolSpec": {"name": "f", "inputSchema": {"json": {"type": "object"}}}}]}
@@ -36,11 +36,12 @@ def opinions(provider, messages):
     """Rules that each of the two says are broken; `validate`'s warnings too."""
     params, model = PARAMS.get(provider, {}), MODELS.get(provider)
     body = request_body(provider, messages, model=model, **params)
-    ours = {finding.rule for finding in check(provider, body) if finding.severity == "error"}
+    found = [finding for finding in check(provider, body) if finding.severity == "error"]
+    # Thinking is compared with an original there, with its seal here: neither knows the other's.
+    ours = {f.rule for f in found if f.rule not in ("A15", "A16") and "modified" not in f.text}
     report = validate(messages, provider=provider, model=model, betas=[], wire=True, **params)
     theirs = {violation.rule for violation in report.errors}
-    # Thinking is compared with an original there, with its seal here: neither knows the other's.
-    return ours - {"A15", "A16"}, theirs, {violation.rule for violation in report.warnings}
+    return ours, theirs, {violation.rule for violation in report.warnings}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -70,7 +71,7 @@ def test_both_refuse_the_same_damaged_requests(provider):
 
 
 def test_both_refuse_the_same_hostile_conversations():
-    @settings(quick, max_examples=120)
+    @settings(quick, max_examples=80)
     @given(strategies.hostile_conversations())
     def run(messages):
         ours, theirs, warnings = opinions("anthropic", messages)
