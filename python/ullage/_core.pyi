@@ -4,7 +4,7 @@ Errors are the classes of `ullage.exceptions`. Token counts are ints. Indices ar
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Self, final
 
 from ullage.digests import (
     BlockDigest,
@@ -21,15 +21,15 @@ FEATURE_NAMES: tuple[str, ...]  # in the order of `Weights.features`
 class Weights:
     """Numbers of a calibrated estimate for one model family, in 1/4096 token (data: `ullage/data`)."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         features: Sequence[int],
         *,
         blocks: Sequence[int],  # overhead by BlockKind
         messages: Sequence[int],  # overhead by Role
         image: Sequence[int] | None = None,  # patch_px, max_edge_px, max_tokens, default_tokens
         hidden: Sequence[int] | None = None,  # free_chars, per_char: thinking behind a signature
-    ) -> None: ...
+    ) -> Self: ...
 
 def rough_tokens(chars: int, chars_per_token: int = 4) -> int: ...
 def padded(tokens: int) -> int: ...
@@ -51,15 +51,28 @@ def encode_text(text: str, encoding: str = "o200k_base") -> list[int]: ...
 # ---- ledger ----------------------------------------------------------------------------------
 
 class Anchor(NamedTuple):
-    """The newest usage figure. It stands for all messages before `covers` (exclusive)."""
+    """The newest usage figure that holds for the context.
+
+    Looked for after the newest boundary, on responses that the model said (not synthetic, of the
+    conversation's own thread). A message older than that boundary by its timestamp was kept by a
+    compaction: its figure is of the context before it and is passed over.
+
+    One response may lie in several messages (one response id) with tool results between them. The
+    figure stands for what was before its first piece and for the output of all its pieces; the
+    results between the pieces are not in it.
+    """
 
     first: int  # first piece of that response
-    last: int  # the message that carries the usage
-    covers: int  # messages [0, covers) are inside the figure, `first` and its output included
+    last: int  # the newest piece that carries the usage
+    covers: int  # first + 1: messages [0, covers) are inside the figure, and later pieces are too
     usage: int
 
 class AnchoredCount(NamedTuple):
-    """TOK-4: `total = usage + estimated of what follows - freed`; `anchor` None: all estimated."""
+    """TOK-4: `total = usage + estimated - freed`, at least 0.
+
+    `estimated` is of the messages from `anchor.covers` on that are no pieces of the anchor's
+    response. `anchor` None: all after the newest boundary is estimated.
+    """
 
     total: int
     estimated: int
@@ -71,26 +84,40 @@ class KeepWindow(NamedTuple):
     start: int
     tokens: int
     text_messages: int
-    orphans: list[tuple[int, int]]  # (message, block) of results whose call lies before the floor
+    orphans: list[tuple[int, int]]  # (message, block) of kept results whose call is not kept
 
 @final
 class Ledger:
     """Digests of a conversation, kept up to date as it grows (TOK-5).
 
+    Takes bare messages and entries (dicts). Holds a reference to each item, so that `sync` can tell
+    them by identity. Safe to share between threads. String numbers (`id`, `name`, `uuid`,
+    `response_id` of digests) stay valid for the ledger's life; equal strings have equal numbers.
+
+    Positions count from the end if negative, `IndexError` outside; ranges are those of slices; other
+    numbers out of range are `InvalidPolicy`.
+
     Args:
         weights: For the calibrated estimate; `None`: calibrated counts equal the rough ones.
+        items: Messages or entries to begin with.
+
+    Raises:
+        InvalidMessage: An item is no object, has no known role, or holds what JSON does not have.
+            The ledger is then as it was before.
     """
 
-    def __init__(
-        self, weights: Weights | None = None, items: Iterable[Mapping[str, Any]] = ()
-    ) -> None: ...
+    def __new__(
+        cls, weights: Weights | None = None, items: Iterable[Mapping[str, Any]] | None = None
+    ) -> Self: ...
     @property
     def version(self) -> int: ...  # grows with every change that is not an append
-    def append(self, item: Mapping[str, Any]) -> int: ...
+    def append(self, item: Mapping[str, Any]) -> int: ...  # new length
     def extend(self, items: Iterable[Mapping[str, Any]]) -> int: ...  # all or nothing; new length
-    def replace(self, index: int, item: Mapping[str, Any]) -> None: ...
+    def replace(self, index: int, item: Mapping[str, Any]) -> None: ...  # costs what follows it
     def truncate(self, length: int) -> None: ...
-    def sync(self, items: list[Mapping[str, Any]]) -> int: ...  # by identity; number of items read
+    # Makes the ledger that of `items`: known objects keep their digests wherever they now stand, the
+    # others are read. Returns how many were read. Edits in place need `invalidate`.
+    def sync(self, items: list[Mapping[str, Any]]) -> int: ...
     def changed_since(self, version: int) -> int: ...  # lowest index edited since, else the length
     def invalidate(self, index: int) -> None: ...  # the next sync reads this item again
     def __len__(self) -> int: ...
@@ -101,14 +128,16 @@ class Ledger:
     def string(self, ref: int) -> str: ...
     def anchor(self) -> Anchor | None: ...
     def anchored(self, freed: int = 0) -> AnchoredCount: ...
-    def rounds(
-        self, start: int = 0, stop: int | None = None
-    ) -> list[int]: ...  # first index of each round
+    # First index of each round, as if the range were all: each response starts one, what stands
+    # before the first response belongs to the first round.
+    def rounds(self, start: int = 0, stop: int | None = None) -> list[int]: ...
     def last_boundary(self) -> int | None: ...
-    def find_uuid(self, uuid: str) -> int | None: ...
+    def find_uuid(self, uuid: str) -> int | None: ...  # newest
     def find_call(self, tool_use_id: str) -> tuple[int, int] | None: ...  # newest; (message, block)
     def find_result(self, tool_use_id: str) -> tuple[int, int] | None: ...
-    def open_calls(self) -> list[tuple[int, int]]: ...  # tool uses with no result anywhere later
+    def open_calls(self) -> list[tuple[int, int]]: ...  # client calls with no result later
+    # Never moves `start` before `floor` nor before the newest boundary; a start that lies before
+    # them already stays.
     def keep_window(
         self,
         start: int,
@@ -118,6 +147,7 @@ class Ledger:
         max_tokens: int = 40_000,
         min_text_messages: int = 5,
     ) -> KeepWindow: ...
+    # First message to keep: at least one round goes and one stays; `start` if there is only one.
     def truncate_head(
         self, gap_tokens: int | None, *, start: int = 0, share_percent: int = 20
     ) -> int: ...
@@ -172,7 +202,7 @@ def check(ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> list[Viola
 class Verifier:
     """Checks one ledger again and again, reading only what changed since the last time."""
 
-    def __init__(self, ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> None: ...
+    def __new__(cls, ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> Self: ...
     @property
     def read(self) -> int: ...  # messages that the last check read
     def check(self) -> list[Violation]: ...

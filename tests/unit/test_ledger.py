@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import random
+import sys
 from typing import Any
 
 import pytest
@@ -664,9 +666,38 @@ def test_truncate_head_out_of_range(engine: Any, arguments: Any, field: str) -> 
 # ---- cost ------------------------------------------------------------------------------------
 
 
-def test_the_input_is_not_changed(engine: Any) -> None:
-    import copy
+def touched(work: Any) -> int:
+    """Python lines and calls that some work runs: a cost that no other process disturbs."""
+    count = 0
 
+    def count_event(*_: Any) -> Any:
+        nonlocal count
+        count += 1
+        return count_event
+
+    sys.settrace(count_event)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+def test_a_turn_costs_the_same_at_any_length(engine: Any) -> None:
+    """On the twin, whose steps can be counted; the Rust engine's are in `benches/python`."""
+
+    def turn(ledger: Any) -> None:
+        ledger.append(said([call("new")], id="n", usage=usage(9)))
+        ledger.append(user([result("new")]))
+        ledger.anchored()
+        ledger.tokens(3)
+        ledger.find_result("new")
+
+    short, long = (engine.Ledger(None, turns(count)) for count in (50, 5000))
+    assert touched(lambda: turn(long)) == touched(lambda: turn(short))
+
+
+def test_the_input_is_not_changed(engine: Any) -> None:
     items = [user([result("a", [{"type": "text", "text": "x"}])]), entry(said([call("a")]))]
     before = copy.deepcopy(items)
     engine.Ledger(None, items).keep_window(1)

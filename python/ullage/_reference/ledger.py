@@ -55,7 +55,7 @@ def _count(field: str, value: int, top: int | None = None, bottom: int = 0) -> i
 class Ledger:
     """Digests of a conversation, kept up to date as it grows."""
 
-    def __init__(self, weights: Weights | None = None, items: Iterable[Item] = ()) -> None:
+    def __init__(self, weights: Weights | None = None, items: Iterable[Item] | None = None) -> None:
         self._weights = weights
         self._digests = Digests()
         self._held: list[Any] = []
@@ -63,7 +63,7 @@ class Ledger:
         self._version = 0
         self._edits: list[tuple[int, int]] = []
         self._lock = RLock()
-        self.extend(items)
+        self.extend(() if items is None else items)
 
     # ---- changes
 

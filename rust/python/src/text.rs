@@ -157,7 +157,10 @@ impl Weights {
 }
 
 #[pyfunction]
-#[pyo3(signature = (chars, chars_per_token=None))]
+#[pyo3(
+    signature = (chars, chars_per_token=None),
+    text_signature = "(chars, chars_per_token=4)"
+)]
 fn rough_tokens(
     chars: &Bound<'_, PyAny>,
     chars_per_token: Option<&Bound<'_, PyAny>>,
@@ -178,7 +181,10 @@ fn padded(tokens: &Bound<'_, PyAny>) -> PyResult<u64> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (text, chars_per_token=None))]
+#[pyo3(
+    signature = (text, chars_per_token=None),
+    text_signature = "(text, chars_per_token=4)"
+)]
 fn rough_text(
     text: &Bound<'_, PyString>,
     chars_per_token: Option<&Bound<'_, PyAny>>,
