@@ -110,12 +110,45 @@ impl<'a> Packed<'a> {
     }
 
     /// The bytes of every token.
-    pub fn expand(&self) -> Vec<Vec<u8>> {
-        let mut tokens: Vec<Vec<u8>> = self.bytes.iter().map(|&byte| vec![byte]).collect();
+    pub fn expand(&self) -> Tokens {
+        let mut tokens = Tokens {
+            bytes: self.bytes.to_vec(),
+            ends: (0..=BYTES).collect(),
+        };
         for (_, (left, right)) in self.merges() {
-            tokens.push([&tokens[left as usize][..], &tokens[right as usize]].concat());
+            for half in [left, right] {
+                let half = half as usize;
+                tokens
+                    .bytes
+                    .extend_from_within(tokens.ends[half]..tokens.ends[half + 1]);
+            }
+            tokens.ends.push(tokens.bytes.len());
         }
         tokens
+    }
+}
+
+/// The bytes of every token, one after the other.
+#[derive(Debug)]
+pub struct Tokens {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Tokens {
+    /// The bytes of one token.
+    pub fn get(&self, token: u32) -> &[u8] {
+        &self.bytes[self.ends[token as usize]..self.ends[token as usize + 1]]
+    }
+
+    /// Number of tokens.
+    pub fn count(&self) -> u32 {
+        self.ends.len() as u32 - 1
+    }
+
+    /// All tokens, rising by id.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.count()).map(|token| self.get(token))
     }
 }
 

@@ -21,8 +21,11 @@ impl Rare {
     /// Uses the first `tokens` tokens.
     pub(super) fn new(packed: &Packed<'_>, tokens: usize) -> Result<Self, &'static str> {
         let id = |index: Rank| index + Rank::from(packed.gap.is_some_and(|gap| index >= gap));
-        let ranks = packed.expand().into_iter().zip(0..).take(tokens);
-        let ranks = ranks.map(|(token, index)| (token, id(index))).collect();
+        let expanded = packed.expand();
+        let ranks = expanded.iter().zip(0..).take(tokens);
+        let ranks = ranks
+            .map(|(token, index)| (token.to_vec(), id(index)))
+            .collect();
         // A pattern of no special tokens would match everywhere; this one is never asked for.
         let special = [("<|endoftext|>".to_owned(), 50_256)].into_iter().collect();
         let core = CoreBPE::new(ranks, special, PATTERN);

@@ -3,13 +3,11 @@
 //! A node is a place in one array. Its children are at `base ^ byte`, where each has its byte as a
 //! label. No two nodes have the same base, so that a label that fits is a child's. Places 0 to 255
 //! have labels that never fit, and a node without children has base 0.
-use super::table::Slots;
+use super::packed::Tokens;
 
 const BASE_SHIFT: u32 = 9;
 const IS_TOKEN: u32 = 1 << 8;
 const NONE: u32 = u32::MAX;
-/// Bits of a draft's node: there are about 2.1 nodes a token.
-const NODE_BITS: u32 = 24;
 
 /// All tokens by their bytes.
 #[derive(Debug)]
@@ -58,89 +56,128 @@ impl Trie {
         }
     }
 
-    /// Builds the trie; also gives the longest proper prefix of each token that is a token.
-    pub(super) fn new(tokens: &[Vec<u8>], halves: &[(u32, u32)]) -> (Self, Vec<u32>) {
-        let mut draft = Draft::new(tokens.len());
-        let mut shorter: Vec<u32> = (0..draft.tokens).collect();
-        for id in by_length(tokens) {
-            if tokens[id as usize].len() > 1 {
-                let left = halves[id as usize].0;
-                let tail = &tokens[id as usize][tokens[left as usize].len()..];
-                shorter[id as usize] = draft.insert(id, left, tail);
-            }
-        }
-        (draft.place(tokens), shorter)
+    /// Builds the trie; also gives the longest proper prefix of each token that is a token, or the
+    /// token itself if there is none.
+    pub(super) fn new(tokens: &Tokens) -> (Self, Vec<u32>) {
+        let (draft, shorter) = Draft::new(tokens);
+        (draft.place(), shorter)
     }
 }
 
-fn by_length(tokens: &[Vec<u8>]) -> Vec<u32> {
-    let mut ids: Vec<u32> = (0..tokens.len() as u32).collect();
-    ids.sort_by_key(|&id| tokens[id as usize].len());
-    ids
+/// Ids of all tokens, by their bytes.
+fn sorted(tokens: &Tokens) -> Vec<u32> {
+    // Most comparisons end within the first 16 bytes, as one of integers.
+    let start = |token: &[u8]| {
+        let mut start = [0; 16];
+        let length = token.len().min(16);
+        start[..length].copy_from_slice(&token[..length]);
+        u128::from_be_bytes(start)
+    };
+    let mut keys: Vec<(u128, u32)> = tokens.iter().map(start).zip(0..).collect();
+    keys.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0)
+            .then_with(|| tokens.get(a.1).cmp(tokens.get(b.1)))
+    });
+    keys.into_iter().map(|(_, id)| id).collect()
 }
 
-/// The trie as a table of edges, while it grows.
-///
-/// Nodes that end a token have its id; nodes that only lead to longer tokens have higher ones.
-struct Draft {
-    tokens: u32,
-    nodes: u32,
-    children: Slots,
-    /// `(parent, byte, child)`
-    edges: Vec<(u32, u8, u32)>,
+/// One node of the trie before it has a place; the first node is the root.
+struct Node {
+    parent: u32,
+    byte: u8,
+    depth: u8,
+    token: u32,
 }
+
+/// The trie as a list of nodes, parents first.
+struct Draft(Vec<Node>);
 
 impl Draft {
-    fn new(tokens: usize) -> Self {
-        Draft {
-            tokens: tokens as u32,
-            nodes: tokens as u32,
-            children: Slots::new(tokens * 5 / 2, NODE_BITS),
-            edges: Vec::with_capacity(tokens * 5 / 2),
+    fn new(tokens: &Tokens) -> (Self, Vec<u32>) {
+        let mut draft = Draft(Vec::with_capacity(tokens.count() as usize * 5 / 2));
+        draft.0.push(Node {
+            parent: 0,
+            byte: 0,
+            depth: 0,
+            token: NONE,
+        });
+        let mut shorter: Vec<u32> = (0..tokens.count()).collect();
+        // The way to the token before: each node with the last token up to there.
+        let (mut way, mut before): (Vec<(u32, u32)>, &[u8]) = (vec![(0, NONE)], &[]);
+        for id in sorted(tokens) {
+            let token = tokens.get(id);
+            let common = before.iter().zip(token).take_while(|(a, b)| a == b).count();
+            way.truncate(common + 1);
+            if way[common].1 != NONE {
+                shorter[id as usize] = way[common].1;
+            }
+            draft.extend(&mut way, &token[common..], id);
+            before = token;
+        }
+        (draft, shorter)
+    }
+
+    /// Goes on from the end of the way over `bytes`, to the end of the token `id`.
+    fn extend(&mut self, way: &mut Vec<(u32, u32)>, bytes: &[u8], id: u32) {
+        for (left, &byte) in (0..bytes.len()).rev().zip(bytes) {
+            let &(parent, last) = way.last().unwrap_or(&(0, NONE));
+            let (token, last) = if left == 0 { (id, id) } else { (NONE, last) };
+            // The deepest that matters is the second.
+            let depth = way.len().min(3) as u8;
+            way.push((self.0.len() as u32, last));
+            self.0.push(Node {
+                parent,
+                byte,
+                depth,
+                token,
+            });
         }
     }
 
-    /// Adds the way from the token `from` over `tail` to the token `id`; gives the last token on it.
-    ///
-    /// Shorter tokens are there already, so that no node on the way becomes a token later.
-    fn insert(&mut self, id: u32, from: u32, tail: &[u8]) -> u32 {
-        let (mut node, mut last) = (from, from);
-        for (left, &byte) in (0..tail.len()).rev().zip(tail) {
-            let key = u64::from(node) << 8 | u64::from(byte);
-            let mut child = self.children.get(key);
-            if child == NONE {
-                child = if left == 0 { id } else { self.nodes };
-                self.nodes += u32::from(left != 0);
-                self.children.insert(key, child);
-                self.edges.push((node, byte, child));
-            }
-            node = child;
-            if left != 0 && node < self.tokens {
-                last = node;
-            }
+    /// Nodes but the root, those of one parent together, parents rising; with where each starts.
+    fn families(&self) -> (Vec<u32>, Vec<u32>) {
+        let mut starts = vec![0u32; self.0.len() + 1];
+        for node in &self.0[1..] {
+            starts[node.parent as usize + 1] += 1;
         }
-        last
+        for parent in 0..self.0.len() {
+            starts[parent + 1] += starts[parent];
+        }
+        let (mut next, mut children) = (starts.clone(), vec![0; self.0.len() - 1]);
+        for (id, node) in (0..).zip(&self.0).skip(1) {
+            children[next[node.parent as usize] as usize] = id;
+            next[node.parent as usize] += 1;
+        }
+        (children, starts)
     }
 
     /// Lays the nodes into the double array, those with many children first.
-    fn place(mut self, tokens: &[Vec<u8>]) -> Trie {
-        self.edges.sort_unstable();
-        let mut families: Vec<&[(u32, u8, u32)]> = self.edges.chunk_by(|a, b| a.0 == b.0).collect();
-        families.sort_by_key(|family| std::cmp::Reverse(family.len()));
-        let mut places = Places::new(self.edges.len());
-        let mut place_of = vec![0; self.nodes as usize];
-        let mut base_of = vec![0; self.nodes as usize];
-        for family in &families {
-            let base = places.find(family);
-            base_of[family[0].0 as usize] = base;
-            for &(_, byte, child) in *family {
-                place_of[child as usize] = base ^ u32::from(byte);
+    fn place(&self) -> Trie {
+        let (children, starts) = self.families();
+        let family =
+            |parent: u32| starts[parent as usize] as usize..starts[parent as usize + 1] as usize;
+        // The first two bytes have tables of their own: the root needs no children.
+        let mut parents: Vec<u32> = (1..self.0.len() as u32)
+            .filter(|&id| !family(id).is_empty())
+            .collect();
+        parents.sort_by_key(|&parent| std::cmp::Reverse(family(parent).len()));
+        let mut places = Places::new(self.0.len());
+        let (mut place_of, mut base_of) = (vec![0; self.0.len()], vec![0; self.0.len()]);
+        let mut bytes = Vec::with_capacity(256);
+        for parent in parents {
+            let family = &children[family(parent)];
+            bytes.clear();
+            bytes.extend(family.iter().map(|&child| self.0[child as usize].byte));
+            let base = places.find(&bytes);
+            base_of[parent as usize] = base;
+            for &child in family {
+                place_of[child as usize] = base ^ u32::from(self.0[child as usize].byte);
             }
         }
-        self.trie(tokens, &place_of, &base_of, places.end())
+        self.trie(&place_of, &base_of, places.end())
     }
 
-    fn trie(&self, tokens: &[Vec<u8>], place_of: &[u32], base_of: &[u32], size: usize) -> Trie {
+    fn trie(&self, place_of: &[u32], base_of: &[u32], size: usize) -> Trie {
         let mut trie = Trie {
             // Labels that never fit: the place of the first 256 is the byte asked for.
             units: (0..size).map(|place| u32::from(!(place as u8))).collect(),
@@ -148,21 +185,23 @@ impl Draft {
             two: vec![0; 1 << 16],
             one: vec![0; 256],
         };
-        for (id, token) in (0..).zip(tokens) {
-            if let [byte] = token[..] {
-                trie.one[usize::from(byte)] = id;
+        for (id, node) in self.0.iter().enumerate().skip(1) {
+            let place = place_of[id];
+            match node.depth {
+                1 => {
+                    trie.one[usize::from(node.byte)] = node.token;
+                    continue;
+                }
+                2 => {
+                    let first = self.0[node.parent as usize].byte;
+                    trie.two[usize::from(first) | usize::from(node.byte) << 8] = place;
+                }
+                _ => {}
             }
-        }
-        for &(parent, byte, child) in &self.edges {
-            let place = place_of[child as usize] as usize;
-            if let [first] = tokens.get(parent as usize).map_or(&[][..], |token| token) {
-                trie.two[usize::from(*first) | usize::from(byte) << 8] = place as u32;
-            }
-            trie.units[place] = base_of[child as usize] << BASE_SHIFT | u32::from(byte);
-            if child < self.tokens {
-                trie.units[place] |= IS_TOKEN;
-                trie.tokens[place] = child;
-            }
+            let is_token = if node.token == NONE { 0 } else { IS_TOKEN };
+            trie.units[place as usize] =
+                base_of[id] << BASE_SHIFT | is_token | u32::from(node.byte);
+            trie.tokens[place as usize] = if node.token == NONE { 0 } else { node.token };
         }
         trie
     }
@@ -189,22 +228,22 @@ impl Places {
         }
     }
 
-    /// A base for a family; larger families come first.
-    fn find(&mut self, family: &[(u32, u8, u32)]) -> u32 {
-        if family.len() != self.size {
+    /// A base for children with these labels; larger families come first.
+    fn find(&mut self, bytes: &[u8]) -> u32 {
+        if bytes.len() != self.size {
             // Smaller ones fit into the gaps.
-            (self.first, self.size) = (256, family.len());
+            (self.first, self.size) = (256, bytes.len());
         }
         let mut at = self.first;
         for tries in 0.. {
             at = self.free(at);
-            let base = at ^ usize::from(family[0].1);
+            let base = at ^ usize::from(bytes[0]);
             if !self.bases[base]
-                && family
+                && bytes
                     .iter()
-                    .all(|&(_, byte, _)| !self.taken[base ^ usize::from(byte)])
+                    .all(|&byte| !self.taken[base ^ usize::from(byte)])
             {
-                self.take(base, family);
+                self.take(base, bytes);
                 break;
             }
             at += 1;
@@ -213,7 +252,7 @@ impl Places {
                 self.first = at;
             }
         }
-        (at ^ usize::from(family[0].1)) as u32
+        (at ^ usize::from(bytes[0])) as u32
     }
 
     fn free(&mut self, from: usize) -> usize {
@@ -230,9 +269,9 @@ impl Places {
         free
     }
 
-    fn take(&mut self, base: usize, family: &[(u32, u8, u32)]) {
+    fn take(&mut self, base: usize, bytes: &[u8]) {
         self.bases[base] = true;
-        for &(_, byte, _) in family {
+        for &byte in bytes {
             self.taken[base ^ usize::from(byte)] = true;
         }
     }

@@ -34,7 +34,7 @@ impl Vocabulary {
         let mut halves: Vec<(u32, u32)> = (0..256).map(|byte| (byte, byte)).collect();
         halves.extend(packed.merges().map(|(_, pair)| pair));
         let tokens = packed.expand();
-        let (trie, shorter) = Trie::new(&tokens, &halves);
+        let (trie, shorter) = Trie::new(&tokens);
         Vocabulary {
             // The longest token of any vocabulary known has 128 bytes.
             lengths: tokens
