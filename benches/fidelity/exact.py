@@ -15,7 +15,13 @@ from ullage._engine import core
 
 __all__ = ["FAMILIES", "counter"]
 
-FAMILIES = {"claude-3": "3.0", "claude-4.7": "4.8", "o200k": "o200k_base", "cl100k": "cl100k_base"}
+FAMILIES = {
+    "claude-3": "3.0",
+    "claude-4.7": "4.7",
+    "claude-4.8": "4.8",
+    "o200k": "o200k_base",
+    "cl100k": "cl100k_base",
+}
 """Families of weights, and what counts each."""
 
 

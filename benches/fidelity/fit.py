@@ -26,21 +26,22 @@ from scipy.optimize import nnls
 from texts import kinds, record
 
 from ullage._engine import core
-from ullage._reference.digest import BlockKind, Role
-from ullage._reference.text import FEATURE_NAMES
+from ullage.digests import BlockKind, Role
 from ullage.models import ModelTable
 
 DATA = Path(__file__).parents[2] / "python/ullage/data/weights.json"
+FEATURE_NAMES = core.FEATURE_NAMES
 UNIT = 4096
 TRAIN = {
     "claude-3": ["cc_entireio-cli"],
     "claude-4.7": ["cc_entireio-cli"],
+    "claude-4.8": ["cc_entireio-cli"],
     "o200k": ["codex_jdx-mise"],
     "cl100k": ["codex_jdx-mise"],
 }
 """Transcripts whose text is fitted on; whose figures, where they are of that family."""
 
-FIGURES = {"claude-4.7": ["cc_entireio-git-sync"]}
+FIGURES = {"claude-4.7": ["cc_entireio-git-sync"], "claude-4.8": ["cc_entireio-git-sync"]}
 """Where figures of a family stand in no training repository, its fixed costs are taken from these."""
 
 JSON_ONLY = slice(FEATURE_NAMES.index("arguments"), len(FEATURE_NAMES))
@@ -199,6 +200,8 @@ def fixed(steps: Sequence[Step], family: str) -> np.ndarray:
     for _ in range(40):
         found, _ = nnls(matrix * scale[:, None], np.maximum(over, 0) * scale)
         scale = 1 / np.sqrt(np.maximum(np.abs(over - matrix @ found), 1.5))
+    # Calls and results come in pairs: only their sum is known.
+    found[1] = found[2] = (found[1] + found[2]) / 2
     return found
 
 
@@ -285,12 +288,14 @@ def main() -> None:
     parser.add_argument("--family", action="append", choices=FAMILIES)
     parser.add_argument("--train", action="append", help="repositories in place of the usual ones")
     parser.add_argument("--output", type=Path, default=DATA)
+    parser.add_argument("--half", type=int, choices=(0, 1), help="every other session only")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    steps = list(corpus(options.corpus))
+    steps = list(corpus(options.corpus, options.half))
     document = (
         json.loads(DATA.read_text("utf-8")) if DATA.exists() else {"unit": UNIT, "families": {}}
     )
+    document["families"] = {name: document["families"].get(name, {}) for name in FAMILIES}
     for family in options.family or FAMILIES:
         train = options.train or TRAIN[family]
         made = fit(steps, family, train)

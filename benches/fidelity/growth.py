@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def take_answer(calls: list[Call], entry: dict[str, Any], message: dict[str, Any
 
 def steps(path: Path, repository: str) -> Iterator[Step]:
     for chain in chains(path):
-        for call, after in zip(chain, chain[1:], strict=False):
+        for call, after in pairwise(chain):
             if call.broken or call.model != after.model or not call.prompt or not after.prompt:
                 continue
             added = [entry for entry in call.after if entry.get("type") != "attachment"]
@@ -155,11 +156,15 @@ def steps(path: Path, repository: str) -> Iterator[Step]:
             )
 
 
-def corpus(root: Path) -> Iterator[Step]:
-    """All steps of all transcripts under a folder; a repository is a folder right in it."""
+def corpus(root: Path, half: int | None = None) -> Iterator[Step]:
+    """All steps of all transcripts under a folder; a repository is a folder right in it.
+
+    `half` 0 or 1 takes every other session only, so that one half can be fitted on and the other measured.
+    """
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
-        for path in sorted(folder.rglob("*.jsonl")):
-            yield from steps(path, folder.name)
+        for at, path in enumerate(sorted(folder.rglob("*.jsonl"))):
+            if half is None or at % 2 == half:
+                yield from steps(path, folder.name)
 
 
 # ---- pi --------------------------------------------------------------------------------------

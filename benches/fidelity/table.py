@@ -91,9 +91,9 @@ def by_session(steps: Sequence[Step], guesses: Sequence[int]) -> list[float]:
     return [guess / truth - 1 for guess, truth, count in sums.values() if count >= 20]
 
 
-def figures(folder: Path, estimators: dict[str, Any]) -> None:
+def figures(folder: Path, half: int | None, estimators: dict[str, Any]) -> None:
     groups: dict[str, list[Step]] = defaultdict(list)
-    for step in corpus(folder):
+    for step in corpus(folder, half):
         if usable(step):
             groups[f"{step.repository} {step.model}"].append(step)
     for name, steps in sorted(groups.items()):
@@ -137,6 +137,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--corpus", type=Path)
+    parser.add_argument("--half", type=int, choices=(0, 1), help="every other session only")
     parser.add_argument("--exact", action="store_true")
     parser.add_argument("--family", action="append", choices=FAMILIES)
     options = parser.parse_args()
@@ -145,7 +146,7 @@ def main() -> None:
         texts_by_kind(options.family or FAMILIES)
         return
     estimators = {"ours": ours, "ours, corrected": corrected, "characters / 4": quarter}
-    figures(options.corpus, {"exact text": exact} if options.exact else estimators)
+    figures(options.corpus, options.half, {"exact text": exact} if options.exact else estimators)
 
 
 if __name__ == "__main__":

@@ -150,9 +150,12 @@ def encoded(rng: random.Random) -> str:
 
 def numbers(rng: random.Random) -> str:
     digits = rng.choice([1, 2, 4, 6])
-    row = lambda: some(
-        rng, 3, 9, lambda: f"{rng.uniform(-1, 1) * 10**digits:.{rng.randint(0, 6)}f}", ","
-    )  # noqa: E731
+
+    def row():
+        return some(
+            rng, 3, 9, lambda: f"{rng.uniform(-1, 1) * 10**digits:.{rng.randint(0, 6)}f}", ","
+        )
+
     return some(rng, 5, 40, row)
 
 
@@ -171,9 +174,9 @@ def log(rng: random.Random) -> str:
 
 
 def listing(rng: random.Random) -> str:
-    name = lambda: (
-        f"{rng.choice(WORDS)}{rng.choice(['_', '-', '.'])}{rng.choice(WORDS)}.{rng.choice(['py', 'go', 'txt'])}"
-    )  # noqa: E731
+    def name():
+        return f"{rng.choice(WORDS)}{rng.choice(['_', '-', '.'])}{rng.choice(WORDS)}.{rng.choice(['py', 'go', 'txt'])}"
+
     return some(
         rng,
         5,
@@ -232,10 +235,12 @@ def marked(rng: random.Random) -> str:
 
 def numbered(rng: random.Random) -> str:
     start = rng.randint(1, 900)
-    body = lambda: (
-        "\t" * rng.randint(0, 3)
-        + some(rng, 1, 5, lambda: rng.choice(WORDS), rng.choice([" ", ".", "("]))
-    )  # noqa: E731
+
+    def body():
+        return "\t" * rng.randint(0, 3) + some(
+            rng, 1, 5, lambda: rng.choice(WORDS), rng.choice([" ", ".", "("])
+        )
+
     joint = rng.choice(["→", "\t"])
     return "\n".join(f"{at:>6}{joint}{body()}" for at in range(start, start + rng.randint(5, 40)))
 

@@ -76,7 +76,7 @@ def test_a_number_never_makes_a_known_name(name: str) -> None:
 
 def test_unknown_models_are_weighed_like_their_kin() -> None:
     with pytest.warns(UnknownModelWarning):
-        assert lookup("claude-opus-9").family == "claude-4.7"
+        assert lookup("claude-opus-9").family == "claude-4.8"
     with pytest.warns(UnknownModelWarning):
         assert lookup("gpt-9").encoding == "o200k_base"
     with pytest.warns(UnknownModelWarning):
@@ -104,15 +104,22 @@ def test_a_large_window_can_be_asked_for_by_name() -> None:
     assert TABLE.require("claude-opus-5-5[1m]") == TABLE.require("claude-opus-5-5")
 
 
-def test_tokenizer_generations() -> None:
-    assert {
-        TABLE.require(name).family
-        for name in ("claude-opus-4-6", "claude-sonnet-4-5", "claude-3-opus")
-    } == {"claude-3"}
-    assert {
-        TABLE.require(name).family
-        for name in ("claude-opus-4-7", "claude-sonnet-5", "claude-haiku-5-5")
-    } == {"claude-4.7"}
+@pytest.mark.parametrize(
+    ("name", "family"),
+    {
+        "claude-3-opus": "claude-3",
+        "claude-sonnet-4-5": "claude-3",
+        "claude-opus-4-6": "claude-3",
+        "claude-opus-4-7": "claude-4.7",
+        "claude-opus-4-8": "claude-4.8",
+        "claude-sonnet-5": "claude-4.8",
+        "claude-haiku-5-5": "claude-4.8",
+        "gpt-4o": "o200k",
+        "gpt-4": "cl100k",
+    }.items(),
+)
+def test_tokenizer_generations(name: str, family: str) -> None:
+    assert TABLE.require(name).family == family
 
 
 def test_prices_are_exact_and_follow_the_prompt() -> None:
