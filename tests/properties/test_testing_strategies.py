@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 
 import orjson
 import pytest
@@ -243,3 +244,33 @@ def test_wrong_arguments_are_named(options, field):
 def test_strategies_are_strategies():
     for made in (strategies.entries(), strategies.hostile_entries(), strategies.json_values()):
         assert isinstance(made, st.SearchStrategy)
+
+
+ENDPOINTS = {
+    "/v1/messages": ("messages", {"model": "claude-opus-5-5", "max_tokens": 64}),
+    "/v1/messages/count_tokens": ("messages", {"model": "claude-sonnet-4-5"}),
+    "/v1/chat/completions": ("messages", {"model": "gpt-5.2"}),
+    "/v1/responses": ("input", {"model": "gpt-5.2"}),
+    "/v1/responses/compact": ("input", {"model": "gpt-5.2"}),
+}
+
+
+@pytest.mark.parametrize("enforce", [True, False], ids=["checked", "unchecked"])
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_the_server_answers_whatever_comes(path, enforce):
+    from ullage.testing.server import Recorded, ScriptedServer
+
+    server = ScriptedServer(enforce=enforce)
+    headers = {"authorization": "Bearer k", "anthropic-version": "2026-10-21"}
+    key, rest = ENDPOINTS[path]
+
+    @quick
+    @given(strategies.hostile_conversations())
+    def run(messages):
+        body = json.dumps({**rest, key: messages}, skipkeys=True).encode()
+        reply = server.handle(Recorded("POST", path, headers, body))
+        assert reply.status in (200, 400, 404, 413)
+        assert b"".join(reply.chunks())
+
+    run()
+    assert server.errors == []

@@ -136,10 +136,15 @@ class Writer:
             self._line("system", subtype="turn_duration", durationMs=72_958, isMeta=False)
 
     def _attachment(self) -> None:
+        path = f"{self.made.cwd}/NOTES.md"
+        file = {"filePath": path, "content": "Use pnpm.", "numLines": 1}
+        shown = {"type": "text", "file": {**file, "startLine": 1, "totalLines": 1}}
         kinds: tuple[dict[str, Any], ...] = (
             {"type": "hook_success", "hookName": "UserPromptSubmit", "content": "", "exitCode": 0},
             {"type": "date_change", "newDate": "2026-03-16"},
             {"type": "queued_command", "prompt": "also look at the logs", "commandMode": "prompt"},
+            {"type": "task_reminder", "content": [], "itemCount": 0},
+            {"type": "file", "filename": path, "content": shown, "displayPath": "NOTES.md"},
         )
         self._line("attachment", attachment=dict(self.rng.pick(kinds)))
 

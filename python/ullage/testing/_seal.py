@@ -18,13 +18,14 @@ from typing import Any
 
 import orjson
 
-__all__ = ["Prefix", "Seal", "Walk", "seal", "sign_thinking", "unseal"]
+__all__ = ["Prefix", "Seal", "Walk", "canonical", "seal", "sign_thinking", "unseal"]
 
 _THINKING = ("thinking", "redacted_thinking")
 _CHECK_BYTES = 96  # makes a signature some 250 characters, like the shorter of the real ones
 
 
-def _canonical(value: Any) -> bytes:
+def canonical(value: Any) -> bytes:
+    """JSON with sorted keys; also of what strict JSON cannot hold."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # lone surrogates, ints over 64 bits
@@ -66,10 +67,10 @@ class Prefix:
         self._hash = hashlib.sha256()
         self._role = ""
         for block in _blocks(system):
-            self._hash.update(b"system" + _canonical(_bare(block)))
+            self._hash.update(b"system" + canonical(_bare(block)))
         for tool in tools or ():
             if not tool.get("defer_loading"):
-                self._hash.update(b"tool" + _canonical(_bare(tool)))
+                self._hash.update(b"tool" + canonical(_bare(tool)))
         self._turn = self.now()
 
     def now(self) -> str:
@@ -87,7 +88,7 @@ class Prefix:
         before = self.enter(role)
         for block in _blocks(content):
             if not (isinstance(block, dict) and block.get("type") in _THINKING):
-                self._hash.update(role.encode() + _canonical(_bare(block)))
+                self._hash.update(role.encode() + canonical(_bare(block)))
         return before
 
 

@@ -200,6 +200,8 @@ def _thinking(request: Request, text: str) -> dict[str, Any]:
     """Thinking that is bound to the prefix of its own request."""
     walk, previous, before = Walk(request.body.get("system"), request.tools), "", ""
     for message in request.messages:
+        if not isinstance(message, dict):
+            continue
         before = walk.enter(message)
         for block in blocks_of(message.get("content")):
             if kind_of(block) in ("thinking", "redacted_thinking"):

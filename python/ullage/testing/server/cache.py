@@ -7,8 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import orjson
-
+from ullage.testing._seal import canonical
 from ullage.testing.checker.request import blocks_of
 from ullage.testing.checker.size import count_tokens
 
@@ -69,7 +68,7 @@ def _parts(body: dict[str, Any]) -> Iterator[_Part]:
     for at, (place, piece) in enumerate(pieces):
         marked = isinstance(piece, dict) and piece.get("cache_control") is not None
         bare = {k: v for k, v in piece.items() if k != "cache_control"} if marked else piece
-        running.update(place.encode() + orjson.dumps(bare))
+        running.update(place.encode() + canonical(bare))
         tokens += count_tokens({"messages": [bare]})
         yield _Part(running.hexdigest(), tokens, marked or (automatic and at == len(pieces) - 1))
 
@@ -80,5 +79,7 @@ def _pieces(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for block in blocks_of(body.get("system")):
         yield "system", block
     for message in body.get("messages") or ():
+        if not isinstance(message, dict):
+            continue
         for block in blocks_of(message.get("content")):
             yield str(message.get("role")), block

@@ -59,6 +59,7 @@ class ScriptedServer:
     Attributes:
         requests: All that came in, with the exact bytes.
         script: The steps; more can be pushed at any time.
+        errors: What went wrong in the server itself; empty unless it has a defect.
 
     Example:
         >>> with ScriptedServer("overloaded", "good", window=50_000) as server:
@@ -87,6 +88,7 @@ class ScriptedServer:
         self.cache = PromptCache(cache_minimum)
         self.requests: list[Recorded] = []
         self.produced: list[dict[str, Any]] = []  # items of Responses, as they were given out
+        self.errors: list[Exception] = []
         self.closing = threading.Event()
         self._histories: dict[str, list[dict[str, Any]]] = {}
         self._lock = threading.Lock()
@@ -182,7 +184,11 @@ class ScriptedServer:
         if route is None:
             form = "anthropic" if "anthropic-version" in recorded.headers else "openai"
             return refuse(Failure(404, "not_found_error", f"no such endpoint: {path}"), form)
-        return route(self, recorded)
+        try:
+            return route(self, recorded)
+        except Exception as exc:  # an answer, and not a dropped connection, whatever was sent
+            self.errors.append(exc)
+            return refuse(Failure(500, "api_error", f"scripted server: {exc!r}"), "anthropic")
 
 
 def _model(name: str) -> Reply:

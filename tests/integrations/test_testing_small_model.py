@@ -1,0 +1,62 @@
+"""A real model on loopback: true answers, true counts, true overflows."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from ullage.exceptions import InvalidPolicy, MissingExtra
+from ullage.providers.overflow import classify
+from ullage.testing.small_model import SmallModel
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "xllamacpp" else real(name)
+    )
+    with pytest.raises(MissingExtra) as caught:
+        SmallModel()
+    assert caught.value.package == "xllamacpp"
+    assert caught.value.hint.startswith("pip install xllamacpp")
+    with pytest.raises(InvalidPolicy, match="window_tokens"):
+        SmallModel(window_tokens=100_000)
+
+
+@pytest.fixture(scope="module")
+def model():
+    pytest.importorskip("xllamacpp")
+    pytest.importorskip("anthropic")
+    try:
+        made = SmallModel(window_tokens=1024, max_output_tokens=16)
+    except MissingExtra as error:
+        pytest.skip(str(error))
+    with made as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_it_answers_counts_and_overflows(model):
+    import anthropic
+
+    with anthropic.Anthropic(base_url=model.url, api_key="none", max_retries=0) as client:
+        ask = {
+            "model": "small",
+            "max_tokens": 8,
+            "messages": [{"role": "user", "content": "Say hello."}],
+        }
+        answer = client.messages.create(**ask)
+        assert answer.content[0].text
+        assert 0 < answer.usage.output_tokens <= 8
+        counted = client.messages.count_tokens(model="small", messages=ask["messages"])
+        assert counted.input_tokens == answer.usage.input_tokens
+        with pytest.raises(anthropic.BadRequestError) as caught:
+            client.messages.create(
+                **{**ask, "messages": [{"role": "user", "content": "word " * 3000}]}
+            )
+    told = classify(caught.value)
+    assert told.kind == "overflow_tokens"
+    assert told.gap_tokens > 1500
+    assert "127.0.0.1" in repr(model)
