@@ -64,7 +64,7 @@ def test_names_and_changed_files_are_there_at_the_usual_size(parts):
         assert [n.text for n in facts.names[:LEAST_NAMES] if n.text not in text] == []
         newest = sorted((f for f in facts.files if f.changed), key=lambda f: -f.last)[:5]
         assert [file.path for file in newest if file.path not in text] == []
-        inputs = [flat(e.text)[:BEGINNING] for e in facts.inputs[-20:]]
+        inputs = [flat(e.text)[:BEGINNING].strip() for e in facts.inputs[-20:]]
         assert [start for start in inputs if start not in flat(text)] == []
 
 
@@ -74,6 +74,6 @@ def test_the_next_compaction_keeps_the_users_words(parts):
         if not once.compacted:
             continue
         again = render(collect([*once.messages, *part[-10:]]))
-        starts = [flat(e.text)[:BEGINNING] for e in collect(part).inputs[-10:]]
+        starts = [flat(e.text)[:BEGINNING].strip() for e in collect(part).inputs[-10:]]
         lost = [start for start in starts if start not in flat(again)]
         assert lost == []
