@@ -1,103 +1,129 @@
-//! Counts character classes of narrow bytes, many lanes at a time.
+//! Counts character classes of narrow bytes: one look at each, more work only where the class changes.
 
 use super::feature;
 use super::narrow::{BASE, SCRIPTS, WORDY_END};
 
-/// How far a feature looks back: a word of 13 letters and what stands before it.
-const BACK: usize = 16;
-/// Bytes that are counted at a time, after `BACK` bytes that are only looked at.
-const BLOCK: usize = 1024;
+const CONTROL: u8 = 0;
+const LOWER: u8 = 1;
+const UPPER: u8 = 2;
+const WIDE: u8 = 3;
+const DIGIT: u8 = 4;
+const PUNCT: u8 = 5;
+const SPACE: u8 = 6;
+const TAB: u8 = 7;
+const NEWLINE: u8 = 8;
+const SIGN: u8 = 9;
+
+/// Positions in `feature::NAMES`.
+const CLASS_AT: [usize; 10] = [23, 0, 1, NOWHERE, 10, 13, 17, 19, 21, NOWHERE];
+const NOWHERE: usize = usize::MAX;
+
+static CLASSES: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [SIGN; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = match byte as u8 {
+            b'a'..=b'z' => LOWER,
+            b'A'..=b'Z' => UPPER,
+            BASE..WORDY_END => WIDE,
+            b'0'..=b'9' => DIGIT,
+            b' ' => SPACE,
+            b'\t' => TAB,
+            b'\n' => NEWLINE,
+            b'!'..=b'~' => PUNCT,
+            0..BASE => CONTROL,
+            _ => SIGN,
+        };
+        byte += 1;
+    }
+    table
+}
 
 /// Feeds [`super::Features`] with narrow bytes, in pieces of any size.
 pub(super) struct Kernel<'a> {
     counts: &'a mut [u64],
-    buffer: [u8; BACK + BLOCK],
+    before: u8,
+    class: u8,
+    run: usize,
 }
 
 impl<'a> Kernel<'a> {
     pub(super) fn new(counts: &'a mut [u64]) -> Self {
         Self {
             counts,
-            buffer: [0; BACK + BLOCK],
+            before: 0,
+            class: CONTROL,
+            run: 0,
         }
     }
 
     /// Counts what follows the bytes taken before.
     pub(super) fn take(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(BLOCK) {
-            self.buffer[BACK..BACK + part.len()].copy_from_slice(part);
-            count(self.counts, &self.buffer[..BACK + part.len()]);
-            self.buffer.copy_within(part.len()..part.len() + BACK, 0);
+        let mut seen = [0_u64; 10];
+        for &byte in bytes {
+            let class = CLASSES[usize::from(byte)];
+            seen[usize::from(class)] += 1;
+            if class == self.class {
+                self.run += 1;
+                self.counts[8] += u64::from(class == UPPER);
+                self.counts[16] += u64::from(class == PUNCT && byte == self.before);
+            } else {
+                self.enter(class);
+            }
+            self.step(class);
+            if byte >= BASE {
+                let script = usize::from(byte - BASE).min(SCRIPTS - 1);
+                self.counts[feature::SCRIPTS + script] += 1;
+            }
+            let rare = matches!(byte | 0x20, b'j' | b'k' | b'q' | b'v' | b'w' | b'x' | b'z');
+            self.counts[9] += u64::from(rare && matches!(class, LOWER | UPPER));
+            self.before = byte;
+        }
+        for (&at, count) in CLASS_AT.iter().zip(seen) {
+            if at != NOWHERE {
+                self.counts[at] += count;
+            }
         }
     }
-}
 
-const LOWER: u8 = 1;
-const UPPER: u8 = 2;
-const WIDE: u8 = 4;
-const WORD: u8 = LOWER | UPPER | WIDE;
-const DIGIT: u8 = 8;
-const PUNCT: u8 = 16;
-const SPACE: u8 = 32;
-const TAB: u8 = 64;
-const NEWLINE: u8 = 128;
-
-fn class(byte: u8) -> u8 {
-    match byte {
-        b'a'..=b'z' => LOWER,
-        b'A'..=b'Z' => UPPER,
-        BASE..WORDY_END => WIDE,
-        b'0'..=b'9' => DIGIT,
-        b' ' => SPACE,
-        b'\t' => TAB,
-        b'\n' => NEWLINE,
-        b'!'..=b'~' => PUNCT,
-        _ => 0,
+    /// The class changes.
+    fn enter(&mut self, class: u8) {
+        let was = std::mem::replace(&mut self.class, class);
+        let (word, was_word) = (is_word(class), is_word(was));
+        self.run = if word && was_word { self.run + 1 } else { 1 };
+        self.counts[7] += u64::from(class == UPPER && was == LOWER);
+        match class {
+            LOWER | UPPER | WIDE if !was_word => {
+                self.counts[2] += 1;
+                self.counts[6] += u64::from(was != SPACE);
+            }
+            DIGIT => self.counts[11] += 1,
+            PUNCT => {
+                self.counts[14] += 1;
+                self.counts[15] += u64::from(matches!(was, SPACE | TAB | NEWLINE));
+            }
+            TAB => self.counts[20] += 1,
+            NEWLINE => self.counts[22] += 1,
+            _ => {}
+        }
     }
-}
 
-fn count(counts: &mut [u64], buffer: &[u8]) {
-    let classes: Vec<u8> = buffer.iter().map(|&byte| class(byte)).collect();
-    for (at, (&byte, &now)) in buffer.iter().zip(&classes).enumerate().skip(BACK) {
-        let is = |mask: u8| now & mask != 0;
-        let was = |mask: u8| classes[at - 1] & mask != 0;
-        let starts = |mask: u8| is(mask) && !was(mask);
-        let reaches = |mask: u8, length: usize| {
-            let run = &classes[at + 1 - length..=at];
-            run.iter().all(|class| class & mask != 0) && classes[at - length] & mask == 0
+    /// The run has become this long.
+    fn step(&mut self, class: u8) {
+        let at = match (self.run, class) {
+            (5, LOWER | UPPER | WIDE) => 3,
+            (9, LOWER | UPPER | WIDE) => 4,
+            (13, LOWER | UPPER | WIDE) => 5,
+            (4, DIGIT) => 12,
+            (2, SPACE) => 18,
+            _ => return,
         };
-        let tests = [
-            is(LOWER),
-            is(UPPER),
-            starts(WORD),
-            reaches(WORD, 5),
-            reaches(WORD, 9),
-            reaches(WORD, 13),
-            starts(WORD) && !was(SPACE),
-            is(UPPER) && was(LOWER),
-            is(UPPER) && was(UPPER),
-            matches!(byte | 0x20, b'j' | b'k' | b'q' | b'v' | b'w' | b'x' | b'z')
-                && is(LOWER | UPPER),
-            is(DIGIT),
-            starts(DIGIT),
-            reaches(DIGIT, 4),
-            is(PUNCT),
-            starts(PUNCT),
-            is(PUNCT) && was(SPACE | TAB | NEWLINE),
-            is(PUNCT) && byte == buffer[at - 1],
-            is(SPACE),
-            reaches(SPACE, 2),
-            is(TAB),
-            starts(TAB),
-            is(NEWLINE),
-            starts(NEWLINE),
-            now == 0 && byte < BASE,
-        ];
-        for (count, test) in counts.iter_mut().zip(tests) {
-            *count += u64::from(test);
-        }
-        if byte >= BASE {
-            counts[feature::SCRIPTS + usize::from(byte - BASE).min(SCRIPTS - 1)] += 1;
-        }
+        self.counts[at] += 1;
     }
+}
+
+fn is_word(class: u8) -> bool {
+    matches!(class, LOWER | UPPER | WIDE)
 }
