@@ -183,17 +183,10 @@ def _summarizer(given: Any) -> Any:
 
 def _of_model(model: str | None) -> dict[str, Any]:
     if model is None:
-        return {"weights": _weights(None)}
+        return {"weights": weights_for()}
     marks = window(model, settings=WindowSettings.from_env())
     return {
         "window_tokens": marks.context,
         "trigger_tokens": marks.threshold,
-        "weights": _weights(model),
+        "weights": weights_for(model),
     }
-
-
-def _weights(model: str | None) -> Any:
-    try:
-        return weights_for(model)
-    except FileNotFoundError:  # no fitted weights in this build: rough counts
-        return None
