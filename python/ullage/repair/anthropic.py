@@ -10,6 +10,7 @@ from ullage.repair.blocks import no_messages, repair_blocks, repair_items, split
 from ullage.repair.cache import repair_markers
 from ullage.repair.draft import Draft
 from ullage.repair.media import repair_media
+from ullage.repair.mend import Step, mend, steps
 from ullage.repair.pairs import repair_pairs
 from ullage.repair.placement import repair_last_word, repair_system
 from ullage.repair.result import Repaired
@@ -26,8 +27,6 @@ from ullage.validate.facts import BINDING_HEADER, facts_for
 
 __all__ = ["Request", "repair_anthropic"]
 
-# Each round mends what the one before brought to light; more would be a repair that undoes another.
-MAX_ROUNDS = 8
 STRICT_VERSION = 2026_10_21
 
 
@@ -84,9 +83,10 @@ def repair_anthropic(messages: Sequence[Any], request: Request) -> Repaired:
         added = binding_params(request.params, BINDING_HEADER)
         request = replace(request, params={**request.params, **added})
         first = request.check(messages)
-    done = _mend(messages, _with_originals(messages, request), first)
-    if len(done.left) > len(first.errors):
-        return Repaired(messages, (), first.errors)
+    request = _with_originals(messages, request)
+    done = mend(
+        messages, work=Draft(messages), plan=_plan(request), check=request.check, report=first
+    )
     return Repaired(done.messages, done.repairs, done.left, added)
 
 
@@ -102,38 +102,16 @@ def _with_originals(messages: Sequence[Any], request: Request) -> Request:
     return request
 
 
-def _mend(messages: Sequence[Any], request: Request, report: Report) -> Repaired:
-    draft = Draft(messages)
-    steps = _steps(request)
-    best, repairs = report, 0
-    result: Sequence[Any] = messages
-    for _ in range(MAX_ROUNDS):
-        for rules, step in steps:
-            if report.rules & rules:
-                step(draft)
-        items = draft.build()
-        report = request.check(items)
-        if len(report.errors) <= len(best.errors):
-            best, result, repairs = report, items, len(draft.repairs)
-        if report.ok or not any(report.rules & rules for rules, _ in steps):
-            break
-    if not repairs:
-        result = messages
-    return Repaired(result, tuple(draft.repairs[:repairs]), best.errors)
-
-
-_Step = tuple[frozenset[str], Callable[[Draft], None]]
-
-
-def _steps(request: Request) -> list[_Step]:
+def _plan(request: Request) -> list[Step]:
     known = request.known()
     facts = known.core
     strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION
     originals = request.original if isinstance(request.original, Originals) else None
     tools = facts.get("tools")
-    made: list[tuple[str, Callable[[Draft], None]]] = [
+    blocks = "A01 A02 A03 A04 A08 A13 A19 A20 A32"
+    return steps(
         ("A01", repair_items),
-        ("A01 A02 A03 A04 A08 A13 A19 A20 A32", lambda d: repair_blocks(d, strict_version=strict)),
+        (blocks, lambda d: repair_blocks(d, strict_version=strict)),
         ("A03", split_results),
         ("A27", repair_citations),
         ("A31", lambda d: repair_tool_changes(d, tools=tools)),
@@ -147,8 +125,7 @@ def _steps(request: Request) -> list[_Step]:
         ("A01 A02", no_messages),
         ("A17 A18 A19", lambda d: _markers(d, facts)),
         *_thinking(request, originals),
-    ]
-    return [(frozenset(rules.split()), step) for rules, step in made]
+    )
 
 
 def _compaction(draft: Draft, originals: Originals | None, facts: Mapping[str, Any]) -> None:

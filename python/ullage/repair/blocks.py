@@ -14,7 +14,7 @@ from ullage.repair.draft import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of, t
 from ullage.repair.keys import BLOCK_KEYS, MESSAGE_KEYS, NESTED_KINDS
 from ullage.repair.texts import DOCUMENT, IMAGE, NO_MESSAGES, left_out
 
-__all__ = ["no_messages", "repair_blocks", "repair_items", "split_results"]
+__all__ = ["dumps", "no_messages", "plain", "repair_blocks", "repair_items", "split_results"]
 
 MAX_DEPTH = 100
 _ROLES = {
@@ -101,19 +101,20 @@ def _plain_slot(draft: Draft, slot: Slot) -> Slot:
         core.Ledger(None, [item])
     except InvalidMessage as exc:
         draft.note("A01", slot, f"replaced what cannot be sent: {exc.reason}")
-        plain = Slot(_plain(item, 0), slot.origin)
-        plain.changed = True
-        return plain
+        made = Slot(plain(item), slot.origin)
+        made.changed = True
+        return made
     return slot
 
 
-def _plain(value: Any, depth: int) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value without what JSON cannot hold."""
     if depth > MAX_DEPTH:
         return left_out("too deep")
     if isinstance(value, Mapping):
-        return {str(key): _plain(each, depth + 1) for key, each in value.items()}
+        return {str(key): plain(each, depth + 1) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each, depth + 1) for each in value]
+        return [plain(each, depth + 1) for each in value]
     if value is None or isinstance(value, str | float | bool):
         return value
     if isinstance(value, int):

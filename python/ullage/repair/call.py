@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from ullage.repair.anthropic import Request, repair_anthropic
+from ullage.repair.bedrock import repair_bedrock
+from ullage.repair.chat import repair_chat
+from ullage.repair.gemini import repair_gemini
+from ullage.repair.responses import repair_responses
 from ullage.repair.result import Repaired
-from ullage.validate import canonical
+from ullage.validate import canonical, validate
+from ullage.validate.bedrock import points_in
+from ullage.validate.chat import chat_facts
 
 __all__ = ["repair"]
 
@@ -79,6 +86,40 @@ def repair(
         thinking=thinking_policy,
     )
     name = canonical(provider)
-    if name == "anthropic":
-        return repair_anthropic(messages, request)
-    raise NotImplementedError(name)
+    return (
+        repair_anthropic(messages, request)
+        if name == "anthropic"
+        else _other(messages, name, request)
+    )
+
+
+def _other(messages: Sequence[Any], provider: str, request: Request) -> Repaired:
+    check = partial(
+        validate,
+        provider=provider,
+        model=request.model,
+        system=request.system,
+        tools=request.tools,
+        original=request.original,
+        facts=request.facts,
+        **request.params,
+    )
+    original, orphans, params = request.original, request.orphans, request.params
+    if provider == "openai_responses":
+        return repair_responses(
+            messages, original=original, params=params, orphans=orphans, check=check
+        )
+    if provider == "gemini":
+        return repair_gemini(
+            messages, model=request.model, original=original, orphans=orphans, check=check
+        )
+    if provider == "bedrock":
+        config = params.get("toolConfig")
+        tools = config.get("tools") if isinstance(config, Mapping) else request.tools
+        points = points_in(request.system, tools)
+        return repair_bedrock(
+            messages, original=original, fixed_points=points, orphans=orphans, check=check
+        )
+    known = chat_facts(provider, model=request.model, tools=request.tools, params=params)
+    facts = {**known.core, **request.facts}
+    return repair_chat(messages, dialect=provider, facts=facts, orphans=orphans, check=check)

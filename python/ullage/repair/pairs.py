@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.repair.draft import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of, text_block
-from ullage.repair.texts import INTERRUPTED, ORPHANS
+from ullage.repair.draft import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of
+from ullage.repair.forms import ANTHROPIC, NO_ID, Form
+from ullage.repair.texts import ORPHANS
 
 __all__ = ["repair_pairs", "synthetic_id"]
 
-_ID = re.compile(r"[A-Za-z0-9_-]+\Z")
 _BASE_CHARS = 40
 
 
@@ -40,6 +40,7 @@ class _Call:
 class _Pairs:
     """Calls and results of the whole conversation, matched."""
 
+    form: Form
     calls: list[_Call] = field(default_factory=list)
     by_result: dict[int, _Call] = field(default_factory=dict)  # id() of a result block
     orphans: set[int] = field(default_factory=set)  # id() of result blocks
@@ -50,36 +51,37 @@ def _key(given: Any) -> tuple[str, str]:
     return type(given).__name__, given if isinstance(given, str) else repr(given)
 
 
-def repair_pairs(draft: Draft, *, orphans: str) -> None:
+def repair_pairs(draft: Draft, *, orphans: str, form: Form = ANTHROPIC) -> None:
     """Renames ids, moves results to their place, answers what has no answer.
 
     Args:
         draft: Changed.
         orphans: What becomes of results without a call: `note` (one line), `text` (their text,
             marked as what it is), or `drop`.
+        form: How calls look.
     """
-    _separate(draft)
-    pairs = _match(draft)
+    _separate(draft, form)
+    pairs = _match(draft, form)
     _name(draft, pairs)
     _remove_orphans(draft, pairs, orphans)
     _place(draft, pairs)
 
 
-def _separate(draft: Draft) -> None:
+def _separate(draft: Draft, form: Form) -> None:
     """One object may stand in two places: each place gets its own copy of a tool block."""
     seen: set[int] = set()
     for slot in draft.speaking():
         blocks = []
         for block in slot.blocks:
-            tool = kind_of(block) in ("tool_use", "tool_result")
+            tool = form.call(block) is not NO_ID or form.result(block) is not NO_ID
             blocks.append(dict(block) if tool and id(block) in seen else block)
             seen.add(id(block))
         slot.blocks = blocks
 
 
-def _match(draft: Draft) -> _Pairs:
+def _match(draft: Draft, form: Form) -> _Pairs:
     """Each result goes to the newest turn's first open call of its id that stands before it."""
-    pairs = _Pairs()
+    pairs = _Pairs(form)
     open_calls: dict[tuple[str, str], list[_Call]] = {}
     answered: set[tuple[str, str]] = set()
     turn, previous = 0, ""
@@ -87,12 +89,13 @@ def _match(draft: Draft) -> _Pairs:
         turn += slot.role == ASSISTANT and previous != ASSISTANT
         previous = previous if slot.role == SYSTEM else slot.role
         for block in slot.blocks:
-            if kind_of(block) == "tool_use" and slot.role == ASSISTANT:
-                call = _Call(slot, block, turn, block.get("id"))
+            name, answer = form.call(block), form.result(block)
+            if name is not NO_ID and slot.role == ASSISTANT:
+                call = _Call(slot, block, turn, name)
                 pairs.calls.append(call)
                 open_calls.setdefault(_key(call.given), []).append(call)
-            elif kind_of(block) == "tool_result" and slot.role == USER:
-                key = _key(block.get("tool_use_id"))
+            elif answer is not NO_ID and slot.role == USER:
+                key = _key(answer)
                 _answer(pairs, slot, block, open_calls.get(key, []), key, answered)
     return pairs
 
@@ -122,19 +125,19 @@ def _name(draft: Draft, pairs: _Pairs) -> None:
     times: dict[tuple[str, str], int] = {}
     taken = {call.given for call in pairs.calls if isinstance(call.given, str)}
     for call in pairs.calls:
-        good = isinstance(call.given, str) and _ID.match(call.given) and call.given not in used
+        good = pairs.form.valid(call.given) and call.given not in used
         call.id = call.given if good else _fresh(call.given, times, used | taken)
         used.add(call.id)
         if not good:
             draft.note(
-                "A08",
+                pairs.form.rule("A08"),
                 call.slot,
                 "gave a tool call a valid id of its own",
                 ids=(call.given, call.id),
             )
     for call in pairs.calls:
         if call.id != call.given:
-            _swap(call.slot, call.block, {**call.block, "id": call.id})
+            _swap(call.slot, call.block, pairs.form.with_call(call.block, call.id))
     for slot in draft.speaking():
         slot.blocks = [_renamed(block, pairs) for block in slot.blocks]
 
@@ -154,9 +157,9 @@ def _swap(slot: Slot, old: Any, new: Any) -> None:
 
 def _renamed(block: Any, pairs: _Pairs) -> Any:
     call = pairs.by_result.get(id(block))
-    if call is None or block.get("tool_use_id") == call.id:
+    if call is None or pairs.form.result(block) == call.id:
         return block
-    made = {**block, "tool_use_id": call.id}
+    made = pairs.form.with_result(block, call.id)
     call.result = made
     pairs.by_result[id(made)] = call
     return made
@@ -171,24 +174,34 @@ def _remove_orphans(draft: Draft, pairs: _Pairs, policy: str) -> None:
         left = [
             block for block in slot.blocks if not any(block is each for each in (*gone, *twice))
         ]
-        ids = [block.get("tool_use_id") for block in (*gone, *twice)]
+        ids = [pairs.form.result(block) for block in (*gone, *twice)]
         if twice:
-            draft.note("A05", slot, "dropped further results of one call", ids=ids[len(gone) :])
+            draft.note(
+                pairs.form.rule("A05"),
+                slot,
+                "dropped further results of one call",
+                ids=ids[len(gone) :],
+            )
         if gone:
             draft.note(
-                "A06", slot, f"tool results without their calls: {policy}", ids=ids[: len(gone)]
+                pairs.form.rule("A06"),
+                slot,
+                f"tool results without their calls: {policy}",
+                ids=ids[: len(gone)],
             )
-        slot.blocks = [*left, *_told(gone, policy)]
-    draft.drop_empty("A06", "dropped a message that held only results without calls")
+        slot.blocks = [*left, *_told(gone, policy, pairs.form)]
+    draft.drop_empty(
+        pairs.form.rule("A06"), "dropped a message that held only results without calls"
+    )
 
 
-def _told(gone: list[Any], policy: str) -> list[Any]:
+def _told(gone: list[Any], policy: str, form: Form) -> list[Any]:
     if not gone or policy == "drop":
         return []
     if policy == "note":
-        return [text_block(ORPHANS)]
-    texts = [text for block in gone if (text := _text(block.get("content")).strip())]
-    return [text_block("\n".join([ORPHANS, *texts]))]
+        return [form.text(ORPHANS)]
+    texts = [text for block in gone if (text := _text(form.content(block)).strip())]
+    return [form.text("\n".join([ORPHANS, *texts]))]
 
 
 def _text(content: Any) -> str:
@@ -209,11 +222,11 @@ def _place(draft: Draft, pairs: _Pairs) -> None:
     for run, target in _turns(draft):
         calls = [call for slot in run for call in by_slot.get(id(slot), ())]
         if calls:
-            _answer_turn(draft, run[-1], target, calls, behind)
+            _answer_turn(draft, pairs, run[-1], target, calls, behind)
     draft.slots = [
         each for slot in draft.slots for each in (slot, behind.get(id(slot))) if each is not None
     ]
-    draft.drop_empty("A06", "dropped a message whose results were moved")
+    draft.drop_empty(pairs.form.rule("A06"), "dropped a message whose results were moved")
 
 
 def _turns(draft: Draft) -> list[tuple[list[Slot], list[Slot]]]:
@@ -232,14 +245,19 @@ def _turns(draft: Draft) -> list[tuple[list[Slot], list[Slot]]]:
 
 
 def _answer_turn(
-    draft: Draft, last: Slot, target: list[Slot], calls: list[_Call], behind: dict[int, Slot]
+    draft: Draft,
+    pairs: _Pairs,
+    last: Slot,
+    target: list[Slot],
+    calls: list[_Call],
+    behind: dict[int, Slot],
 ) -> None:
     results = {id(call.result) for call in calls if call.result is not None}
     leading = _leading(target, results)
     moved = [call for call in calls if call.result is None or id(call.result) not in leading]
     if not moved:
         return
-    added = [_brought(draft, call) for call in moved]
+    added = [_brought(draft, call, pairs.form) for call in moved]
     if not target:
         behind[id(last)] = Slot.added(USER, added, last.origin)
         return
@@ -247,12 +265,12 @@ def _answer_turn(
     slot.blocks = [*slot.blocks[:position], *added, *slot.blocks[position:]]
 
 
-def _brought(draft: Draft, call: _Call) -> Mapping[str, Any]:
+def _brought(draft: Draft, call: _Call, form: Form) -> Any:
     """The call's result, taken from where it stands; one that says there is none."""
     if call.result is None or call.result_slot is None:
-        draft.note("A05", call.slot, "answered an interrupted tool call", ids=(call.id,))
-        return _interrupted(call.id)
-    draft.note("A07", call.slot, "moved a result behind its call", ids=(call.id,))
+        draft.note(form.rule("A05"), call.slot, "answered an interrupted tool call", ids=(call.id,))
+        return form.interrupted(call.id)
+    draft.note(form.rule("A07"), call.slot, "moved a result behind its call", ids=(call.id,))
     result, slot = call.result, call.result_slot
     slot.blocks = [block for block in slot.blocks if block is not result]
     return result
@@ -276,12 +294,3 @@ def _end_of_leading(target: list[Slot], leading: set[int]) -> tuple[Slot, int]:
                 return place
             place = (slot, position + 1)
     return place
-
-
-def _interrupted(tool_id: str) -> dict[str, Any]:
-    return {
-        "type": "tool_result",
-        "tool_use_id": tool_id,
-        "is_error": True,
-        "content": INTERRUPTED,
-    }

@@ -9,12 +9,14 @@ from typing import Final
 
 __all__ = [
     "DOCUMENT",
+    "EARLIER",
     "EMPTY_ERROR",
     "IMAGE",
     "INTERRUPTED",
     "NO_MESSAGES",
     "NO_REPLY",
     "ORPHANS",
+    "RECEIVED",
     "SYSTEM_HEAD",
     "TURN_CLOSED",
     "left_out",
@@ -25,6 +27,8 @@ ORPHANS: Final = "[Tool results whose calls are no longer in this conversation w
 NO_REPLY: Final = "[The user has not replied yet.]"
 NO_MESSAGES: Final = "[There are no messages yet.]"
 TURN_CLOSED: Final = "[Earlier parts of this conversation changed; earlier thinking is gone.]"
+EARLIER: Final = "[Earlier messages are not shown.]"
+RECEIVED: Final = "[Tool results received.]"
 SYSTEM_HEAD: Final = "[System message]\n"
 EMPTY_ERROR: Final = "[The tool failed without a message.]"
 IMAGE: Final = "[image]"

@@ -10,7 +10,17 @@ from typing import Any
 from ullage._engine import core
 from ullage.validate.report import Violation
 
-__all__ = ["block_kind", "check_bedrock", "content_of"]
+__all__ = [
+    "MAX_CACHE_POINTS",
+    "MAX_DOCUMENTS",
+    "MAX_IMAGES",
+    "block_kind",
+    "check_bedrock",
+    "content_of",
+    "image_of",
+    "is_too_large",
+    "points_in",
+]
 
 KINDS = (
     "text",
@@ -190,9 +200,7 @@ def _reasoning(messages: Sequence[Any], original: Any) -> Iterator[Violation]:
 
 
 def _cache_points(messages: Sequence[Any], system: Any, tools: Any) -> Iterator[Violation]:
-    lists = [system, tools, *(content_of(message) for message in messages)]
-    blocks = [block for listed in lists if isinstance(listed, list | tuple) for block in listed]
-    count = sum(block_kind(block) == "cachePoint" for block in blocks)
+    count = points_in(system, tools, *(content_of(message) for message in messages))
     if count > MAX_CACHE_POINTS:
         yield _error("B06", -1, -1, f"{count} cache points, the limit is {MAX_CACHE_POINTS}")
 
@@ -203,8 +211,28 @@ def _limits(index: int, message: Any) -> Iterator[Violation]:
         detail = f"{len(images)} images and {len(documents)} documents in one message"
         yield _error("B07", index, -1, detail)
     for position, image in images:
-        if len(_data(image)) * 3 // 4 > MAX_IMAGE_BYTES:
+        if is_too_large(image, many=False):
             yield _error("B07", index, position, "image is over 5 MB")
+
+
+def image_of(block: Any) -> Mapping[str, Any] | None:
+    """The image that a block is."""
+    found = block["image"] if block_kind(block) == "image" else None
+    return found if isinstance(found, Mapping) else None
+
+
+def is_too_large(image: Any, *, many: bool) -> bool:
+    """Over 5 MB; with `many`: over 2000 px per side."""
+    data = _data(image) if isinstance(image, Mapping) else b""
+    if not many:
+        return len(data) * 3 // 4 > MAX_IMAGE_BYTES
+    return max(core.image_size(data.decode("ascii", "replace"))) > MAX_MANY_PX
+
+
+def points_in(*lists: Any) -> int:
+    """Cache points in lists of blocks, such as system and tools."""
+    blocks = [block for listed in lists if isinstance(listed, list | tuple) for block in listed]
+    return sum(block_kind(block) == "cachePoint" for block in blocks)
 
 
 def _data(media: Mapping[str, Any]) -> bytes:
@@ -224,7 +252,7 @@ def _many_media(messages: Sequence[Any]) -> Iterator[Violation]:
     if len(images) + documents <= MAX_IMAGES:
         return
     for index, position, image in images:
-        if max(core.image_size(_data(image).decode("ascii", "replace"))) > MAX_MANY_PX:
+        if is_too_large(image, many=True):
             yield _error(
                 "B08", index, position, f"image has a side over {MAX_MANY_PX} px among many"
             )

@@ -7,7 +7,15 @@ from typing import Any
 
 from ullage.validate.report import Violation
 
-__all__ = ["check_gemini", "part_kind", "parts_of"]
+__all__ = [
+    "DUMMY_SIGNATURES",
+    "check_gemini",
+    "part_kind",
+    "parts_of",
+    "role_of",
+    "signatures_needed",
+    "turn_start",
+]
 
 DUMMY_SIGNATURES = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 _DATA = (

@@ -8,7 +8,15 @@ from typing import Any
 
 from ullage.validate.report import Violation
 
-__all__ = ["check_responses"]
+__all__ = [
+    "CALLS",
+    "check_responses",
+    "kind_of",
+    "known_items",
+    "made_by_model",
+    "name_of",
+    "output_of",
+]
 
 CALLS = (
     "function_call",
@@ -45,7 +53,7 @@ def check_responses(
     if params.get("previous_response_id") and params.get("conversation"):
         yield _error("R05", -1, "previous_response_id together with conversation")
     if original is not None:
-        yield from _originals(items, _known(original), params)
+        yield from _originals(items, known_items(original), params)
 
 
 def _error(rule: str, index: int, detail: str) -> Violation:
@@ -92,13 +100,14 @@ def _reasoning(items: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Viol
         if kind_of(item) != "reasoning":
             continue
         following = kind_of(items[index + 1]) if index + 1 < len(items) else ""
-        if not _made_by_model(following, items[index + 1] if following else None):
+        if not made_by_model(following, items[index + 1] if following else None):
             yield _error("R02", index, "reasoning without the item that follows it")
         if params.get("store") is False and not isinstance(item.get("encrypted_content"), str):
             yield _error("R03", index, "reasoning without encrypted_content and nothing stored")
 
 
-def _made_by_model(kind: str, item: Any) -> bool:
+def made_by_model(kind: str, item: Any) -> bool:
+    """Whether an item of that type comes from the model, so that it can follow reasoning."""
     if kind == "message":
         return bool(item.get("role") == "assistant")
     return kind == "reasoning" or kind.endswith("_call")
@@ -114,7 +123,8 @@ def _ids(items: Sequence[Any]) -> Iterator[Violation]:
             seen.add(name)
 
 
-def _known(original: Any) -> Sequence[Any]:
+def known_items(original: Any) -> Sequence[Any]:
+    """Items of a request, or of a list of them."""
     given = original.get("input", ()) if isinstance(original, Mapping) else original
     return given if isinstance(given, list | tuple) else ()
 
