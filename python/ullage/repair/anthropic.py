@@ -117,7 +117,7 @@ def _plan(request: Request) -> list[Step]:
         ("A31", lambda d: repair_tool_changes(d, tools=tools)),
         ("A25", lambda d: _compaction(d, originals, facts)),
         ("A28", repair_fallback),
-        ("A09 A10", lambda d: repair_server_tools(d, tools=tools, resume=request.resume)),
+        ("A08 A09 A10", lambda d: repair_server_tools(d, tools=tools, resume=request.resume)),
         ("A12", lambda d: repair_system(d, mid_system_ok=bool(facts.get("mid_system_ok", True)))),
         ("A05 A06 A07 A08", lambda d: repair_pairs(d, orphans=request.orphans)),
         ("A21 A22", lambda d: repair_media(d, facts=facts)),

@@ -11,12 +11,13 @@ import orjson
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
 from ullage.repair.draft import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of, text_block
-from ullage.repair.keys import BLOCK_KEYS, MESSAGE_KEYS, NESTED_KINDS
+from ullage.repair.keys import MESSAGE_KEYS, NESTED_KINDS, known_keys
 from ullage.repair.texts import DOCUMENT, IMAGE, NO_MESSAGES, left_out
 
 __all__ = ["dumps", "no_messages", "plain", "repair_blocks", "repair_items", "split_results"]
 
 MAX_DEPTH = 100
+TOOL = "tool"
 _ROLES = {
     "human": USER,
     "tool": USER,
@@ -73,11 +74,40 @@ def _readable(draft: Draft, slot: Slot) -> Slot | None:
     if not slot.role and not _is_envelope(item):
         draft.note("A01", slot, "made it a user message: it has no role")
         slot = _new(USER, item.get("content"), slot)
+    if slot.role in (TOOL, ASSISTANT, USER) and (
+        "tool_call_id" in slot.message or "tool_calls" in slot.message
+    ):
+        slot = _from_chat(draft, slot)
     if slot.role and slot.role not in (USER, ASSISTANT, SYSTEM):
         role = _ROLES.get(slot.role, USER)
         draft.note("A01", slot, f"read the role as {role}")
         slot.edit({**slot.message, "role": role})
     return _plain_slot(draft, slot)
+
+
+def _from_chat(draft: Draft, slot: Slot) -> Slot:
+    """A message with the chat form's calls or results, in blocks."""
+    draft.note("A01", slot, "put calls of the chat form into blocks")
+    keys = ("tool_calls", "tool_call_id")
+    rest = {key: value for key, value in slot.message.items() if key not in keys}
+    if slot.role == TOOL:
+        name = slot.message.get("tool_call_id")
+        content = slot.message.get("content")
+        result = {"type": "tool_result", "tool_use_id": name, "content": content}
+        return _new(USER, [result], slot)
+    calls = slot.message.get("tool_calls")
+    listed = calls if isinstance(calls, list | tuple) and slot.role == ASSISTANT else ()
+    blocks = [*slot.blocks, *(_chat_call(call) for call in listed if isinstance(call, Mapping))]
+    slot.edit(rest)
+    slot.blocks = blocks
+    return slot
+
+
+def _chat_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    body = function if isinstance(function, Mapping) else call
+    given = body.get("arguments", body.get("input"))
+    return {"type": "tool_use", "id": call.get("id"), "name": str(body.get("name")), "input": given}
 
 
 def _new(role: str, content: Any, like: Slot) -> Slot:
@@ -202,7 +232,7 @@ def _placed(
 
 
 def _allowed(role: str, kind: str, strict_version: bool) -> bool:
-    if kind not in BLOCK_KEYS and not kind.endswith("_tool_result"):
+    if known_keys(kind) is None:
         return True  # unknown kinds pass through
     if role == USER:
         return kind in _USER_KINDS
@@ -271,7 +301,7 @@ _Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 def _changes(role: str, kind: str, strict_version: bool) -> Iterator[tuple[str, str, _Change]]:
     yield "A32", "removed a cache edit or an unknown cache_control", _cache_control
-    if kind in BLOCK_KEYS:
+    if known_keys(kind) is not None:
         yield "A04", f"removed keys that a {kind} block does not have", _known_keys
     if kind in _THOUGHTS:
         yield "A19", "took the cache marker off thinking", _unmarked
@@ -309,8 +339,8 @@ def _known_marker(marker: Any) -> bool:
 
 
 def _known_keys(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    known = BLOCK_KEYS[kind_of(block)]
-    return _without(block, *(key for key in block if key not in known))
+    known = known_keys(kind_of(block))
+    return block if known is None else _without(block, *(key for key in block if key not in known))
 
 
 def _unmarked(block: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -350,7 +380,7 @@ def _nested(part: Any) -> Any:
     kind = kind_of(part)
     if kind in NESTED_KINDS:
         known = _cache_control(part)
-        return _known_keys(known) if kind in BLOCK_KEYS else known
+        return _known_keys(known)
     if isinstance(part, Mapping) and isinstance(part.get("text"), str):
         return text_block(part["text"])
     return text_block(part if isinstance(part, str) else dumps(part))

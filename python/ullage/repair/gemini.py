@@ -48,7 +48,7 @@ def repair_gemini(
         return Repaired(contents)
     known = _known(original)
     plan = steps(
-        ("G01 G05", _readable),
+        ("G01 G03 G05", _readable),
         ("G02 G03 G06", lambda w: _pair(w, orphans)),
         ("G01 G02 G03 G06", _alternate),
         ("G04 G07", lambda w: _sign(w, known, needed=signatures_needed(model))),
@@ -106,6 +106,8 @@ def _part(part: Any, role: str) -> Any:
         return {"text": f"[function call] {dumps(part['functionCall'])}"}
     if kind == "functionResponse" and role == MODEL:
         return {"text": f"[function response] {dumps(part['functionResponse'])}"}
+    if kind == "functionCall" and not _name(part, kind)[0]:
+        return {"text": f"[function call] {dumps(part[kind])}"}
     if kind:
         return part
     return {"text": part} if isinstance(part, str) and part else None

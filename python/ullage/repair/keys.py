@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BLOCK_KEYS", "MESSAGE_KEYS", "NESTED_KINDS"]
+__all__ = ["BLOCK_KEYS", "MESSAGE_KEYS", "NESTED_KINDS", "known_keys"]
 
 _ROWS = """
 text: type text cache_control citations prompt_cache_breakpoint annotations logprobs
@@ -27,10 +27,20 @@ tool_addition: type tool cache_control
 tool_removal: type tool cache_control
 """
 
+_SERVER_RESULT: Final = frozenset("type tool_use_id content cache_control caller is_error".split())
+
 BLOCK_KEYS: Final = {
     row.split(":")[0]: frozenset(row.split(":")[1].split()) for row in _ROWS.strip().splitlines()
 }
 """Known keys by block type."""
+
+
+def known_keys(kind: str) -> frozenset[str] | None:
+    """Keys of a block type; `None`: an unknown type, of which nothing can be said."""
+    if kind not in BLOCK_KEYS and kind.endswith("_tool_result"):
+        return _SERVER_RESULT
+    return BLOCK_KEYS.get(kind)
+
 
 MESSAGE_KEYS: Final = frozenset(
     "role content name tool_calls tool_call_id function_call refusal audio reasoning_content "

@@ -166,7 +166,9 @@ def _renamed(block: Any, pairs: _Pairs) -> Any:
 
 
 def _remove_orphans(draft: Draft, pairs: _Pairs, policy: str) -> None:
+    told = False  # one line says it for all of a user turn
     for slot in draft.speaking():
+        told = told and slot.role != ASSISTANT
         gone = [block for block in slot.blocks if id(block) in pairs.orphans]
         twice = [block for block in slot.blocks if id(block) in pairs.duplicates]
         if not gone and not twice:
@@ -189,7 +191,11 @@ def _remove_orphans(draft: Draft, pairs: _Pairs, policy: str) -> None:
                 f"tool results without their calls: {policy}",
                 ids=ids[: len(gone)],
             )
-        slot.blocks = [*left, *_told(gone, policy, pairs.form)]
+        slot.blocks = [
+            *left,
+            *(_told(gone, policy, pairs.form) if policy == "text" or not told else ()),
+        ]
+        told = told or bool(gone)
     draft.drop_empty(
         pairs.form.rule("A06"), "dropped a message that held only results without calls"
     )

@@ -50,6 +50,7 @@ class _Open:
         self.tools = None if tools is None else tuple(tools)
         self.open: dict[Any, tuple[Mapping[str, Any], int]] = {}
         self.gone: set[int] = set()
+        self.seen: set[str] = set()
         self.turn = 0
         self.role = ""
         self.broken = False
@@ -65,14 +66,16 @@ class _Open:
             self.role, self.turn, self.broken = ASSISTANT, self.turn + 1, False
         for block in slot.blocks:
             if kind_of(block) in _CALLS:
-                self._replace(str(block.get("id")), block)
+                self._call(str(block.get("id")), block)
             elif _is_result(block):
                 self._result(block)
 
-    def _replace(self, name: str, block: Mapping[str, Any]) -> None:
-        if name in self.open:  # a call whose id comes again can no longer be answered
-            self.gone.add(id(self.open[name][0]))
-        self.open[name] = (block, self.turn)
+    def _call(self, name: str, block: Mapping[str, Any]) -> None:
+        if name in self.seen:  # what the server made is not renamed: the copy goes, with its result
+            self.gone.add(id(block))
+        else:
+            self.seen.add(name)
+            self.open[name] = (block, self.turn)
 
     def _result(self, block: Mapping[str, Any]) -> None:
         call = self.open.get(str(block.get("tool_use_id")))

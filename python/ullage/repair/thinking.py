@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.repair.draft import ASSISTANT, USER, Draft, Slot, kind_of, text_block
-from ullage.repair.texts import TURN_CLOSED
+from ullage.repair.draft import ASSISTANT, USER, Draft, Slot, text_block
+from ullage.repair.texts import RECEIVED, TURN_CLOSED
 from ullage.validate.originals import Originals, Place, current_turn, prefixes, thought_key
 
 __all__ = ["close_turn", "repair_binding", "restore_turn"]
@@ -52,7 +52,7 @@ def restore_turn(draft: Draft, originals: Originals) -> bool:
     """Puts the current turn's thinking back as it came; False if that cannot be done (A13)."""
     items = draft.build()
     start = current_turn(items)
-    done = False
+    done = _restore_blocks(draft, originals)
     for run in _runs(draft.slots[start:]):
         made = _made(run, originals)
         if made is None:
@@ -65,6 +65,16 @@ def restore_turn(draft: Draft, originals: Originals) -> bool:
         draft.note("A13", run[0], "put thinking of the open turn back as it came")
         _spread(run, made)
         done = True
+    return done
+
+
+def _restore_blocks(draft: Draft, originals: Originals) -> bool:
+    done = False
+    for slot in draft.speaking():
+        blocks = [originals.blocks.get(thought_key(block) or "", block) for block in slot.blocks]
+        if blocks != slot.blocks:
+            draft.note("A13", slot, "put altered thinking back as it came")
+            slot.blocks, done = blocks, True
     return done
 
 
@@ -100,7 +110,7 @@ def _spread(run: Sequence[Slot], made: Sequence[Any]) -> None:
 
 
 def close_turn(draft: Draft) -> None:
-    """Ends the open turn with a line of text, so that its thinking may be left out (A13, A14)."""
+    """Ends the open turn with text, so that its thinking may be left out (A13, A14)."""
     start = current_turn(draft.build())
     for slot in draft.slots[start:]:
         kept = [block for block in slot.blocks if thought_key(block) is None]
@@ -110,13 +120,10 @@ def close_turn(draft: Draft) -> None:
     draft.drop_empty("A13", "dropped a message that held only thinking")
     spoken = (slot for slot in reversed(draft.slots) if slot.role in (USER, ASSISTANT))
     last = next(spoken, None)
-    if last is not None and last.role == USER and _only_results(last):
-        draft.note("A13", last, "ended the open turn with a line of text")
-        last.blocks = [*last.blocks, text_block(TURN_CLOSED)]
-
-
-def _only_results(slot: Slot) -> bool:
-    return all(kind_of(block) == "tool_result" for block in slot.blocks)
+    if last is not None and last.role == USER and start < len(draft.slots):
+        draft.note("A13", last, "ended the open turn with two lines of text")
+        draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
+        draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
 
 
 def binding_params(params: Mapping[str, Any], header: str) -> dict[str, Any]:

@@ -113,6 +113,8 @@ def _calls(contents: Sequence[Any]) -> Iterator[Violation]:
         calls = _of(content, "functionCall") if role_of(content) == "model" else []
         if calls and (index == 0 or role_of(contents[index - 1]) != "user"):
             yield _error("G02", index, -1, "function call does not follow a user or function turn")
+        if any(not isinstance(call, Mapping) or not call.get("name") for call in calls):
+            yield _error("G03", index, -1, "function call without a name")
         if calls and index + 1 == len(contents):
             yield _error("G06", index, -1, "the last content is a function call")
         yield from _responses(index, contents)

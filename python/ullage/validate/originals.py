@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _THOUGHTS = ("thinking", "redacted_thinking")
+_MADE_KEYS = ("type", "thinking", "signature", "data")
 _JSON = orjson.OPT_NON_STR_KEYS
 
 
@@ -63,6 +64,11 @@ def thought_key(block: Any) -> str | None:
 
 def _sealed(block: Mapping[str, Any]) -> bool:
     return isinstance(block.get("signature" if block["type"] == "thinking" else "data"), str)
+
+
+def as_made(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A thinking block without anything that the API did not put there."""
+    return {key: value for key, value in block.items() if key in _MADE_KEYS}
 
 
 def _bytes(value: Any) -> bytes:
@@ -170,8 +176,10 @@ class Originals:
     def _step(self, blocks: Iterable[Any]) -> None:
         for block in blocks:
             key = thought_key(block)
-            if key is not None and not _sealed(block):
-                continue
+            if key is not None:
+                if not _sealed(block):
+                    continue
+                block = as_made(block)
             self.layout[-1].append(block)
             if key is not None:
                 self.steps[-1].append(key)
@@ -206,6 +214,7 @@ def check_originals(
         tools: The request's tools.
         bound: Mismatched thinking is refused (a bound model, and no `drop_block`).
     """
+    yield from _altered(messages, originals)
     yield from _current_turn(messages, originals)
     yield from _compactions(messages, originals)
     if bound:
@@ -228,23 +237,40 @@ def _bindings(
         expected = position + 1
 
 
+def _altered(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
+    for index, item in enumerate(messages):
+        for position, block in enumerate(blocks_of(item)):
+            known = originals.blocks.get(thought_key(block) or "")
+            if known is not None and known != as_made(block):
+                yield Violation("A13", "error", index, position, "thinking is not as it came")
+
+
 def current_turn(messages: Sequence[Any]) -> int:
-    """First message after the last user message that holds more than tool results."""
+    """First message of the current turn: behind the last user turn without any tool result."""
+    end, answered = -1, False  # of the user turn that is being looked at, backwards
     for index in range(len(messages) - 1, -1, -1):
-        if message_of(messages[index]).get("role") == "user":
-            kinds = [
-                block.get("type") if isinstance(block, Mapping) else ""
-                for block in blocks_of(messages[index])
-            ]
-            if any(kind != "tool_result" for kind in kinds):
-                return index + 1
-    return 0
+        role = message_of(messages[index]).get("role")
+        if role == "user":
+            end = index if end < 0 else end
+            answered = answered or _answers(messages[index])
+        elif role == "assistant":
+            if end >= 0 and not answered:
+                return end + 1
+            end, answered = -1, False
+    return end + 1 if end >= 0 and not answered else 0
+
+
+def _answers(item: Any) -> bool:
+    blocks = blocks_of(item)
+    return any(
+        isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks
+    )
 
 
 def _current_turn(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
     for start, stop in _assistant_runs(messages, current_turn(messages)):
         blocks = [block for item in messages[start:stop] for block in blocks_of(item)]
-        kept = [block for block in blocks if thought_key(block) is not None]
+        kept = [as_made(block) for block in blocks if thought_key(block) is not None]
         steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
         made = [originals.blocks[key] for step in steps for key in originals.steps[step]]
         if kept != made:

@@ -27,26 +27,29 @@ TOOL_KINDS = (BlockKind.TOOL_USE, BlockKind.TOOL_RESULT)
 
 @dataclass(slots=True)
 class Loop:
-    """The current turn: all since the last user message with more than tool results (A14)."""
+    """The current turn: all since the last user turn without any tool result (A14)."""
 
+    role: int = Role.NONE
+    answered: bool = False  # the newest user turn holds a tool result
     first: tuple[int, int] | None = None  # first assistant block of the turn
     thought: bool = False  # and it is thinking
-    open: bool = False  # the last message holds only tool results
 
     def feed(self, index: int, role: int, view: View) -> None:
         if role == Role.USER:
-            self.open = all(block.kind == BlockKind.TOOL_RESULT for block in view.blocks)
-            self.open = self.open and bool(view.blocks)
-            if not self.open:
-                self.first = None
+            results = any(block.kind == BlockKind.TOOL_RESULT for block in view.blocks)
+            self.answered = results or (self.answered and self.role == Role.USER)
+            self.role = Role.USER
         elif role == Role.ASSISTANT:
-            self.open = False
+            if self.role == Role.USER and not self.answered:
+                self.first = None
+            self.role = Role.ASSISTANT
             if self.first is None and view.blocks:
                 self.first = (index, 0)
                 self.thought = view.blocks[0].kind in THOUGHTS
 
     def finish(self, facts: Facts, out: Findings) -> None:
-        if facts.manual_thinking and self.open and self.first is not None and not self.thought:
+        open_loop = self.role == Role.USER and self.answered
+        if facts.manual_thinking and open_loop and self.first is not None and not self.thought:
             message, block = self.first
             out.error("A14", message, block, "the open turn does not begin with thinking")
 

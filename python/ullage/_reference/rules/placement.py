@@ -32,6 +32,8 @@ class Placement:
 
     def feed(self, index: int, role: int, view: View, facts: Facts, out: Findings) -> None:
         self.messages += 1
+        if view.message.flags & MessageFlag.OPENAI_CHAT and role != Role.TOOL:
+            out.error("A01", index, -1, "message of the chat form")
         if role == Role.SYSTEM:
             self._system(index, view, facts, out)
             return

@@ -52,6 +52,9 @@ class ServerTools:
             self.role, self.turn, self.broken = Role.ASSISTANT, index, False
         for position, block in enumerate(view.blocks):
             if block.kind == BlockKind.SERVER_TOOL_USE:
+                if block.id and not out.first_call(block.id):
+                    name = short(view.string(block.id))
+                    out.error("A08", index, position, f"tool use id {name} is there twice")
                 self.open[block.id] = (index, position, block.name)
             elif block.kind == BlockKind.SERVER_TOOL_RESULT:
                 self._result(index, position, block, view, out)

@@ -15,29 +15,32 @@ use super::special::Special;
 use super::view::View;
 use crate::digest::{BlockKind, Role};
 
-/// The current turn: all since the last user message with more than tool results (A14).
+/// The current turn: all since the last user turn without any tool result (A14).
 #[derive(Clone, Debug, Default)]
 struct Loop {
+    role: Role,
+    /// The newest user turn holds a tool result.
+    answered: bool,
     /// First assistant block of the turn.
     first: Option<At>,
     /// And it is thinking.
     thought: bool,
-    /// The last message holds only tool results.
-    open: bool,
 }
 
 impl Loop {
     fn feed(&mut self, view: View<'_>) {
         match view.message.role {
             Role::User => {
-                let result = |kind| kind == BlockKind::ToolResult;
-                self.open = !view.blocks.is_empty() && view.blocks.iter().all(|b| result(b.kind));
-                if !self.open {
-                    self.first = None;
-                }
+                let mut kinds = view.blocks.iter().map(|block| block.kind);
+                let results = kinds.any(|kind| kind == BlockKind::ToolResult);
+                self.answered = results || (self.answered && self.role == Role::User);
+                self.role = Role::User;
             }
             Role::Assistant => {
-                self.open = false;
+                if self.role == Role::User && !self.answered {
+                    self.first = None;
+                }
+                self.role = Role::Assistant;
                 if let (None, Some(block)) = (self.first, view.blocks.first()) {
                     self.first = Some(view.at(0));
                     self.thought = is_thought(block.kind);
@@ -48,8 +51,9 @@ impl Loop {
     }
 
     fn finish(&self, facts: &Facts, out: &mut Findings) {
+        let open = self.role == Role::User && self.answered;
         if let (true, true, false, Some(at)) =
-            (facts.manual_thinking, self.open, self.thought, self.first)
+            (facts.manual_thinking, open, self.thought, self.first)
         {
             out.error("A14", at, "the open turn does not begin with thinking");
         }

@@ -28,6 +28,9 @@ impl Placement {
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         self.messages += 1;
         let role = view.message.role;
+        if role != Role::Tool && view.message.has(flag::OPENAI_CHAT) {
+            out.error("A01", view.whole(), "message of the chat form");
+        }
         match role {
             Role::System => return self.system_message(view, facts, out),
             Role::User | Role::Assistant => {}

@@ -52,6 +52,10 @@ impl ServerTools {
         }
         for (at, block) in view.each() {
             if block.kind == BlockKind::ServerToolUse {
+                if block.id != 0 && !out.first_call(block.id) {
+                    let name = view.short(block.id);
+                    out.error("A08", at, format!("tool use id {name} is there twice"));
+                }
                 self.open.insert(block.id, (at, block.name));
             } else if block.kind == BlockKind::ServerToolResult {
                 self.result(at, block, view, out);
