@@ -31,6 +31,7 @@ from ullage.validate.bedrock import (
     content_of,
     image_of,
     is_too_large,
+    members,
 )
 
 __all__ = ["repair_bedrock"]
@@ -142,6 +143,11 @@ def _blocks(draft: Draft) -> None:
 
 
 def _block(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
+    several = members(block)
+    if len(several) > 1:
+        draft.note("B02", slot, "kept one of several members of a block", block=at)
+        tool = next((name for name in several if name.startswith("tool")), several[0])
+        block = {tool: block[tool]}
     kind = block_kind(block)
     if not kind and isinstance(block, Mapping) and block:
         # Unknown members pass through; Anthropic's own form of a text is one that is known.

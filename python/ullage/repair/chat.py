@@ -392,7 +392,7 @@ def _alternate(work: Lines) -> None:
     made: list[Line] = []
     for line in work.lines:
         role = line.get("role")
-        before = made[-1] if made else None
+        before = next((each for each in reversed(made) if each.get("role") is not None), None)
         first = all(each.get("role") in (*SYSTEMS, None) for each in made)
         if role == ASSISTANT and first:
             work.note("L02", line, "put a line before the first assistant message")

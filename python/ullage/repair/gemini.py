@@ -13,6 +13,8 @@ from ullage.repair.texts import EARLIER, INTERRUPTED, NO_MESSAGES, ORPHANS
 from ullage.validate import Report
 from ullage.validate.gemini import (
     DUMMY_SIGNATURES,
+    data_of,
+    named,
     part_kind,
     parts_of,
     role_of,
@@ -101,13 +103,15 @@ def _parts(work: Lines, line: Line) -> None:
 
 def _part(part: Any, role: str) -> Any:
     """The part, or what may stand in its place; `None`: nothing."""
+    several = data_of(part)
+    if len(several) > 1:
+        kept = next((name for name in several if name.startswith("function")), several[0])
+        part = {key: part[key] for key in part if key == kept or key not in several}
     kind = part_kind(part)
-    if kind == "functionCall" and role == USER:
-        return {"text": f"[function call] {dumps(part['functionCall'])}"}
-    if kind == "functionResponse" and role == MODEL:
-        return {"text": f"[function response] {dumps(part['functionResponse'])}"}
-    if kind == "functionCall" and not _name(part, kind)[0]:
+    if kind == "functionCall" and (role == USER or not named(part[kind])):
         return {"text": f"[function call] {dumps(part[kind])}"}
+    if kind == "functionResponse" and role == MODEL:
+        return {"text": f"[function response] {dumps(part[kind])}"}
     if kind:
         return part
     return {"text": part} if isinstance(part, str) and part else None
@@ -131,7 +135,7 @@ def _pair(work: Lines, orphans: str) -> None:
     for line in work.lines:
         role = role_of(line.value)
         if role == MODEL and made and role_of(made[-1].value) == MODEL:
-            line = _joined(work, made.pop(), line)  # one turn: its calls are answered together
+            line, waiting = _joined(work, made.pop(), line), []  # answered together
         if role == MODEL:
             if waiting:
                 made.append(_answers(work, made[-1], waiting, []))
@@ -170,10 +174,9 @@ def _settled(work: Lines, line: Line, calls: list[Any], orphans: str) -> Line:
     if given:
         work.note("G03", line, f"function responses without their calls: {orphans}")
         rest = [*rest, *_told(given, orphans)]
-    parts = [*answers, *rest]
-    if any(a is not b for a, b in zip(parts, parts_of(line.value), strict=False)) or len(
-        parts
-    ) != len(parts_of(line.value)):
+    parts, old = [*answers, *rest], parts_of(line.value)
+    if len(parts) != len(old) or any(a is not b for a, b in zip(parts, old, strict=True)):
+        work.note("G03", line, "put function responses in the order of their calls")
         line.put(parts=parts, role=USER)
     return line
 

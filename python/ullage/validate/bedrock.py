@@ -19,6 +19,7 @@ __all__ = [
     "content_of",
     "image_of",
     "is_too_large",
+    "members",
     "points_in",
 ]
 
@@ -90,6 +91,11 @@ def block_kind(block: Any) -> str:
     return next((name for name in KINDS if block.get(name) is not None), "")
 
 
+def members(block: Any) -> list[str]:
+    """All members of the union that are set; a block may have one."""
+    return [name for name in KINDS if isinstance(block, Mapping) and block.get(name) is not None]
+
+
 def role_of(message: Any) -> str:
     """The role, "" if the message has none."""
     return str(message.get("role", "")) if isinstance(message, Mapping) else ""
@@ -126,6 +132,10 @@ def _blanks(index: int, message: Any) -> Iterator[Violation]:
         kind = block_kind(block)
         if not kind and not (isinstance(block, Mapping) and block):
             yield _error("B02", index, position, "not a content block")
+        elif len(members(block)) > 1:
+            yield _error(
+                "B02", index, position, f"one block that is {' and '.join(members(block))}"
+            )
         elif kind == "text" and not str(block["text"]).strip():
             yield _error("B02", index, position, "text is blank")
     for position, result in _of(message, "toolResult"):

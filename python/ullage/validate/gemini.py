@@ -10,6 +10,8 @@ from ullage.validate.report import Violation
 __all__ = [
     "DUMMY_SIGNATURES",
     "check_gemini",
+    "data_of",
+    "named",
     "part_kind",
     "parts_of",
     "role_of",
@@ -76,10 +78,21 @@ def part_kind(part: Any) -> str:
     return next((name for name in _DATA if part.get(name) is not None), "")
 
 
+def data_of(part: Any) -> list[str]:
+    """All data fields that are set; a part may have one."""
+    return [name for name in _DATA if isinstance(part, Mapping) and part.get(name) is not None]
+
+
+def named(call: Any) -> bool:
+    """Whether a function call names its function."""
+    name = call.get("name") if isinstance(call, Mapping) else None
+    return isinstance(name, str) and bool(name)
+
+
 def role_of(content: Any) -> str:
     """`user` or `model`; function turns are the user's."""
     role = content.get("role") if isinstance(content, Mapping) else None
-    return "user" if role in ("user", "function", None) else str(role)
+    return "user" if role in ("user", "function") else str(role)
 
 
 def _of(content: Any, kind: str) -> list[Any]:
@@ -92,8 +105,11 @@ def _content(index: int, content: Any) -> Iterator[Violation]:
     if not parts_of(content):
         yield _error("G05", index, -1, "content without parts")
     for position, part in enumerate(parts_of(content)):
-        if not part_kind(part):
-            yield _error("G05", index, position, "part without data")
+        if len(data_of(part)) != 1:
+            many = " and ".join(data_of(part))
+            yield _error(
+                "G05", index, position, f"part that is {many}" if many else "part without data"
+            )
 
 
 def _roles(contents: Sequence[Any]) -> Iterator[Violation]:
@@ -113,7 +129,7 @@ def _calls(contents: Sequence[Any]) -> Iterator[Violation]:
         calls = _of(content, "functionCall") if role_of(content) == "model" else []
         if calls and (index == 0 or role_of(contents[index - 1]) != "user"):
             yield _error("G02", index, -1, "function call does not follow a user or function turn")
-        if any(not isinstance(call, Mapping) or not call.get("name") for call in calls):
+        if not all(named(call) for call in calls):
             yield _error("G03", index, -1, "function call without a name")
         if calls and index + 1 == len(contents):
             yield _error("G06", index, -1, "the last content is a function call")
@@ -133,7 +149,7 @@ def _responses(index: int, contents: Sequence[Any]) -> Iterator[Violation]:
             "G03", index, -1, f"{len(calls)} function calls, {len(answers)} responses to them"
         )
     elif names != given:
-        yield Violation("G03", "warning", index, -1, "responses in another order than the calls")
+        yield _error("G03", index, -1, "responses in another order than the calls")
 
 
 def _name(call: Any) -> tuple[str, str]:
@@ -143,12 +159,10 @@ def _name(call: Any) -> tuple[str, str]:
 
 
 def turn_start(contents: Sequence[Any]) -> int:
-    """First content of the current turn: the last user content with more than responses."""
+    """First content of the current turn: the last user content without any response."""
     for index in range(len(contents) - 1, -1, -1):
-        if role_of(contents[index]) == "user":
-            kinds = {part_kind(part) for part in parts_of(contents[index])}
-            if kinds - {"functionResponse"}:
-                return index
+        if role_of(contents[index]) == "user" and not _of(contents[index], "functionResponse"):
+            return index
     return 0
 
 
