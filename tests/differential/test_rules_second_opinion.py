@@ -127,7 +127,6 @@ LOOSE = {
 }
 
 
-@pytest.mark.xfail(reason="validate reads OpenAI's developer role as system", strict=True)
 def test_no_developers_at_anthropics():
     ours, theirs, _ = opinions(
         "anthropic", [{"role": "user", "content": "q"}, {"role": "developer", "content": "x"}]

@@ -92,7 +92,7 @@ def named(call: Any) -> bool:
 def role_of(content: Any) -> str:
     """`user` or `model`; function turns are the user's."""
     role = content.get("role") if isinstance(content, Mapping) else None
-    return "user" if role in ("user", "function") else str(role)
+    return "user" if role in ("user", "function", None) else str(role)
 
 
 def _of(content: Any, kind: str) -> list[Any]:
