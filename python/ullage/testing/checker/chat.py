@@ -111,7 +111,7 @@ def _assistant(at: tuple[int, int], message: dict[str, Any]) -> Iterator[Finding
         elif len(call["id"]) > _MAX_ID:
             yield error("O05", at, f"Invalid 'tool_calls[].id': maximum length {_MAX_ID}")
     other = any(message.get(key) for key in ("refusal", "audio", "function_call"))
-    if (content is None and not calls and not other) or content == []:
+    if (content is None or content == []) and not calls and not other:
         yield error("O04", at, "Invalid assistant message: content or tool_calls must be set")
 
 
