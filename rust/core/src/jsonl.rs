@@ -11,12 +11,11 @@ pub mod tape;
 
 use crate::digest::{BlockDigest, MessageDigest};
 use crate::ledger::Ledger;
-use crate::read::read_item;
+use crate::read::read_entry;
 use crate::strings::Strings;
 use crate::text::Weights;
 use crate::units::saturate_len;
-use crate::view::{Value, with_utf8};
-use item::Item;
+use item::Entry;
 use std::ops::Range;
 use tape::{Problem, Tape};
 
@@ -225,28 +224,19 @@ impl<'w> Reader<'w> {
     }
 
     fn digest(&mut self, bytes: &[u8], line: &mut Line) {
-        let root = Item::root(&self.tape, bytes);
-        let strings = &mut self.index.strings;
-        for (name, field) in [
-            ("type", &mut line.kind),
-            ("subtype", &mut line.subtype),
-            ("uuid", &mut line.uuid),
-            ("parentUuid", &mut line.parent),
-        ] {
-            *field = root.get(name).map_or(0, |value| {
-                value.with_text(|text| with_utf8(text, |bytes| strings.intern(bytes)))
-            });
-        }
-        let known = strings.len();
+        let entry = Entry::new(&self.tape, bytes);
         self.blocks.clear();
-        match read_item(root, self.weights, strings, &mut self.blocks) {
-            Ok(mut message) => {
-                message.first_block = saturate_len(self.index.blocks.len());
-                self.index.blocks.extend_from_slice(&self.blocks);
-                self.index.messages.push(message);
-                line.message = saturate_len(self.index.messages.len());
-            }
-            Err(_) => strings.rollback(known),
+        let strings = &mut self.index.strings;
+        let (names, read) = read_entry(entry.root(), self.weights, strings, &mut self.blocks);
+        line.kind = names.kind;
+        line.subtype = names.subtype;
+        line.uuid = names.uuid;
+        line.parent = names.parent;
+        if let Ok(mut message) = read {
+            message.first_block = saturate_len(self.index.blocks.len());
+            self.index.blocks.extend_from_slice(&self.blocks);
+            self.index.messages.push(message);
+            line.message = saturate_len(self.index.messages.len());
         }
     }
 }

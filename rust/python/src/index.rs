@@ -259,7 +259,7 @@ fn read(path: PathBuf) -> Result<(Option<Mmap>, Vec<u8>), Fault> {
     }
     // SAFETY: the lines of a log are never changed, and what is mapped ends at a line end, so that nothing
     // of it is cut off or written over by a writer that keeps to that.
-    let map = unsafe { MmapOptions::new().len(whole).map(&file)? };
+    let map = unsafe { MmapOptions::new().len(whole).populate().map(&file)? };
     Ok((Some(map), tail))
 }
 

@@ -1,15 +1,36 @@
 //! A value on a tape as a [`Value`]: what the tape knows is answered without a look at the text.
 
-use super::tape::{Kind as Node, Tape};
+use super::scan::Raw;
+use super::tape::{Kind as Is, Node, Tape};
 use crate::json::{Json, unescape};
-use crate::text::Text;
+use crate::text::{Text, string_json_length};
 use crate::view::{Kind, LeafFault, Value, is_blank};
 
-/// One value of a line.
+/// A line that was read: the tape and the bytes that it speaks of.
 #[derive(Clone, Copy, Debug)]
-pub struct Item<'a> {
+pub struct Entry<'a> {
     tape: &'a Tape,
     bytes: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// The line that the tape read last; `bytes` are the same that were read.
+    #[must_use]
+    pub fn new(tape: &'a Tape, bytes: &'a [u8]) -> Self {
+        Self { tape, bytes }
+    }
+
+    /// The object that it is.
+    #[must_use]
+    pub fn root(&'a self) -> Item<'a> {
+        Item { line: self, at: 0 }
+    }
+}
+
+/// One value of a line. Small, since whoever reads an object holds dozens.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    line: &'a Entry<'a>,
     at: u32,
 }
 
@@ -17,60 +38,52 @@ pub struct Item<'a> {
 const GLIMPSE: usize = 160;
 
 impl<'a> Item<'a> {
-    /// The object of the line that was read last; `bytes` are the same that were read.
-    #[must_use]
-    pub fn root(tape: &'a Tape, bytes: &'a [u8]) -> Self {
-        Self { tape, bytes, at: 0 }
+    #[inline]
+    fn node(self) -> &'a Node {
+        self.line.tape.node(self.at)
     }
 
+    #[inline]
     fn raw(self) -> &'a [u8] {
-        let node = self.tape.node(self.at);
-        &self.bytes[node.start as usize..node.end as usize]
+        let node = self.node();
+        &self.line.bytes[node.start as usize..node.end as usize]
     }
 
+    #[inline]
     fn to(self, at: u32) -> Self {
         Self { at, ..self }
     }
 
-    /// Nodes from the first inside a container on, up to the node after it.
-    fn inside(self) -> std::ops::Range<u32> {
-        self.at + 1..self.tape.node(self.at).next
+    /// The first node inside a container, and the node after it.
+    fn inside(self) -> (u32, u32) {
+        (self.at + 1, self.node().next)
     }
 
-    fn is_ascii(self) -> bool {
-        // Every escape makes a string shorter, and so does every character of several bytes.
-        let node = self.tape.node(self.at);
-        !node.escapes && node.count == node.end - node.start
+    fn has(self, flag: u8) -> bool {
+        self.node().flags & flag != 0
     }
 
-    /// A text without its escapes, or nothing if it has none.
-    fn unescaped(self) -> Option<Vec<u8>> {
-        let escapes = self.tape.node(self.at).escapes;
-        escapes.then(|| unescape(self.raw()))
-    }
-
+    #[inline]
     fn look<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
-        if self.is_ascii() {
-            return look(Text::Ascii(self.raw()));
-        }
-        match self.unescaped() {
-            Some(text) => look(Text::Wtf8(&text)),
-            None => look(Text::Wtf8(self.raw())),
+        match self.node().flags {
+            0 => look(Text::Ascii(self.raw())),
+            Raw::WIDE => look(Text::Wtf8(self.raw())),
+            _ => look(Text::Wtf8(&unescape(self.raw()))),
         }
     }
 }
 
 impl Value for Item<'_> {
     fn kind(self) -> Kind {
-        match self.tape.node(self.at).kind {
-            Node::Null => Kind::Null,
-            Node::False => Kind::False,
-            Node::True => Kind::True,
-            Node::Number => Json(self.raw()).kind(),
-            Node::String | Node::Dropped => Kind::Text,
-            Node::Array => Kind::List,
-            Node::Skipped if self.raw().first() == Some(&b'[') => Kind::List,
-            Node::Object | Node::Skipped => Kind::Map,
+        match self.node().kind {
+            Is::Null => Kind::Null,
+            Is::False => Kind::False,
+            Is::True => Kind::True,
+            Is::Number => Json(self.raw()).kind(),
+            Is::String | Is::Dropped => Kind::Text,
+            Is::Array => Kind::List,
+            Is::Skipped if self.raw().first() == Some(&b'[') => Kind::List,
+            Is::Object | Is::Skipped => Kind::Map,
         }
     }
 
@@ -84,7 +97,7 @@ impl Value for Item<'_> {
 
     fn chars(self) -> u64 {
         if self.is_text() {
-            u64::from(self.tape.node(self.at).count)
+            u64::from(self.node().count)
         } else {
             0
         }
@@ -92,18 +105,21 @@ impl Value for Item<'_> {
 
     fn json_chars(self) -> u64 {
         let raw = self.raw();
-        let long_way = raw.iter().any(|&byte| byte < 0x20) || has_long_escapes(raw);
-        if !self.is_text() || long_way {
-            return self.with_text(crate::text::string_json_length);
+        if !self.is_text() || self.has(Raw::LONG_ESCAPES) || has_controls(raw) {
+            return self.with_text(string_json_length);
         }
-        // What was written short is written short again: one more for each escape.
-        let parts = raw.iter().filter(|&&byte| byte & 0xC0 == 0x80).count();
+        // What was written short is written short again; only wide characters take more bytes.
+        let parts = if self.has(Raw::WIDE) {
+            continuations(raw)
+        } else {
+            0
+        };
         2 + (raw.len() - parts) as u64
     }
 
     fn with_glimpse<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
         let raw = self.raw();
-        if !self.is_text() || !self.tape.node(self.at).escapes || raw.len() <= 2 * GLIMPSE {
+        if !self.is_text() || !self.has(Raw::ESCAPES) || raw.len() <= 2 * GLIMPSE {
             return self.with_text(look);
         }
         let mut text = unescape(&raw[..boundary(raw, GLIMPSE)]);
@@ -119,54 +135,57 @@ impl Value for Item<'_> {
     }
 
     fn count(self) -> Option<u32> {
-        match self.tape.node(self.at).kind {
-            Node::Number => Json(self.raw()).count(),
+        match self.node().kind {
+            Is::Number => Json(self.raw()).count(),
             _ => None,
         }
     }
 
     fn size(self) -> usize {
-        match self.tape.node(self.at).kind {
-            Node::Array | Node::Object => self.tape.node(self.at).count as usize,
+        match self.node().kind {
+            Is::Array | Is::Object => self.node().count as usize,
             _ => 0,
         }
     }
 
     fn each_item(self, mut visit: impl FnMut(Self)) {
-        if self.tape.node(self.at).kind == Node::Array {
-            let mut inside = self.inside();
-            while !inside.is_empty() {
-                visit(self.to(inside.start));
-                inside.start = self.tape.node(inside.start).next;
+        if self.node().kind == Is::Array {
+            let (mut at, end) = self.inside();
+            while at < end {
+                visit(self.to(at));
+                at = self.to(at).node().next;
             }
         }
     }
 
+    #[inline]
     fn each_member(self, mut visit: impl FnMut(Text<'_>, Self)) -> Result<(), LeafFault> {
-        if self.tape.node(self.at).kind == Node::Object {
-            let mut inside = self.inside();
-            while !inside.is_empty() {
-                let (key, value) = (self.to(inside.start), self.to(inside.start + 1));
-                if self.tape.node(key.at).kind != Node::Dropped {
+        if self.node().kind == Is::Object {
+            let (mut at, end) = self.inside();
+            while at < end {
+                let (key, value) = (self.to(at), self.to(at + 1));
+                at = value.node().next;
+                if key.node().kind == Is::String {
                     key.look(|text| visit(text, value));
                 }
-                inside.start = self.tape.node(value.at).next;
             }
         }
         Ok(())
     }
 }
 
-/// Whether there are escapes that compact JSON would not write.
-fn has_long_escapes(raw: &[u8]) -> bool {
-    let mut rest = raw;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        if matches!(rest.get(at + 1), Some(b'u' | b'/')) {
-            return true;
-        }
-        rest = rest.get(at + 2..).unwrap_or_default();
-    }
-    false
+/// Whether there are control characters, which JSON writes as escapes.
+fn has_controls(raw: &[u8]) -> bool {
+    let any = |part: &[u8]| {
+        part.iter()
+            .fold(0, |any, &byte| any | u8::from(byte < 0x20))
+            != 0
+    };
+    raw.chunks(64).any(any)
+}
+
+fn continuations(raw: &[u8]) -> usize {
+    raw.iter().filter(|&&byte| byte & 0xC0 == 0x80).count()
 }
 
 /// The first place from `least` on where neither an escape nor a character goes on.

@@ -1,160 +1,99 @@
-//! 64 bytes at a time: which of them are quotes, backslashes, brackets, continuation bytes.
+//! Several bytes at a time: which of them are quotes, backslashes, brackets, continuation bytes.
 //!
 //! Bit n of a mask speaks of byte n.
 
-use wide::u8x64;
+use wide::u8x16;
 
-/// Bytes that are looked at together.
-pub(crate) const WIDTH: usize = 64;
+/// Bytes of a [`Lane`].
+pub(super) const LANE: usize = 16;
 
-/// 64 bytes; what lies beyond the end of the input is zero, which is none of what is looked for.
+/// 16 bytes; what lies beyond the end of the input is zero, which is none of what is looked for.
 #[derive(Clone, Copy)]
-pub(crate) struct Block(u8x64);
+pub(super) struct Lane(u8x16);
 
-impl Block {
+impl Lane {
     /// The bytes from `at` on.
     #[inline]
-    pub(crate) fn load(bytes: &[u8], at: usize) -> Self {
+    pub(super) fn load(bytes: &[u8], at: usize) -> Self {
         let rest = bytes.get(at..).unwrap_or_default();
-        if let Some(whole) = rest.first_chunk::<WIDTH>() {
-            return Self(u8x64::new(*whole));
+        match rest.first_chunk::<LANE>() {
+            Some(whole) => Self(u8x16::new(*whole)),
+            None => Self(padded(rest)),
         }
-        let mut padded = [0; WIDTH];
-        padded[..rest.len()].copy_from_slice(rest);
-        Self(u8x64::new(padded))
     }
 
     #[inline]
-    fn equal(self, wanted: u8) -> u64 {
-        self.0.simd_eq(u8x64::splat(wanted)).to_bitmask()
+    fn equal(self, wanted: u8) -> u8x16 {
+        self.0.simd_eq(u8x16::splat(wanted))
     }
 
     /// Quotes and backslashes.
     #[inline]
-    pub(crate) fn quotes(self) -> (u64, u64) {
-        (self.equal(b'"'), self.equal(b'\\'))
+    pub(super) fn quotes(self) -> u32 {
+        (self.equal(b'"') | self.equal(b'\\')).to_bitmask()
     }
 
-    /// Opening and closing brackets, round ones not among them.
+    /// Quotes and brackets, round ones not among them.
     #[inline]
-    pub(crate) fn brackets(self) -> (u64, u64) {
+    pub(super) fn brackets(self) -> u32 {
         // `[` and `{`, `]` and `}` differ in this bit only.
-        let folded = Self(self.0 | u8x64::splat(0x20));
-        (folded.equal(b'{'), folded.equal(b'}'))
-    }
-
-    /// The letter u, which makes an escape a long one.
-    #[inline]
-    pub(crate) fn letters_u(self) -> u64 {
-        self.equal(b'u')
-    }
-
-    /// Bytes that may follow a backslash, beside quotes and backslashes.
-    #[inline]
-    pub(crate) fn escape_letters(self) -> u64 {
-        let common = self.equal(b'n') | self.equal(b't') | self.equal(b'u');
-        common | self.equal(b'r') | self.equal(b'/') | self.equal(b'b') | self.equal(b'f')
+        let folded = Self(self.0 | u8x16::splat(0x20));
+        (self.equal(b'"') | folded.equal(b'{') | folded.equal(b'}')).to_bitmask()
     }
 
     /// Bytes that are not ASCII.
     #[inline]
-    pub(crate) fn high(self) -> u64 {
+    pub(super) fn high(self) -> u32 {
         self.0.to_bitmask()
     }
 
     /// Bytes that continue a character of several bytes.
     #[inline]
-    pub(crate) fn continuations(self) -> u64 {
-        Self(self.0 & u8x64::splat(0xC0)).equal(0x80)
+    pub(super) fn continuations(self) -> u32 {
+        Self(self.0 & u8x16::splat(0xC0)).equal(0x80).to_bitmask()
     }
 }
 
-/// Bits of even places.
-const EVEN: u64 = 0x5555_5555_5555_5555;
-
-/// Bytes that a backslash escapes; `carry` says whether the first byte is one, and then whether the
-/// byte after the block is.
-#[inline]
-pub(crate) fn escaped(backslashes: u64, carry: &mut bool) -> u64 {
-    if backslashes == 0 {
-        return u64::from(std::mem::take(carry));
-    }
-    // Runs of backslashes: in a run that starts at an odd place the even ones escape, and the other
-    // way round. Adding a run's start to it carries to the byte after its end (simdjson).
-    let first = u64::from(*carry);
-    let slashes = backslashes & !first;
-    let follows = slashes << 1 | first;
-    let odd_starts = slashes & !EVEN & !follows;
-    let (ends, overflow) = odd_starts.overflowing_add(slashes);
-    *carry = overflow;
-    (EVEN ^ (ends << 1)) & follows
+#[cold]
+fn padded(rest: &[u8]) -> u8x16 {
+    let mut padded = [0; LANE];
+    padded[..rest.len()].copy_from_slice(rest);
+    u8x16::new(padded)
 }
 
-/// Bits that lie inside strings, the opening quote included; `inside` says whether the block starts in
-/// one, and then whether the next does.
+/// Bits below the lowest one; all of them if there is none.
 #[inline]
-pub(crate) fn inside(quotes: u64, inside: &mut bool) -> u64 {
-    let mut mask = quotes;
-    for shift in [1, 2, 4, 8, 16, 32] {
-        mask ^= mask << shift;
-    }
-    if *inside {
-        mask = !mask;
-    }
-    *inside = mask >> 63 == 1;
-    mask
+pub(super) fn below(marks: u32) -> u32 {
+    marks.wrapping_sub(1) & !marks
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Block, WIDTH, escaped, inside};
+    use super::{LANE, Lane, below};
 
-    fn bits(bytes: &[u8], test: impl Fn(u8) -> bool) -> u64 {
-        let bits = bytes.iter().take(WIDTH).enumerate();
-        bits.fold(0, |mask, (at, &byte)| mask | u64::from(test(byte)) << at)
+    fn bits(bytes: &[u8], test: impl Fn(u8) -> bool) -> u32 {
+        let bits = bytes.iter().take(LANE).enumerate();
+        bits.fold(0, |mask, (at, &byte)| mask | u32::from(test(byte)) << at)
     }
 
     #[test]
     fn masks_speak_of_their_bytes() {
         let bytes: Vec<u8> = (0..=255).collect();
         for at in 0..bytes.len() {
-            let (block, rest) = (Block::load(&bytes, at), &bytes[at..]);
-            assert_eq!(block.quotes().0, bits(rest, |b| b == b'"'));
-            assert_eq!(block.quotes().1, bits(rest, |b| b == b'\\'));
-            assert_eq!(block.brackets().0, bits(rest, |b| b"[{".contains(&b)));
-            assert_eq!(block.brackets().1, bits(rest, |b| b"]}".contains(&b)));
-            assert_eq!(block.continuations(), bits(rest, |b| b & 0xC0 == 0x80));
-            assert_eq!(block.high(), bits(rest, |b| b >= 0x80));
-            assert_eq!(block.letters_u(), bits(rest, |b| b == b'u'));
-            assert_eq!(
-                block.escape_letters(),
-                bits(rest, |b| b"ntur/bf".contains(&b))
-            );
+            let (lane, rest) = (Lane::load(&bytes, at), &bytes[at..]);
+            assert_eq!(lane.quotes(), bits(rest, |b| b"\"\\".contains(&b)));
+            assert_eq!(lane.brackets(), bits(rest, |b| b"\"[{]}".contains(&b)));
+            assert_eq!(lane.continuations(), bits(rest, |b| b & 0xC0 == 0x80));
+            assert_eq!(lane.high(), bits(rest, |b| b >= 0x80));
         }
-        assert_eq!(Block::load(&bytes, 999).quotes(), (0, 0));
+        assert_eq!(Lane::load(&bytes, 999).quotes(), 0);
     }
 
     #[test]
-    fn escapes_and_strings_are_followed_across_blocks() {
-        // Every text of quotes, backslashes and letters up to some length, at every block edge.
-        for code in 0..3_usize.pow(9) {
-            let letters = (0..9).map(|place| b"a\"\\"[code / 3_usize.pow(place) % 3]);
-            let text: Vec<u8> = std::iter::repeat_n(b'a', WIDTH - 4)
-                .chain(letters)
-                .collect();
-            let (mut carry, mut within) = (false, false);
-            let (mut slash, mut string) = (false, false);
-            for start in [0, WIDTH] {
-                let (quotes, backslashes) = Block::load(&text, start).quotes();
-                let skip = escaped(backslashes, &mut carry);
-                let mask = inside(quotes & !skip, &mut within);
-                for (at, &byte) in text[start..].iter().take(WIDTH).enumerate() {
-                    assert_eq!(skip >> at & 1 == 1, slash, "{text:?} {at}");
-                    string ^= byte == b'"' && !slash;
-                    assert_eq!(mask >> at & 1 == 1, string, "{text:?} {at}");
-                    slash = byte == b'\\' && !slash;
-                }
-            }
-        }
+    fn below_is_what_comes_before_the_first() {
+        assert_eq!(
+            (below(0b1000), below(0b1001), below(0)),
+            (0b111, 0, u32::MAX)
+        );
     }
 }

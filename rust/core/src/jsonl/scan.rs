@@ -2,7 +2,7 @@
 //!
 //! A container that is skipped ends where its brackets balance, and is checked for nothing but UTF-8.
 
-use super::masks::{Block, WIDTH, escaped, inside};
+use super::masks::{LANE, Lane, below};
 
 /// Why a text is not what was looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,83 +22,93 @@ pub struct Raw<'a> {
     pub bytes: &'a [u8],
     /// Code points of its value; a lone surrogate counts as one.
     pub chars: usize,
-    /// Whether there is any escape: else the bytes are the value.
-    pub escapes: bool,
+    /// Bits of [`Raw::ESCAPES`] and the like.
+    pub flags: u8,
+}
+
+impl Raw<'_> {
+    /// There are escapes: else the bytes are the value.
+    pub const ESCAPES: u8 = 1;
+    /// There are escapes that compact JSON would not write.
+    pub const LONG_ESCAPES: u8 = 2;
+    /// There is more than ASCII.
+    pub const WIDE: u8 = 4;
 }
 
 /// The string whose first byte, after the quote, is at `start`.
 #[inline]
 pub fn string(bytes: &[u8], start: usize) -> Result<Raw<'_>, Fault> {
-    let (mut carry, mut at) = (false, start);
-    let (mut skipped, mut high, mut escapes, mut unicode, mut wrong) = (0, 0, 0, 0, 0);
+    let (mut at, mut skipped, mut flags) = (start, 0, 0);
     while at < bytes.len() {
-        let block = Block::load(bytes, at);
-        let (quotes, backslashes) = block.quotes();
-        let letters = escaped(backslashes, &mut carry);
-        let ends = quotes & !letters;
-        // Bits below the end; all of them where there is none.
-        let here = (ends & ends.wrapping_neg()).wrapping_sub(1);
-        let (letters, wide) = (letters & here, block.high() & here);
-        if wide != 0 {
-            high |= wide;
-            skipped += (block.continuations() & here).count_ones() as usize;
+        let lane = Lane::load(bytes, at);
+        let marks = lane.quotes();
+        if lane.high() & below(marks) != 0 {
+            flags |= Raw::WIDE;
+            skipped += (lane.continuations() & below(marks)).count_ones() as usize;
         }
-        if letters != 0 {
-            wrong |= letters & !(quotes | backslashes | block.escape_letters());
-            escapes |= letters;
-            unicode |= block.letters_u() & letters;
-            // An escape is two bytes for one character.
-            skipped += letters.count_ones() as usize;
+        if marks == 0 {
+            at += LANE;
+            continue;
         }
-        if ends != 0 {
-            let bytes = &bytes[start..at + ends.trailing_zeros() as usize];
-            if wrong != 0 {
-                return Err(Fault::Malformed);
-            }
-            if high != 0 {
-                check_utf8(bytes)?;
-            }
-            if unicode != 0 {
-                skipped += unicode_excess(bytes)?;
-            }
-            return Ok(Raw {
-                bytes,
-                chars: bytes.len() - skipped,
-                escapes: escapes != 0,
-            });
+        at += marks.trailing_zeros() as usize;
+        if bytes[at] == b'"' {
+            return finished(&bytes[start..at], skipped, flags);
         }
-        at += WIDTH;
+        // An escape is two bytes for one character, as long as nothing else is known of it.
+        flags |= match bytes.get(at + 1) {
+            Some(b'n' | b't' | b'"' | b'\\' | b'r' | b'b' | b'f') => Raw::ESCAPES,
+            _ => Raw::ESCAPES | Raw::LONG_ESCAPES,
+        };
+        skipped += 1;
+        at += 2;
     }
     Err(Fault::Unfinished)
 }
 
+#[inline]
+fn finished(bytes: &[u8], mut skipped: usize, flags: u8) -> Result<Raw<'_>, Fault> {
+    if flags & Raw::LONG_ESCAPES != 0 {
+        skipped += excess(bytes)?;
+    }
+    if flags & Raw::WIDE != 0 {
+        check_utf8(bytes)?;
+    }
+    Ok(Raw {
+        bytes,
+        chars: bytes.len() - skipped,
+        flags,
+    })
+}
+
 fn check_utf8(bytes: &[u8]) -> Result<(), Fault> {
-    str::from_utf8(bytes)
+    simdutf8::basic::from_utf8(bytes)
         .map(|_| ())
         .map_err(|_| Fault::NotUtf8)
 }
 
 /// Bytes of `\uXXXX` escapes beyond the two of a plain one, and one more for each surrogate pair.
-fn unicode_excess(text: &[u8]) -> Result<usize, Fault> {
-    let (mut excess, mut at, mut high) = (0, 0, None);
+fn excess(text: &[u8]) -> Result<usize, Fault> {
+    let (mut excess, mut at, mut last_high) = (0, 0, None);
     while let Some(found) = memchr::memchr(b'\\', text.get(at..).unwrap_or_default()) {
         let place = at + found;
         at = place + 2;
-        if text.get(place + 1) == Some(&b'u') {
-            let unit = code_unit(&text[at..]).ok_or(Fault::Malformed)?;
-            at += 4;
-            excess += 4;
-            let pair = (0xDC00..0xE000).contains(&unit) && high == Some(place);
-            // The second half of a pair is no character of its own, and its two bytes neither.
-            excess += usize::from(pair);
-            high = (0xD800..0xDC00).contains(&unit).then_some(at);
+        match text.get(place + 1) {
+            Some(b'n' | b't' | b'"' | b'\\' | b'r' | b'b' | b'f' | b'/') => {}
+            Some(b'u') => {
+                let unit = code_unit(&text[at..]).ok_or(Fault::Malformed)?;
+                at += 4;
+                let pair = (0xDC00..0xE000).contains(&unit) && last_high == Some(place);
+                excess += 4 + usize::from(pair);
+                last_high = (0xD800..0xDC00).contains(&unit).then_some(at);
+            }
+            _ => return Err(Fault::Malformed),
         }
     }
     Ok(excess)
 }
 
 /// The number that four hexadecimal digits write.
-pub(super) fn code_unit(text: &[u8]) -> Option<u16> {
+fn code_unit(text: &[u8]) -> Option<u16> {
     let digits = text.first_chunk::<4>()?;
     // Parsing alone would take a sign for a digit.
     if !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -107,57 +117,53 @@ pub(super) fn code_unit(text: &[u8]) -> Option<u16> {
     u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// The place after the last bracket of a container whose first bracket is at `start`.
+/// The place after the quote that ends a string.
 #[inline]
-pub fn container_end(bytes: &[u8], start: usize) -> Result<usize, Fault> {
-    let (mut carry, mut within, mut depth, mut at) = (false, false, 0_usize, start);
-    let mut high = 0;
-    while at < bytes.len() {
-        let block = Block::load(bytes, at);
-        let (quotes, backslashes) = block.quotes();
-        let strings = inside(quotes & !escaped(backslashes, &mut carry), &mut within);
-        let (opens, closes) = block.brackets();
-        let (opens, closes) = (opens & !strings, closes & !strings);
-        high |= block.high();
-        // With fewer closing brackets than levels none of them can be the last.
-        if closes.count_ones() as usize >= depth {
-            if let Some(place) = last_bracket(opens, closes, &mut depth) {
-                let end = at + place + 1;
-                if high != 0 {
-                    check_utf8(&bytes[start..end])?;
-                }
-                return Ok(end);
-            }
-        } else {
-            depth = depth + opens.count_ones() as usize - closes.count_ones() as usize;
+fn skip_string(bytes: &[u8], start: usize) -> Result<usize, Fault> {
+    let mut at = start;
+    while let Some(found) = memchr::memchr(b'"', bytes.get(at..).unwrap_or_default()) {
+        at += found + 1;
+        // A quote after an even number of backslashes is the end.
+        let slashes = bytes[start..at - 1].iter().rev();
+        if slashes.take_while(|byte| **byte == b'\\').count() % 2 == 0 {
+            return Ok(at);
         }
-        at += WIDTH;
     }
     Err(Fault::Unfinished)
 }
 
-/// The place of the bracket that brings `depth` to zero; the first of all must open.
-fn last_bracket(opens: u64, closes: u64, depth: &mut usize) -> Option<usize> {
-    let mut marks = opens | closes;
-    while marks != 0 {
-        let place = marks.trailing_zeros();
-        marks &= marks - 1;
-        if opens >> place & 1 == 1 {
-            *depth += 1;
+/// The place after the last bracket of a container whose first bracket is at `start`.
+#[inline]
+pub fn container_end(bytes: &[u8], start: usize) -> Result<usize, Fault> {
+    let (mut depth, mut at) = (0_usize, start);
+    while at < bytes.len() {
+        let marks = Lane::load(bytes, at).brackets();
+        if marks == 0 {
+            at += LANE;
             continue;
         }
-        *depth -= 1;
-        if *depth == 0 {
-            return Some(place as usize);
+        at += marks.trailing_zeros() as usize + 1;
+        match bytes[at - 1] {
+            b'"' => at = skip_string(bytes, at)?,
+            b'{' | b'[' => depth += 1,
+            _ => depth -= 1,
+        }
+        if depth == 0 {
+            return check_utf8(&bytes[start..at]).map(|()| at);
         }
     }
-    None
+    Err(Fault::Unfinished)
 }
 
 /// The place after a number, `true`, `false` or `null`; one at the end of the text may be cut off.
 #[inline]
 pub fn scalar_end(bytes: &[u8], at: usize) -> Result<usize, Fault> {
     let rest = bytes.get(at..).unwrap_or_default();
+    // Nearly all numbers are a few digits and no more.
+    let plain = digits(rest);
+    if plain > 0 && rest[0] != b'0' && matches!(rest.get(plain), Some(b',' | b'}' | b']')) {
+        return Ok(at + plain);
+    }
     let length = rest.iter().take_while(|byte| is_word(**byte)).count();
     if length == rest.len() {
         return Err(Fault::Unfinished);
@@ -217,6 +223,14 @@ pub fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
 /// Like [`skip_blank`], for a place where one of two bytes must stand.
 #[inline]
 pub fn expect(bytes: &[u8], at: usize, one: u8, other: u8) -> Result<usize, Fault> {
+    match bytes.get(at) {
+        Some(&byte) if byte == one || byte == other => Ok(at),
+        _ => expect_later(bytes, at, one, other),
+    }
+}
+
+#[cold]
+fn expect_later(bytes: &[u8], at: usize, one: u8, other: u8) -> Result<usize, Fault> {
     let at = skip_blank(bytes, at);
     match bytes.get(at) {
         Some(&byte) if byte == one || byte == other => Ok(at),
@@ -227,7 +241,7 @@ pub fn expect(bytes: &[u8], at: usize, one: u8, other: u8) -> Result<usize, Faul
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, container_end, scalar_end, string};
+    use super::{Fault, Raw, container_end, scalar_end, string};
 
     fn end(text: &str) -> Result<usize, Fault> {
         let bytes = text.as_bytes();
@@ -316,7 +330,14 @@ mod tests {
                 let whole = format!("\"{}{text}\"", "a".repeat(front));
                 let found = string(whole.as_bytes(), 1).expect("a string");
                 assert_eq!(found.chars, chars + front, "{text}");
-                assert_eq!(found.escapes, text.contains('\\'), "{text}");
+                assert_eq!(
+                    found.flags & Raw::ESCAPES != 0,
+                    text.contains('\\'),
+                    "{text}"
+                );
+                let long = text.contains("\\u") && !text.contains("\\\\");
+                assert_eq!(found.flags & Raw::LONG_ESCAPES != 0, long, "{text}");
+                assert_eq!(found.flags & Raw::WIDE != 0, !text.is_ascii(), "{text}");
             }
         }
     }

@@ -7,7 +7,6 @@
 use super::scan::{self, Fault};
 use crate::json::unescape;
 use crate::text::MAX_DEPTH;
-use crate::units::saturate_len;
 use std::ops::Range;
 
 /// Levels of a line that are looked into: what is counted may have [`MAX_DEPTH`] of its own.
@@ -36,13 +35,13 @@ pub enum Kind {
     Dropped,
 }
 
-/// A value.
+/// A value. Places fit, since a line of more than 4 GiB is refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
     /// What it is.
     pub kind: Kind,
-    /// Whether its string has escapes.
-    pub escapes: bool,
+    /// Of a string: bits of [`scan::Raw`].
+    pub flags: u8,
     /// First byte.
     pub start: u32,
     /// Byte after the last.
@@ -150,7 +149,7 @@ impl Tape {
         while bytes[at] == b'"' {
             let key = self.nodes.len();
             let end = self.string(bytes, at)?;
-            if seen.maybe(&bytes[at + 1..end - 1], self.nodes[key].escapes) {
+            if seen.maybe(&bytes[at + 1..end - 1], self.nodes[key].flags) {
                 members -= self.drop_earlier(bytes, own, key);
             }
             let value = scan::skip_blank(bytes, scan::expect(bytes, end, b':', b':')? + 1);
@@ -192,9 +191,15 @@ impl Tape {
     fn string(&mut self, bytes: &[u8], at: usize) -> Result<usize, Fault> {
         let found = scan::string(bytes, at + 1)?;
         let end = at + 1 + found.bytes.len();
-        let own = self.push(Kind::String, at + 1..end);
-        self.nodes[own].count = saturate_len(found.chars);
-        self.nodes[own].escapes = found.escapes;
+        let next = self.nodes.len() + 1;
+        self.nodes.push(Node {
+            kind: Kind::String,
+            flags: found.flags,
+            start: (at + 1) as u32,
+            end: end as u32,
+            count: found.chars as u32,
+            next: next as u32,
+        });
         Ok(end + 1)
     }
 
@@ -237,19 +242,19 @@ impl Tape {
         let own = self.nodes.len();
         self.nodes.push(Node {
             kind,
-            escapes: false,
-            start: saturate_len(place.start),
-            end: saturate_len(place.end),
+            flags: 0,
+            start: place.start as u32,
+            end: place.end as u32,
             count: 0,
-            next: saturate_len(own + 1),
+            next: (own + 1) as u32,
         });
         own
     }
 
     fn close(&mut self, own: usize, end: usize, count: u32) {
-        let next = saturate_len(self.nodes.len());
+        let next = self.nodes.len() as u32;
         let node = &mut self.nodes[own];
-        node.end = saturate_len(end);
+        node.end = end as u32;
         node.next = next;
         node.count = count;
     }
@@ -263,7 +268,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn maybe(&mut self, key: &[u8], escapes: bool) -> bool {
+    fn maybe(&mut self, key: &[u8], flags: u8) -> bool {
         // Length and both ends tell the keys of real messages apart.
         let (first, last) = (key.first().unwrap_or(&0), key.last().unwrap_or(&0));
         let mixed =
@@ -271,7 +276,7 @@ impl Seen {
         let (word, bit) = (usize::from(mixed >> 6), 1 << (mixed & 63));
         let known = self.bits[word] & bit != 0;
         self.bits[word] |= bit;
-        self.escapes |= escapes;
+        self.escapes |= flags & scan::Raw::ESCAPES != 0;
         known || self.escapes
     }
 }

@@ -41,10 +41,19 @@ pub fn read_item<V: Value>(
     }
     let mut outer = Fields::EMPTY;
     message::fill(&mut outer, item);
+    read_fields(&outer, weights, strings, blocks)
+}
+
+fn read_fields<V: Value>(
+    outer: &MessageFields<V>,
+    weights: Option<&Weights>,
+    strings: &mut Strings,
+    blocks: &mut Vec<BlockDigest>,
+) -> Result<MessageDigest, Error> {
     if outer.get(message::ROLE).is_some() {
         let reader = Reader {
-            outer: &outer,
-            fields: &outer,
+            outer,
+            fields: outer,
             enveloped: false,
             weights,
         };
@@ -55,15 +64,51 @@ pub fn read_item<V: Value>(
             let mut fields = Fields::EMPTY;
             message::fill(&mut fields, inner);
             let reader = Reader {
-                outer: &outer,
+                outer,
                 fields: &fields,
                 enveloped: true,
                 weights,
             };
             reader.read(strings, blocks)
         }
-        None => read_metadata(&outer, strings),
+        None => read_metadata(outer, strings),
     }
+}
+
+/// What an entry says of itself, as string numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names {
+    /// `type`.
+    pub kind: u32,
+    /// `subtype`.
+    pub subtype: u32,
+    /// `uuid`.
+    pub uuid: u32,
+    /// `parentUuid`.
+    pub parent: u32,
+}
+
+/// Like [`read_item`], for a line of a transcript: what it says of itself holds even if nobody could take its message.
+pub fn read_entry<V: Value>(
+    item: V,
+    weights: Option<&Weights>,
+    strings: &mut Strings,
+    blocks: &mut Vec<BlockDigest>,
+) -> (Names, Result<MessageDigest, Error>) {
+    let mut outer = Fields::EMPTY;
+    message::fill(&mut outer, item);
+    let names = Names {
+        kind: intern(outer.get(message::TYPE), strings),
+        subtype: intern(outer.get(message::SUBTYPE), strings),
+        uuid: intern(outer.get(message::UUID), strings),
+        parent: intern(outer.get(message::PARENT_UUID), strings),
+    };
+    let known = strings.len();
+    let read = read_fields(&outer, weights, strings, blocks);
+    if read.is_err() {
+        strings.rollback(known);
+    }
+    (names, read)
 }
 
 fn invalid(reason: &str, field: &str, got: String) -> Error {

@@ -1,0 +1,168 @@
+"""Index of a transcript against parsing each of its lines.
+
+    python -m pytest benches/python/bench_index.py --benchmark-enable
+
+prints wall times; ratios within one run are what counts. Without pytest,
+
+    python benches/python/bench_index.py [FILE]
+
+prints the ratios alone, for FILE or else a made session of 60 MB, and
+
+    python benches/python/bench_index.py memory [FILE]
+
+what an index keeps in memory beside the map of the file.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from ullage import _core, _reference
+from ullage.testing import Layout, scenario, session_file
+
+MEGABYTES = 60
+
+
+def make(path: Path, megabytes: int = MEGABYTES) -> Path:
+    """Sessions one after another, until the file is large enough; tool output stored twice."""
+    with path.open("wb") as file:
+        seed = 0
+        while file.tell() < megabytes * 1_000_000:
+            seed += 1
+            file.write(session_file(scenario(seed, turns=60), layout=Layout()).to_bytes())
+    return path
+
+
+# ---- the contenders --------------------------------------------------------------------------
+
+
+def index(path: Path) -> Any:
+    return _core.TranscriptIndex.open(str(path))
+
+
+def keep_orjson(path: Path) -> list[Any]:
+    return [orjson.loads(line) for line in path.read_bytes().splitlines() if line]
+
+
+def drop_orjson(path: Path) -> int:
+    count = 0
+    for line in path.read_bytes().splitlines():
+        if line:
+            orjson.loads(line)
+            count += 1
+    return count
+
+
+def keep_json(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_bytes().splitlines() if line]
+
+
+def plain(path: Path) -> tuple[int, int, int]:
+    """Lines, rough tokens of messages, calls and results: what an index must know, from objects."""
+    objects = [line for line in keep_orjson(path) if "message" in line or line.get("type")]
+    ledger = _reference.Ledger(None, objects)
+    found = [ledger.message(at) for at in range(len(ledger))]
+    return len(objects), ledger.rough(), sum(message.block_count for message in found)
+
+
+def check(path: Path) -> None:
+    """The answer first."""
+    found = index(path)
+    digests = [found.line(at).message for at in range(len(found))]
+    rough = sum(digest.rough for digest in digests)
+    assert (len(found), rough, sum(d.block_count for d in digests)) == plain(path)
+    assert (found.bad, found.torn, found.size) == ([], None, path.stat().st_size)
+
+
+# ---- pytest ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def transcript(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = make(tmp_path_factory.mktemp("index") / "session.jsonl")
+    check(path)
+    return path
+
+
+@pytest.mark.parametrize("way", [index, keep_orjson, drop_orjson, keep_json], ids=lambda f: f.__name__)
+def test_read_60_megabytes(benchmark: Any, transcript: Path, way: Callable[[Path], Any]) -> None:
+    if not benchmark.enabled:
+        pytest.skip("benchmarks are off")
+    benchmark.pedantic(way, args=(transcript,), rounds=7, warmup_rounds=1)
+
+
+# ---- without pytest --------------------------------------------------------------------------
+
+
+def ratios(path: Path, rounds: int = 9) -> None:
+    check(path)
+    ways = {"index": index, "orjson, keep": keep_orjson, "orjson, drop": drop_orjson}
+    ways["json, keep"] = keep_json
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        # Interleaved, so that a busy machine slows all of them down.
+        for name, way in ways.items():
+            gc.collect()
+            gc.disable()
+            start = time.process_time()
+            found = way(path)
+            took[name].append(time.process_time() - start)
+            gc.enable()
+            del found
+    size = path.stat().st_size / 1e6
+    ours = took["index"]
+    for name, times in took.items():
+        middle = statistics.median(times)
+        ratio = statistics.median(theirs / mine for theirs, mine in zip(times, ours, strict=True))
+        print(f"{name:14}{middle * 1e3:9.1f} ms{size / middle:8.0f} MB/s   index is {ratio:5.2f}x")
+
+
+MEMORY = """
+import resource, sys
+from pathlib import Path
+from ullage import _core
+
+def kilobytes(key):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(key))
+
+before = {key: kilobytes(key) for key in ("RssAnon", "RssFile")}
+index = _core.TranscriptIndex.open(sys.argv[1])
+print(*(kilobytes(key) - before[key] for key in ("RssAnon", "RssFile")), len(index),
+      sum(index.line(at).message.block_count for at in range(len(index)) if index.line(at).message),
+      index.nbytes)
+"""
+
+
+def memory(path: Path) -> None:
+    command = [sys.executable, "-c", MEMORY, str(path)]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    anon, mapped, lines, blocks, nbytes = map(int, shown)
+    size = path.stat().st_size
+    print(f"file {size / 1e6:.1f} MB, {lines} lines, {blocks} blocks; digests {nbytes / 1e6:.2f} MB")
+    print(f"resident: {anon / 1e3:.1f} MB own, {mapped / 1e3:.1f} MB map")
+    print(f"all resident memory over digests + map: {(anon + mapped) * 1024 / (nbytes + size):.3f}")
+
+
+def main(arguments: list[str]) -> None:
+    wanted = arguments[:1] == ["memory"]
+    given = arguments[wanted:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(given[0]) if given else make(Path(folder) / "session.jsonl")
+        (memory if wanted else ratios)(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
