@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# The same examples each time, so that a failure is of the change and not of the day; HYPOTHESIS_PROFILE=random looks for new ones.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("random", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 ENGINES = {"rust": "ullage._core", "python": "ullage._reference"}
 

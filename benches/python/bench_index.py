@@ -96,7 +96,9 @@ def transcript(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("way", [index, keep_orjson, drop_orjson, keep_json], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "way", [index, keep_orjson, drop_orjson, keep_json], ids=lambda f: f.__name__
+)
 def test_read_60_megabytes(benchmark: Any, transcript: Path, way: Callable[[Path], Any]) -> None:
     if not benchmark.enabled:
         pytest.skip("benchmarks are off")
@@ -151,7 +153,9 @@ def memory(path: Path) -> None:
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     anon, mapped, lines, blocks, nbytes = map(int, shown)
     size = path.stat().st_size
-    print(f"file {size / 1e6:.1f} MB, {lines} lines, {blocks} blocks; digests {nbytes / 1e6:.2f} MB")
+    print(
+        f"file {size / 1e6:.1f} MB, {lines} lines, {blocks} blocks; digests {nbytes / 1e6:.2f} MB"
+    )
     print(f"resident: {anon / 1e3:.1f} MB own, {mapped / 1e3:.1f} MB map")
     print(f"all resident memory over digests + map: {(anon + mapped) * 1024 / (nbytes + size):.3f}")
 

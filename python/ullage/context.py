@@ -17,6 +17,7 @@ from ullage.models import Model, ModelTable
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
 from ullage.providers.overflow import classify
+from ullage.repair import Repair, repair
 from ullage.stages import truncate
 from ullage.stages.report import StageReport
 from ullage.stages.view import View
@@ -57,6 +58,7 @@ class Request:
         messages: For the provider; messages that nothing touched are the objects that were added.
         reports: Of the levels that acted, in order.
         compaction: The compaction that ran, if one did.
+        repairs: What was mended so that the provider takes it; the history is as it was added.
         tokens: Estimate of the request, system prompt and tools included.
     """
 
@@ -64,6 +66,7 @@ class Request:
     reports: tuple[StageReport, ...]
     compaction: CompactionResult | None
     tokens: int
+    repairs: tuple[Repair, ...] = ()
 
 
 class ContextManager:
@@ -299,7 +302,12 @@ class ContextManager:
         tokens = self._view.tokens(self._overhead)
         if tokens > self.model.context_window:
             raise ContextTooLarge(tokens, self.model.context_window)
-        return Request(list(self._view.messages), tuple(reports), result, tokens)
+        # Thinking may stand behind another prefix than the model's own only after a cut.
+        cut = any(report.removed_messages for report in self.reports)
+        sent = repair(
+            self._view.messages, model=self.model.name, original=self.history if cut else None
+        )
+        return Request(list(sent.messages), tuple(reports), result, tokens, tuple(sent.repairs))
 
     def _truncate(self, limit: int) -> StageReport | None:
         return truncate.apply(self._view, limit, self._overhead, self.policy.truncate.margin_tokens)

@@ -84,8 +84,8 @@ def test_skills_from_the_top_plan_mode_and_what_the_host_gives():
 
 
 def test_a_compaction_is_not_given_up_for_its_attachments():
-    providers = Providers(skills=lambda: [Skill("one", "step " * 20_000)])
-    result = compact(conversation(4), keep=0, providers=providers)
+    skills = [Skill(str(number), "step " * 20_000) for number in range(5)]
+    result = compact(conversation(4), keep=0, providers=Providers(skills=lambda: skills))
     assert result.compacted
     assert result.attachments == ()
     assert "attachments_left_out" in result.report.warnings

@@ -121,7 +121,7 @@ def test_after_an_overflow_both_modes_get_the_same_list():
 
 
 def test_a_long_history_is_summarised_in_parts():
-    writer = ScriptedSummarizer(window_tokens=6_000, max_output_tokens=500)
+    writer = ScriptedSummarizer(window_tokens=9_000, max_output_tokens=500)
     result, events, _ = compacted(writer, items=conversation(20))
     assert len(writer.requests) > 1
     sent = [message for request in writer.requests for message in request.messages]
