@@ -27,7 +27,7 @@ def demo_command(
     seed: Annotated[int, Parameter(help="equal seeds make equal sessions")] = 7,
     size: Annotated[
         int, Parameter(help="rough size of the session in tokens (characters / 4)")
-    ] = 130_000,
+    ] = 110_000,
     directory: Annotated[
         Path | None, Parameter(help="where to write; default: a new folder for temporary files")
     ] = None,
