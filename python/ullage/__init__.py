@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ullage._core import Ledger
     from ullage.compaction import CompactionReport, CompactionResult, Outcome, acompact, compact
+    from ullage.counting import RemoteCounter, RequestCount, count_request
     from ullage.estimates import weights_for
     from ullage.exceptions import (
         CompactionError,
@@ -71,6 +72,8 @@ __all__ = [
     "ModelTable",
     "Outcome",
     "Policy",
+    "RemoteCounter",
+    "RequestCount",
     "Session",
     "StoreError",
     "Transcript",
@@ -86,6 +89,7 @@ __all__ = [
     "classify",
     "compact",
     "compact_session",
+    "count_request",
     "estimate_each",
     "estimate_text",
     "estimate_tokens",
@@ -110,6 +114,11 @@ _HOMES = {
         "Outcome",
         "acompact",
         "compact",
+    ),
+    "ullage.counting": (
+        "RemoteCounter",
+        "RequestCount",
+        "count_request",
     ),
     "ullage.estimates": ("weights_for",),
     "ullage.exceptions": (
