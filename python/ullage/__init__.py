@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         MissingExtra,
         StoreError,
         UllageError,
+        UnknownHandle,
         UnknownModel,
     )
     from ullage.inspection import Inspection, inspect_messages
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ullage.models import Model, ModelTable, UnknownModelWarning
     from ullage.policy import Policy
     from ullage.providers.overflow import classify
+    from ullage.recall import Recall
     from ullage.sessions import CompactedSession, Session, compact_session, open_session
     from ullage.transcript import Conversation, Transcript, TranscriptLog
     from ullage.transcript.resume import messages_after_boundary, resume
@@ -72,6 +74,7 @@ __all__ = [
     "ModelTable",
     "Outcome",
     "Policy",
+    "Recall",
     "RemoteCounter",
     "RequestCount",
     "Session",
@@ -80,6 +83,7 @@ __all__ = [
     "TranscriptLog",
     "TruncatedHead",
     "UllageError",
+    "UnknownHandle",
     "UnknownModel",
     "UnknownModelWarning",
     "WarningState",
@@ -132,6 +136,7 @@ _HOMES = {
         "MissingExtra",
         "StoreError",
         "UllageError",
+        "UnknownHandle",
         "UnknownModel",
     ),
     "ullage.inspection": (
@@ -156,6 +161,7 @@ _HOMES = {
     ),
     "ullage.policy": ("Policy",),
     "ullage.providers.overflow": ("classify",),
+    "ullage.recall": ("Recall",),
     "ullage.sessions": (
         "CompactedSession",
         "Session",

@@ -6,6 +6,7 @@ UllageError                     .code (stable), .hint (advice, not part of the m
 ├── InvalidTranscript (ValueError)   a transcript line or file that cannot be read; .path .line .offset
 ├── InvalidPolicy (ValueError)       a policy, setting or argument out of range; .field .value .limit
 ├── UnknownModel (LookupError)       a model name that the table does not hold (where one is required)
+├── UnknownHandle (LookupError)      nothing that left the context has this handle; .handle
 ├── ContextTooLarge                  the floor itself does not fit; .floor_tokens .limit_tokens
 ├── CompactionError                  .code is one of the six names of SPEC FULL-4
 ├── StoreError (OSError)             the log, the offload store or the memory folder failed; .path
@@ -32,6 +33,7 @@ __all__ = [
     "MissingExtra",
     "StoreError",
     "UllageError",
+    "UnknownHandle",
     "UnknownModel",
 ]
 
@@ -132,6 +134,23 @@ class UnknownModel(UllageError, LookupError):
     """The model table has no row for a name where one is required."""
 
     code = "unknown_model"
+
+
+class UnknownHandle(UllageError, LookupError):
+    """Nothing in the conversation has a handle that was asked for.
+
+    Attributes:
+        handle: As it was given.
+    """
+
+    code = "unknown_handle"
+
+    def __init__(self, handle: str) -> None:
+        super().__init__(
+            f"nothing here has the handle {handle[:80]!r}",
+            hint="the recall tool without a handle lists what left the context",
+        )
+        self.handle = handle
 
 
 class ContextTooLarge(UllageError):

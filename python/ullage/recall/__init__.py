@@ -1,0 +1,23 @@
+"""Recall: everything that left the context has a handle, and a handle brings it back.
+
+What leaves is never deleted: it lies in the history in memory, in the offload store or in the transcript file. A handle is
+a tool use id (a result), `m12` or `m12-40` (messages by their position in the history), a name that a level gave to a span
+(a snipped turn, a collapse), or in a transcript a uuid or `@1234` (the line at a byte offset).
+"""
+
+from __future__ import annotations
+
+from ullage.recall.archive import Archive, Recalled, Span
+from ullage.recall.left import Left, left
+from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits
+
+__all__ = [
+    "RECALL_TOOL",
+    "Archive",
+    "Left",
+    "Recall",
+    "RecallLimits",
+    "Recalled",
+    "Span",
+    "left",
+]

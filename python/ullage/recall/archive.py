@@ -1,0 +1,210 @@
+"""Where things that left can still be found: the history in memory, the offload store, a transcript file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ullage.exceptions import UnknownHandle
+from ullage.facts.reading import blocks_of, message_of, uuid_of
+from ullage.offload import OffloadStore
+from ullage.recall.text import call_title, content_text, render
+from ullage.transcript.index import Transcript
+
+__all__ = ["Archive", "Recalled", "Span"]
+
+Item = Mapping[str, Any]
+
+_MESSAGES = re.compile(r"m(\d{1,9})(?:-m?(\d{1,9}))?\Z")
+_OFFSET = re.compile(r"@(\d{1,18})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Messages [first, last] of the history that one name stands for, such as a snipped turn or a collapse.
+
+    Attributes:
+        first: Position in the history.
+        last: Position of the last message, which belongs to it.
+        title: What it was about, in a line.
+    """
+
+    first: int
+    last: int
+    title: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For saving."""
+        return {"first": self.first, "last": self.last, "title": self.title}
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a handle stands for.
+
+    Attributes:
+        handle: As it was asked for.
+        kind: `result`, `messages` or `stored` (only its text is left, in the store).
+        title: What it is, in a line.
+        items: The stored objects: the messages, or the one `tool_result` block; empty for `stored`.
+        text: All of it as text.
+    """
+
+    handle: str
+    kind: str
+    title: str
+    items: tuple[Any, ...] = field(repr=False)
+    text: str = field(repr=False)
+
+
+class Archive:
+    """Resolves handles.
+
+    Args:
+        history: All messages or entries that were ever added, oldest first; only ever appended to. Read when asked, never copied.
+        store: Where large results were offloaded; `None`: nowhere.
+        transcript: The session's file, or its path; `None`: there is none. A path is opened anew for each question, so that
+            lines appended since are found.
+    """
+
+    def __init__(
+        self,
+        history: Sequence[Item] = (),
+        *,
+        store: OffloadStore | None = None,
+        transcript: str | os.PathLike[str] | Transcript | None = None,
+    ) -> None:
+        self.history = history
+        self.spans: dict[str, Span] = {}
+        self._store = store
+        self._transcript = transcript
+        self._results: dict[str, int] = {}
+        self._calls: dict[str, str] = {}
+        self._uuids: dict[str, int] = {}
+        self._indexed = 0
+
+    def name(self, handle: str, span: Span) -> None:
+        """Give a span of the history a name of its own; the same name again moves it."""
+        self.spans[handle] = span
+
+    def resolve(self, handle: str) -> Recalled:
+        """What a handle stands for, equal to what was added.
+
+        Raises:
+            UnknownHandle: Nothing in this conversation has that handle.
+            StoreError: The transcript cannot be read.
+        """
+        self._index()
+        for look in (self._named, self._result, self._entry, self._by_position):
+            if (found := look(handle)) is not None:
+                return found
+        for look in (self._in_transcript, self._stored):
+            if (found := look(handle)) is not None:
+                return found
+        raise UnknownHandle(handle)
+
+    def title(self, tool_use_id: str) -> str:
+        """What the call of a result was about, in a line; the id itself if the call is not known."""
+        self._index()
+        return self._calls.get(tool_use_id, tool_use_id)
+
+    # ---- the history
+
+    def _index(self) -> None:
+        """Takes in what was appended since the last question."""
+        for at in range(self._indexed, len(self.history)):
+            item = self.history[at]
+            if uuid := uuid_of(item):
+                self._uuids[uuid] = at
+            for block in blocks_of(item):
+                self._note(block, at)
+        self._indexed = len(self.history)
+
+    def _note(self, block: Mapping[str, Any], at: int) -> None:
+        if block.get("type") == "tool_use":
+            self._calls[str(block.get("id"))] = call_title(block.get("name"), block.get("input"))
+        elif block.get("type") == "tool_result":
+            self._results[str(block.get("tool_use_id"))] = at
+
+    def _named(self, handle: str) -> Recalled | None:
+        span = self.spans.get(handle)
+        return None if span is None else self._messages(handle, span.first, span.last, span.title)
+
+    def _result(self, handle: str) -> Recalled | None:
+        at = self._results.get(handle)
+        return None if at is None else _result_in(self.history[at], handle, self.title(handle))
+
+    def _entry(self, handle: str) -> Recalled | None:
+        at = self._uuids.get(handle)
+        return None if at is None else self._messages(handle, at, at)
+
+    def _by_position(self, handle: str) -> Recalled | None:
+        found = _MESSAGES.match(handle)
+        if found is None:
+            return None
+        first, last = int(found[1]), int(found[2] or found[1])
+        return self._messages(handle, first, last) if first <= last < len(self.history) else None
+
+    def _messages(self, handle: str, first: int, last: int, title: str = "") -> Recalled:
+        items = tuple(self.history[first : last + 1])
+        count = f"{len(items)} message{'s' * (len(items) != 1)}"
+        text = "\n\n".join(f"--- m{first + at}\n{render(item)}" for at, item in enumerate(items))
+        return Recalled(handle, "messages", title or f"{count} from m{first}", items, text)
+
+    # ---- the file and the store
+
+    def _opened(self) -> Transcript | None:
+        source = self._transcript
+        return (
+            source if source is None or isinstance(source, Transcript) else Transcript.open(source)
+        )
+
+    def _in_transcript(self, handle: str) -> Recalled | None:
+        transcript = self._opened()
+        if transcript is None:
+            return None
+        offset = _OFFSET.match(handle)
+        for at, row in enumerate(transcript.rows()):
+            here = (
+                transcript.index.line(at).offset == int(offset[1]) if offset else row.uuid == handle
+            )
+            if here:
+                return _of_entry(handle, transcript.load(at))
+        return None if offset else _result_of(transcript, handle)
+
+    def _stored(self, handle: str) -> Recalled | None:
+        text = self._store.get(handle) if self._store is not None else None
+        return None if text is None else Recalled(handle, "stored", self.title(handle), (), text)
+
+
+def _of_entry(handle: str, entry: Item) -> Recalled:
+    return Recalled(
+        handle, "messages", f"an entry of type {entry.get('type')}", (entry,), render(entry)
+    )
+
+
+def _result_of(transcript: Transcript, tool_use_id: str) -> Recalled | None:
+    """A result in a transcript, the newest of its id; only lines that hold the id are parsed."""
+    wanted = tool_use_id.encode("utf-8", "surrogatepass")
+    for at in reversed(range(len(transcript))):
+        if wanted and wanted in transcript.index.raw(at):
+            found = _result_in(transcript.load(at), tool_use_id, tool_use_id)
+            if found is not None:
+                return found
+    return None
+
+
+def _result_in(item: Item, tool_use_id: str, title: str) -> Recalled | None:
+    for block in _results_in(item):
+        if str(block.get("tool_use_id")) == tool_use_id:
+            text = content_text(block.get("content"))
+            return Recalled(tool_use_id, "result", title, (block,), text)
+    return None
+
+
+def _results_in(item: Item) -> Iterator[Mapping[str, Any]]:
+    if message_of(item) is not None:
+        yield from (block for block in blocks_of(item) if block.get("type") == "tool_result")

@@ -1,0 +1,70 @@
+"""Messages and results as text for a model or a person, whole: nothing is shortened here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from ullage.facts.calls import describe, read_call
+from ullage.facts.reading import blocks_of, role_of
+
+__all__ = ["call_title", "content_text", "render"]
+
+_MEDIA = ("image", "document", "image_url", "input_image", "file", "input_file")
+
+
+def content_text(content: Any) -> str:
+    """The text of a result's content, character for character; of media only that they were there.
+
+    Args:
+        content: A string, a list of blocks, or anything else that stood there.
+    """
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return "" if content is None else _json(content)
+    return "\n".join(_part(part) for part in content)
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str) or not isinstance(part, Mapping):
+        return str(part)
+    if isinstance(text := part.get("text"), str):
+        return text
+    kind = str(part.get("type"))
+    return f"[{kind}]" if kind in _MEDIA else _json(part)
+
+
+def _json(value: Any) -> str:
+    # A foreign object may stand in a message; its type says more than a failure would.
+    return orjson.dumps(value, default=lambda found: f"<{type(found).__name__}>").decode()
+
+
+def call_title(name: Any, given: Any) -> str:
+    """One line for a tool call: the tool and what it was about."""
+    effects = read_call(name, given)
+    return describe(effects[0], 120) if effects else str(name)
+
+
+def render(item: Any) -> str:
+    """A message with all its blocks, each under who said it."""
+    role = role_of(item) or "entry"
+    return "\n".join(_block(role, block) for block in blocks_of(item))
+
+
+def _block(role: str, block: Mapping[str, Any]) -> str:
+    kind = block.get("type")
+    if kind == "tool_use":
+        return (
+            f"[{role} calls {block.get('name')} as {block.get('id')}]\n{_json(block.get('input'))}"
+        )
+    if kind == "tool_result":
+        failed = ", which failed" if block.get("is_error") is True else ""
+        return (
+            f"[result of {block.get('tool_use_id')}{failed}]\n{content_text(block.get('content'))}"
+        )
+    if kind == "thinking":
+        return f"[{role} thinks]\n{block.get('thinking')}"
+    return f"[{role}]\n{_part(block)}"

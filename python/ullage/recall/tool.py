@@ -1,0 +1,239 @@
+"""The `recall` tool: whole, a range of lines or characters, a search, or the list of what there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
+from ullage.recall.archive import Archive, Recalled
+from ullage.recall.left import Left
+from ullage.tools import Tool, ToolAnswer
+
+__all__ = ["RECALL_TOOL", "Recall", "RecallLimits"]
+
+
+def _whole(about: str, least: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "description": about}
+
+
+RECALL_TOOL = Tool(
+    name="recall",
+    description=(
+        "Brings back what left this conversation to save room: shortened or cleared tool results, removed or summarised "
+        "messages. Without `handle` and `query` it lists what left, each with its handle. With `handle` it gives that text, "
+        "whole or the lines or characters asked for. With `query` it finds lines that hold it, in one handle or in everything."
+    ),
+    schema={
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string", "description": "What to bring back, as listed."},
+            "query": {
+                "type": "string",
+                "description": "Find lines with this text; case does not matter.",
+            },
+            "first_line": _whole("First line to show, from 1.", 1),
+            "last_line": _whole("Last line to show.", 1),
+            "offset": _whole("First character to show, from 0.", 0),
+            "length": _whole("How many characters to show.", 1),
+            "skip": _whole("In a list or a search: how many to pass over.", 0),
+        },
+        "additionalProperties": False,
+    },
+)
+"""What the model is told; put it among the request's tools to offer it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallLimits:
+    """How long an answer may be.
+
+    Attributes:
+        max_chars: Of one answer, so that bringing something back does not fill the window again.
+        max_hits: Lines of a search, or entries of a list, in one answer.
+        line_chars: Of one line of a search.
+    """
+
+    max_chars: int = 20_000
+    max_hits: int = 40
+    line_chars: int = 300
+
+    def __post_init__(self) -> None:
+        for name in ("max_chars", "max_hits", "line_chars"):
+            if getattr(self, name) < 1:
+                raise InvalidPolicy(f"recall.{name}", getattr(self, name), "must be at least 1")
+
+
+class Recall:
+    """Executes the `recall` tool over an archive.
+
+    Args:
+        archive: Where handles are resolved.
+        listing: Gives what is out of the context now; `None`: nothing can be listed or searched without a handle.
+        limits: Of one answer.
+
+    Example:
+        >>> archive = Archive([{"role": "user", "content": "The port is 8123"}])
+        >>> print(Recall(archive).call({"handle": "m0", "query": "PORT"}).text)
+        m0:2: The port is 8123
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        *,
+        listing: Callable[[], Sequence[Left]] | None = None,
+        limits: RecallLimits | None = None,
+    ) -> None:
+        self.archive = archive
+        self._listing = listing or tuple
+        self._limits = limits or RecallLimits()
+
+    def get(self, handle: str) -> Recalled:
+        """Everything that a handle stands for: the stored objects and their text, without any limit.
+
+        Raises:
+            UnknownHandle: Nothing has it.
+            StoreError: The transcript cannot be read.
+        """
+        return self.archive.resolve(handle)
+
+    def call(self, given: Any) -> ToolAnswer:
+        """The answer to a call of the tool; a call that makes no sense is answered, never raised.
+
+        Args:
+            given: The call's `input`.
+        """
+        try:
+            return ToolAnswer(self._answer(_read(given)))
+        except (UnknownHandle, InvalidPolicy, StoreError) as exc:
+            return ToolAnswer(f"{exc}. {exc.hint}".rstrip(". ") + ".", is_error=True)
+
+    # ---- answers
+
+    def _answer(self, asked: _Asked) -> str:
+        if asked.query:
+            return self._search(asked)
+        if not asked.handle:
+            return self._list(asked.skip)
+        found = self.archive.resolve(asked.handle)
+        start, stop = _range(found.text, asked)
+        return self._cut(found, start, stop)
+
+    def _cut(self, found: Recalled, start: int, stop: int) -> str:
+        """A part of a text with a head that says which, never longer than an answer may be."""
+        if not found.text:
+            return f"[{found.handle}: {found.title}; it is empty]"
+        end = min(stop, start + self._limits.max_chars)
+        if end < stop and (line := found.text.rfind("\n", start + 1, end)) > start:
+            end = line + 1
+        size = len(found.text)
+        head = f"[{found.handle}: {found.title}; characters {start}-{end} of {size}]"
+        more = f"\n[more: offset {end}]" if end < stop else ""
+        return f"{head}\n{found.text[start:end]}{more}"
+
+    def _list(self, skip: int) -> str:
+        everything = list(self._listing())
+        if not everything:
+            return "Nothing left this conversation."
+        page = everything[skip : skip + self._limits.max_hits]
+        lines = [f"{each.handle}: {each.title} ({each.chars:,} characters)" for each in page]
+        return self._paged(lines, skip, len(everything), "things left")
+
+    def _search(self, asked: _Asked) -> str:
+        handles = [asked.handle] if asked.handle else [each.handle for each in self._listing()]
+        hits = [hit for handle in handles for hit in self._hits(handle, asked.query)]
+        if not hits:
+            return f"No line holds {asked.query[:80]!r} in {len(handles)} place(s)."
+        page = hits[asked.skip : asked.skip + self._limits.max_hits]
+        return self._paged(page, asked.skip, len(hits), "lines")
+
+    def _hits(self, handle: str, query: str) -> list[str]:
+        """Lines that hold the query, case folded; if none does, lines that hold all of its words."""
+        lines = self.archive.resolve(handle).text.split("\n")
+        folded = [line.casefold() for line in lines]
+        whole = query.casefold()
+        found = [at for at, line in enumerate(folded) if whole in line]
+        words = whole.split()
+        if not found and len(words) > 1:
+            found = [at for at, line in enumerate(folded) if all(word in line for word in words)]
+        return [
+            f"{handle}:{at + 1}: {lines[at].strip()[: self._limits.line_chars]}" for at in found
+        ]
+
+    def _paged(self, lines: Sequence[str], skip: int, total: int, what: str) -> str:
+        kept, room = list[str](), self._limits.max_chars
+        for line in lines:
+            room -= len(line) + 1
+            if room < 0 and kept:
+                break
+            kept.append(line)
+        end = skip + len(kept)
+        if end >= total:
+            return "\n".join(kept) or f"There are only {total} {what}."
+        return "\n".join([*kept, f"[{end} of {total} {what}; more: skip {end}]"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    handle: str = ""
+    query: str = ""
+    first_line: int | None = None
+    last_line: int | None = None
+    offset: int | None = None
+    length: int | None = None
+    skip: int = 0
+
+
+def _read(given: Any) -> _Asked:
+    """The call's input, checked: models send strings for numbers, and numbers where none make sense."""
+    body = given if isinstance(given, Mapping) else {}
+    numbers: dict[str, Any] = {
+        name: _number(name, body[name], least)
+        for name, least in (
+            ("first_line", 1), ("last_line", 1), ("offset", 0), ("length", 1), ("skip", 0)
+        )
+        if body.get(name) is not None
+    }  # fmt: skip
+    return _Asked(
+        handle=_string("handle", body.get("handle")),
+        query=_string("query", body.get("query")),
+        **numbers,
+    )
+
+
+def _string(name: str, value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
+    raise InvalidPolicy(name, value, "must be a string")
+
+
+def _number(name: str, value: Any, least: int) -> int:
+    if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value.strip()):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidPolicy(name, value, f"must be a whole number of at least {least}")
+    return value
+
+
+def _range(text: str, asked: _Asked) -> tuple[int, int]:
+    """Characters [start, stop) of a text that were asked for."""
+    if asked.first_line is not None or asked.last_line is not None:
+        return _lines(text, asked.first_line or 1, asked.last_line)
+    start = asked.offset or 0
+    if start and start >= len(text):
+        raise InvalidPolicy("offset", start, f"the text has {len(text):,} characters")
+    stop = len(text) if asked.length is None else start + asked.length
+    return start, min(stop, len(text))
+
+
+def _lines(text: str, first: int, last: int | None) -> tuple[int, int]:
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    if first > len(starts):
+        raise InvalidPolicy("first_line", first, f"the text has {len(starts):,} lines")
+    if last is not None and last < first:
+        raise InvalidPolicy("last_line", last, f"must not be before line {first}")
+    stop = starts[last] if last is not None and last < len(starts) else len(text)
+    return starts[first - 1], stop

@@ -1,0 +1,66 @@
+"""Tools that the library offers to a model: one definition for every provider, and answers that never raise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ullage.exceptions import InvalidPolicy
+
+__all__ = ["Style", "Tool", "ToolAnswer"]
+
+Style: TypeAlias = Literal["anthropic", "openai_chat", "openai_responses"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool's name, what it says of itself, and the JSON Schema of its input."""
+
+    name: str
+    description: str = field(repr=False)
+    schema: Mapping[str, Any] = field(repr=False)
+
+    def definition(self, style: Style = "anthropic") -> dict[str, Any]:
+        """The definition as a provider wants it among a request's `tools`.
+
+        Args:
+            style: `anthropic` (also Bedrock's invoke form), `openai_chat` (also compatible servers) or `openai_responses`.
+
+        Raises:
+            InvalidPolicy: Another style.
+        """
+        schema = dict(self.schema)
+        if style == "anthropic":
+            return {
+                "name": self.name,
+                "description": self.description,
+                "input_schema": schema,
+            }
+        function = {"name": self.name, "description": self.description, "parameters": schema}
+        if style == "openai_chat":
+            return {"type": "function", "function": function}
+        if style == "openai_responses":
+            return {"type": "function", **function}
+        raise InvalidPolicy("style", style, "must be anthropic, openai_chat or openai_responses")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a tool of the library says to the model.
+
+    Attributes:
+        text: The answer.
+        is_error: The model asked for something that cannot be; the text says what can.
+    """
+
+    text: str
+    is_error: bool = False
+
+    def block(self, tool_use_id: str) -> dict[str, Any]:
+        """The answer as a `tool_result` block of Anthropic's form."""
+        block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": self.text}
+        return {**block, "is_error": True} if self.is_error else block
+
+    def __repr__(self) -> str:
+        return f"ToolAnswer({len(self.text)} characters{', error' if self.is_error else ''})"
