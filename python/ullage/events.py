@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from ullage.stages.report import StageReport
 
 __all__ = [
     "CacheReset",
@@ -20,6 +23,7 @@ __all__ = [
     "Event",
     "HookFinished",
     "HookStarted",
+    "LevelActed",
     "Listener",
 ]
 
@@ -105,6 +109,13 @@ class CacheReset:
     details: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelActed:
+    """A level of the pipeline changed the view."""
+
+    report: StageReport
+
+
 Event: TypeAlias = (
     CompactionStarted
     | CompactionRetried
@@ -114,5 +125,6 @@ Event: TypeAlias = (
     | HookStarted
     | HookFinished
     | CacheReset
+    | LevelActed
 )
 Listener: TypeAlias = Callable[[Event], None]

@@ -1,20 +1,57 @@
-"""The levels before the summary, in their order, over one view: `tool-result budget → snip → microcompact`.
+"""The levels before the summary, in their order, over one view.
 
-Autocompact and hard truncation follow in the context manager, which alone may ask for a summary.
+`tool-result budget → in-place snip → turn snip → microcompact → context collapse`; autocompact and the last
+resorts follow in `ullage.context`, which alone may ask for a summary of the whole.
+
+A level is a `Level`: a name, a `run`, and the class of its own state if it has any.
+
+- `run(view, policy, situation, state)` changes the view and returns a `StageReport`, or `None` if it did nothing. It
+  does no I/O: a level that needs the outside is a generator that yields effects (`ullage.effects`) and
+  returns its report. It acts only on what the levels before it left over, and is all or nothing.
+- Its state is an object with `dump()` and a class method `load(stored)`; both forms are plain JSON. A fresh
+  one is made without arguments. It is saved and restored with the conversation.
+- Optional: `observe(response, view, state)` sees each answer of the provider; `drain(view, policy, situation,
+  state)` is asked, as `run`, when a provider refused a request as too long; `reset(state)` is told after
+  a compaction.
+- What must go beside the messages (parameters, headers, tools for the model) a level puts into
+  `situation.extras`, on every request anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
 
+from ullage.effects import Flow
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
 from ullage.stages import microcompact, snip, tool_budget
 from ullage.stages.report import StageReport
 from ullage.stages.view import View
 
-__all__ = ["STAGES", "Situation", "run"]
+__all__ = ["LEVELS", "Extras", "Level", "LevelState", "Situation", "fresh_states", "run", "run_one"]
+
+
+@dataclass(slots=True)
+class Extras:
+    """What goes into a request beside its messages.
+
+    Attributes:
+        params: Parameters of the provider, such as `context_management`.
+        headers: HTTP headers, such as `anthropic-beta`; values of several levels are joined by commas.
+        tools: Definitions that a level offers to the model.
+    """
+
+    params: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    tools: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add_header(self, name: str, value: str) -> None:
+        """Add a header; a second value follows the first, unless it is there already."""
+        known = [each for each in self.headers.get(name, "").split(",") if each]
+        if value not in known:
+            self.headers[name] = ",".join([*known, value])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,38 +63,135 @@ class Situation:
         overhead_tokens: System prompt and tool definitions.
         now_ms: The host's clock; `None`: unknown, nothing happens by time.
         store: For offloaded results; `None`: nothing is offloaded.
+        effective_tokens: Window less room for a summary (WIN-1); 0: the window.
+        source: Who asks: `main`, `subagent`, `compact`, `session_memory`, `collapse`, ...
+        provider: Name of the provider's form.
+        model: The model's row of the table; `None`: unknown.
+        summarizer: For levels that ask a model; `None`: none is there.
+        request: Number of the request that is being prepared, from 1.
+        history: All that was added; positions in `View.sources` and `StageReport.removed` are positions in it.
+        extras: What goes beside the messages.
     """
 
     window_tokens: int
     overhead_tokens: int = 0
     now_ms: int | None = None
     store: OffloadStore | None = None
+    effective_tokens: int = 0
+    source: str = "main"
+    provider: str = "anthropic"
+    model: Any = None
+    summarizer: Any = None
+    request: int = 0
+    history: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+    extras: Extras = field(default_factory=Extras, repr=False)
 
     def fill_percent(self, view: View) -> int:
         """Share of the window that the next request takes, rounded down."""
         return 100 * view.tokens(self.overhead_tokens) // self.window_tokens
 
 
-Stage = Callable[[View, Policy, Situation], StageReport | None]
+class LevelState(Protocol):
+    """A level's own state."""
+
+    def dump(self) -> Any:
+        """As plain JSON."""
+        ...
+
+    @classmethod
+    def load(cls, stored: Any) -> Self:
+        """What `dump` gave."""
+        ...
 
 
-def _tool_budget(view: View, policy: Policy, situation: Situation) -> StageReport | None:
-    return tool_budget.apply(view, policy, situation.store)
+Outcome = StageReport | None | Flow[StageReport | None]
 
 
-def _snip(view: View, policy: Policy, situation: Situation) -> StageReport | None:
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of the pipeline; see the module.
+
+    Attributes:
+        name: As in reports.
+        run: Acts.
+        state: Class of its own state; `None`: it has none.
+        observe: Sees each answer; `None`: does not care.
+        drain: Makes room after a refusal; `None`: cannot.
+        reset: Told after a compaction; `None`: does not care.
+    """
+
+    name: str
+    run: Callable[[View, Policy, Situation, Any], Outcome]
+    state: type[LevelState] | None = None
+    observe: Callable[[Mapping[str, Any], View, Any], None] | None = None
+    drain: Callable[[View, Policy, Situation, Any], Outcome] | None = None
+    reset: Callable[[Any], None] | None = None
+
+
+def _tool_budget(view: View, policy: Policy, situation: Situation, _: Any) -> Outcome:
+    return tool_budget.flow(view, policy, situation.store)
+
+
+def _snip(view: View, policy: Policy, situation: Situation, _: Any) -> Outcome:
     return snip.apply(view, policy, situation.fill_percent(view))
 
 
-def _microcompact(view: View, policy: Policy, situation: Situation) -> StageReport | None:
+def _microcompact(view: View, policy: Policy, situation: Situation, _: Any) -> Outcome:
     return microcompact.apply(view, policy, situation.fill_percent(view), situation.now_ms)
 
 
-STAGES: tuple[Stage, ...] = (_tool_budget, _snip, _microcompact)
+LEVELS: tuple[Level, ...] = (
+    Level("tool_budget", _tool_budget),
+    Level("snip", _snip),
+    Level("microcompact", _microcompact),
+)
 """In order; each acts only on what the one before left over."""
 
 
-def run(view: View, policy: Policy, situation: Situation) -> list[StageReport]:
-    """Run the levels that need no summary; reports of those that acted."""
-    reports = (stage(view, policy, situation) for stage in STAGES)
-    return [report for report in reports if report is not None]
+def fresh_states(levels: tuple[Level, ...] = LEVELS) -> dict[str, Any]:
+    """The states of a conversation that begins."""
+    return {level.name: level.state() for level in levels if level.state is not None}
+
+
+def run_one(
+    act: Callable[[View, Policy, Situation, Any], Outcome],
+    view: View,
+    policy: Policy,
+    situation: Situation,
+    state: Any,
+) -> Flow[StageReport | None]:
+    """One level's `run` or `drain`, whether it asks for effects or not."""
+    outcome = act(view, policy, situation, state)
+    if isinstance(outcome, Generator):
+        outcome = yield from outcome
+    return outcome
+
+
+def run(
+    view: View,
+    policy: Policy,
+    situation: Situation,
+    states: Mapping[str, Any],
+    note: Callable[[StageReport], Flow[StageReport]],
+    levels: tuple[Level, ...] = LEVELS,
+) -> Flow[list[StageReport]]:
+    """Run the levels that need no summary of the whole.
+
+    Args:
+        view: Changed by them.
+        policy: Every threshold.
+        situation: What they are told.
+        states: Their own, by name.
+        note: Takes each report into account as soon as its level has acted.
+        levels: In order.
+
+    Returns:
+        Reports of those that acted.
+    """
+    reports: list[StageReport] = []
+    for level in levels:
+        report = yield from run_one(level.run, view, policy, situation, states.get(level.name))
+        if report is not None:
+            noted = yield from note(report)
+            reports.append(noted)
+    return reports

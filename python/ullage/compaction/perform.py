@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from ullage._threads import Late, call_with_deadline
-from ullage.compaction.job import Job
+from ullage.compaction.attachments import Providers
 from ullage.effects import (
     Call,
     Count,
@@ -25,7 +25,21 @@ from ullage.events import Event, Listener
 from ullage.exceptions import InvalidPolicy
 from ullage.hooks import arun_hook, run_hook
 
-__all__ = ["AsyncPerformer", "Performer"]
+__all__ = ["AsyncPerformer", "Outside", "Performer"]
+
+
+class Outside(Protocol):
+    """Whose file reader and log are used: a `Job`, or whoever runs several."""
+
+    @property
+    def providers(self) -> Providers:
+        """Reads files."""
+        ...
+
+    @property
+    def store(self) -> Any:
+        """Installs a result in a log; `None`: there is none."""
+        ...
 
 
 class Performer:
@@ -39,7 +53,7 @@ class Performer:
 
     def __init__(
         self,
-        job: Job,
+        job: Outside,
         listeners: Iterable[Listener] = (),
         sleep: Callable[[float], Any] = time.sleep,
     ) -> None:

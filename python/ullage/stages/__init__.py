@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.stages.report import Decision, StageReport
+from ullage.stages.report import Decision, Made, Span, StageReport
 from ullage.stages.view import Result, View
 
-__all__ = ["Decision", "Result", "StageReport", "View"]
+__all__ = ["Decision", "Made", "Result", "Span", "StageReport", "View"]

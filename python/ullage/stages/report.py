@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-__all__ = ["Decision", "StageReport"]
+__all__ = ["Decision", "Made", "Span", "StageReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,29 @@ class Decision:
         return f"Decision({self.stage}, {self.tool_use_id}, {len(self.text)} characters)"
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A message that a level put into the request: a summary, a placeholder, a marker.
+
+    Attributes:
+        key: Names it within the conversation, such as `collapse:1f3a`; unique.
+        message: A bare message.
+    """
+
+    key: str
+    message: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Made({self.key})"
+
+
+class Span(NamedTuple):
+    """Positions [start, stop) in the history."""
+
+    start: int
+    stop: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageReport:
     """What one level did.
@@ -41,6 +65,8 @@ class StageReport:
             were never sent.
         removed_messages: How many messages went altogether.
         failures: What could not be done as planned, in words.
+        removed: Which messages of the history went altogether.
+        request: Number of the request that it was for, from 1; 0: none, it happened between two.
     """
 
     stage: str
@@ -53,6 +79,8 @@ class StageReport:
     first_changed: int | None = None
     removed_messages: int = 0
     failures: tuple[str, ...] = ()
+    removed: tuple[Span, ...] = ()
+    request: int = 0
 
     @property
     def freed(self) -> int:
@@ -60,4 +88,7 @@ class StageReport:
         return self.tokens_before - self.tokens_after
 
     def __repr__(self) -> str:
-        return f"StageReport({self.stage}: {len(self.tool_use_ids)} results, frees≈{self.freed:_} tokens, {self.why})"
+        what = f"{len(self.tool_use_ids)} results"
+        if self.removed_messages:
+            what = f"{self.removed_messages} messages"
+        return f"StageReport({self.stage}: {what}, frees≈{self.freed:_} tokens, {self.why})"

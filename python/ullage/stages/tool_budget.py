@@ -7,8 +7,10 @@ stays the same for ever, so that the provider's cache holds.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ullage.digests import Role
+from ullage.effects import Call, Effect, Flow, drive
 from ullage.exceptions import StoreError
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
@@ -16,13 +18,23 @@ from ullage.stages.cutting import head, snipped
 from ullage.stages.report import Decision, StageReport
 from ullage.stages.view import Result, View
 
-__all__ = ["apply"]
+__all__ = ["apply", "flow"]
 
 STAGE = "tool_budget"
 NO_OUTPUT = "(the tool gave no output)"
 
 
 def apply(view: View, policy: Policy, store: OffloadStore | None) -> StageReport | None:
+    """`flow`, with a store that answers at once."""
+    return drive(flow(view, policy, store), _call)
+
+
+def _call(effect: Effect) -> Any:
+    assert isinstance(effect, Call)  # noqa: S101 - the flow has no other
+    return effect.function(*effect.args)
+
+
+def flow(view: View, policy: Policy, store: OffloadStore | None) -> Flow[StageReport | None]:
     """Offload what is too large; `None` if nothing is."""
     limits = policy.tool_budget
     new = [result for result in view.results(_first_undecided(view)) if _open(view, result)]
@@ -31,10 +43,9 @@ def apply(view: View, policy: Policy, store: OffloadStore | None) -> StageReport
     ]
     failures: list[str] = []
     if limits.enabled and store is not None:
-        chosen += [
-            (result, _reference(view, result, policy, store, failures))
-            for result in _too_large(view, new, policy)
-        ]
+        for result in _too_large(view, new, policy):
+            decision = yield from _reference(view, result, policy, store, failures)
+            chosen.append((result, decision))
     taken = {result.id for result, _ in chosen}
     view.whole.update(result.id for result in new if result.id not in taken)
     if not chosen:
@@ -92,10 +103,10 @@ def _groups(view: View, new: list[Result]) -> Iterator[list[Result]]:
 
 def _reference(
     view: View, result: Result, policy: Policy, store: OffloadStore, failures: list[str]
-) -> Decision:
+) -> Flow[Decision]:
     text = view.text(result)
     try:
-        place = store.put(result.id, text)
+        place = yield Call(store.put, (result.id, text))
     except StoreError as exc:
         failures.append(f"{result.id}: {exc}; snipped in place instead")
         snip = policy.snip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ullage.digests import MessageFlag
 from ullage.exceptions import ContextTooLarge
-from ullage.stages.report import StageReport
+from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
 
 __all__ = ["apply"]
@@ -29,8 +29,8 @@ def apply(
         ContextTooLarge: Even the newest user input and what follows it do not fit; nothing has changed.
     """
     room = limit_tokens - overhead_tokens - margin_tokens
-    ledger, before = view.ledger, view.ledger.tokens()
-    if before <= room:
+    ledger = view.ledger
+    if ledger.tokens() <= room:
         return None
     newest = max(
         (at for at in range(len(view)) if ledger.message(at).flags & MessageFlag.USER_INPUT),
@@ -44,16 +44,6 @@ def apply(
             "newest input and what follows": ledger.tokens(newest),
         }
         raise ContextTooLarge(sum(parts.values()) + margin_tokens, limit_tokens, parts=parts)
-    marker = {
-        "role": "user",
-        "content": f"[{cut} earlier messages were dropped to fit the context window.]",
-    }
-    view.rebase([marker, *view.originals[cut:]])
-    return StageReport(
-        stage=STAGE,
-        why=f"over {limit_tokens:,} tokens",
-        tokens_before=before,
-        tokens_after=view.ledger.tokens(),
-        first_changed=0,
-        removed_messages=cut,
-    )
+    text = f"[{cut} earlier messages were dropped to fit the context window.]"
+    marker = Made(f"truncate:{view.sources[cut]}", {"role": "user", "content": text})
+    return view.rearranged(STAGE, f"over {limit_tokens:,} tokens", [marker, *range(cut, len(view))])

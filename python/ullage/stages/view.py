@@ -8,7 +8,9 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.digests import BlockFlag, BlockKind, MessageFlag, Role
-from ullage.stages.report import Decision, StageReport
+from ullage.stages.report import Decision, Made, Span, StageReport
+from ullage.stages.wire import message_of, wire
+from ullage.transcript.view import rendered
 
 __all__ = ["Result", "View"]
 
@@ -49,41 +51,84 @@ class Result:
 
 
 class View:
-    """What would be sent: the messages since the last summary, with every decision applied.
+    """What would be sent: the messages of the history that are left, what levels made, every decision applied.
 
-    Untouched messages are the objects that were added. Adding costs the new message only.
+    Untouched messages are the objects that were added. Adding costs the new message only; rewriting
+    (`decide`, `append_text`, `rearrange`) may cost a walk, and happens seldom.
+
+    Lists are replaced, never changed, once `snapshot` has handed them out: a request stays what it was.
+
+    Attributes:
+        originals: As they were added, or made.
+        shown: With decisions and additions applied; what the ledger holds.
+        messages: As they are sent: bare, without what only responses or logs hold.
+        sources: For each the position in the history, or the key of what a level made.
+        decisions: By tool use id: what stands in place of a result, for ever.
+        added_texts: By position in the history: texts behind a user input in the request's copy only.
+        whole: Results that the budget has sent whole.
+        sent: Messages before this index were part of a request.
+        changed_from: Lowest index of what was sent and is not as it was; `None`: nothing changed.
 
     Args:
         weights: For the calibrated estimate; `None`: characters / 4.
     """
 
     def __init__(self, weights: Any = None) -> None:
-        self._weights = weights
+        self.weights = weights
         self.originals: list[Item] = []
+        self.shown: list[Item] = []
         self.messages: list[Item] = []
+        self.sources: list[int | str] = []
         self.ledger: Any = core.Ledger(weights)
         self.decisions: dict[str, Decision] = {}
+        self.added_texts: dict[int, list[str]] = {}
         self.whole: set[str] = set()
-        self.sent = 0  # messages before this index were part of a request
-        self.freed = 0  # since the newest usage figure, from what that figure covers
+        self.sent = 0
+        self.changed_from: int | None = None
+        self.bases: dict[int | str, int] = {}  # estimate of what a usage figure covered, by source
+        self._lent = False
 
     def __len__(self) -> int:
         return len(self.messages)
 
     # ---- changes -----------------------------------------------------------------------------
 
-    def add(self, item: Item) -> None:
+    def add(self, item: Item, source: int | None = None) -> bool:
         """Append a message.
+
+        Args:
+            item: A message, or an entry.
+            source: Its position in the history; `None`: as many as there are messages.
+
+        Returns:
+            False for an entry of which a model is shown nothing.
 
         Raises:
             InvalidMessage: It is no message; nothing has changed.
         """
-        shown = self._shown(item)
+        place = len(self.messages) if source is None else source
+        known = rendered(item) if isinstance(item, dict) and "type" in item else item
+        if known is None:
+            core.Ledger(None, [item])  # raises for what is no entry either
+            return False
+        shown = self._shown(known, place)
         self.ledger.append(shown)
-        self.originals.append(item)
-        self.messages.append(shown)
+        message = wire(shown)
+        if message is None:
+            self.ledger.truncate(len(self.messages))
+            return False
+        self.originals.append(known)
+        self.shown.append(shown)
+        self.messages.append(message)
+        self.sources.append(place)
+        self._note_usage()
+        return True
+
+    def _note_usage(self) -> None:
         if self.ledger.message(-1).flags & MessageFlag.HAS_USAGE:
-            self.freed = 0
+            anchor = self.ledger.anchor()
+            if anchor is not None and anchor.last == len(self.messages) - 1:
+                self.bases[self.sources[-1]] = self.ledger.tokens(0, anchor.covers)
 
     def decide(self, decisions: Iterable[Decision]) -> int | None:
         """Apply decisions; returns the first changed message that was sent before, or `None`."""
@@ -93,34 +138,116 @@ class View:
             if place is not None:
                 self.decisions[decision.tool_use_id] = decision
                 touched.add(place[0])
+        return self._refresh(touched)
+
+    def undecide(self, tool_use_ids: Iterable[str]) -> int | None:
+        """Take decisions back: the results are whole again."""
+        touched: set[int] = set()
+        for name in tool_use_ids:
+            place = self.ledger.find_result(name)
+            if self.decisions.pop(name, None) is not None and place is not None:
+                touched.add(place[0])
+        return self._refresh(touched)
+
+    def append_text(self, index: int, text: str) -> int | None:
+        """Put a text behind a message in the request's copy, for ever; returns as `decide`."""
+        source = self.sources[index]
+        if not isinstance(source, int):
+            raise IndexError("what a level made has no place in the history")
+        self.added_texts.setdefault(source, []).append(text)
+        return self._refresh({index})
+
+    def _refresh(self, touched: set[int]) -> int | None:
+        if not touched:
+            return None
+        self._own()
         for index in sorted(touched):
-            self._refresh(index)
-        return min((index for index in touched if index < self.sent), default=None)
+            shown = self._shown(self.originals[index], self.sources[index])
+            self.ledger.replace(index, shown)
+            self.shown[index] = shown
+            self.messages[index] = wire(shown) or {}
+        return self._changed(min(touched))
 
-    def _refresh(self, index: int) -> None:
-        anchor = self.ledger.anchor()
-        before = self.ledger.message(index).tokens
-        self.messages[index] = self._shown(self.originals[index])
-        self.ledger.replace(index, self.messages[index])
-        if anchor is not None and index < anchor.covers:
-            self.freed += before - self.ledger.message(index).tokens
+    def _changed(self, index: int) -> int | None:
+        if index >= self.sent:
+            return None
+        self.changed_from = index if self.changed_from is None else min(index, self.changed_from)
+        return index
 
-    def rebase(self, items: Sequence[Item]) -> None:
-        """Begin anew from other messages, as after a summary; decisions stay."""
-        shown = [self._shown(item) for item in items]
-        self.ledger = core.Ledger(self._weights, shown)
-        self.originals, self.messages = list(items), shown
-        self.sent = self.freed = 0
+    def rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
+        """Build the view anew from messages that it has (by index, rising) and from what a level made.
 
-    def _shown(self, item: Item) -> Item:
-        message = item if "role" in item else item.get("message")
-        if not self.decisions or not isinstance(message, Mapping):
+        What is kept stays the same objects, with its decisions.
+
+        Returns:
+            The first changed message that was sent before (`None`: none), and which parts of the history left.
+        """
+        kept = {part for part in parts if isinstance(part, int)}
+        gone = [source for at, source in enumerate(self.sources) if at not in kept]
+        same = next((at for at, part in enumerate(parts) if part != at), len(parts))
+        sent = max(
+            (at + 1 for at, part in enumerate(parts) if isinstance(part, int) and part < self.sent),
+            default=0,
+        )
+        originals = [self._part(self.originals, part) for part in parts]
+        shown = [self._part(self.shown, part) for part in parts]
+        messages = [self._part(self.messages, part) for part in parts]
+        sources = [self.sources[part] if isinstance(part, int) else part.key for part in parts]
+        self.ledger.sync(shown)
+        self.originals, self.shown, self.messages, self.sources = (
+            originals, shown, messages, sources,
+        )  # fmt: skip
+        self._lent = False
+        first = self._changed(same)
+        self.sent = sent
+        return first, spans(source for source in gone if isinstance(source, int))
+
+    @staticmethod
+    def _part(items: Sequence[Item], part: int | Made) -> Item:
+        return items[part] if isinstance(part, int) else part.message
+
+    def replace_span(
+        self, start: int, stop: int, made: Sequence[Made] = ()
+    ) -> tuple[int | None, tuple[Span, ...]]:
+        """Put what a level made in place of messages [start, stop); returns as `rearrange`."""
+        return self.rearrange([*range(start), *made, *range(stop, len(self))])
+
+    def forget_usage(self) -> None:
+        """Reported figures do not hold any more: all is estimated until the next (after a compaction)."""
+        self.bases.clear()
+
+    def _own(self) -> None:
+        """A list that a request holds is not changed: from here on the view has its own."""
+        if self._lent:
+            self.messages = list(self.messages)
+            self._lent = False
+
+    def snapshot(self) -> tuple[list[Item], int]:
+        """The messages as they are now, without copying: the list's first so many items stay as they are."""
+        self._lent = True
+        return self.messages, len(self.messages)
+
+    def mark_sent(self) -> int | None:
+        """All that is here has been sent; returns the first message that differs from what was sent before."""
+        changed, self.changed_from, self.sent = self.changed_from, None, len(self)
+        return changed
+
+    # ---- what is shown -----------------------------------------------------------------------
+
+    def _shown(self, item: Item, source: int | str) -> Item:
+        texts = self.added_texts.get(source) if isinstance(source, int) else None
+        if not self.decisions and not texts:
             return item
-        content = message.get("content")
-        if not isinstance(content, list):
-            return item
-        blocks = [self._block(block) for block in content]
-        if all(new is old for new, old in zip(blocks, content, strict=True)):
+        message = message_of(item)
+        content = None if message is None else message.get("content")
+        blocks: Any = content
+        if isinstance(content, list):
+            blocks = [self._block(block) for block in content]
+            if all(new is old for new, old in zip(blocks, content, strict=True)):
+                blocks = content
+        for text in texts or ():
+            blocks = _with_text(blocks, text)
+        if blocks is content or message is None:
             return item
         changed = {**message, "content": blocks}
         return changed if message is item else {**item, "message": changed}
@@ -133,14 +260,28 @@ class View:
 
     # ---- questions ---------------------------------------------------------------------------
 
+    def anchor(self) -> Any | None:
+        """The usage figure that holds, or `None`."""
+        anchor = self.ledger.anchor()
+        return anchor if anchor is not None and self.sources[anchor.last] in self.bases else None
+
+    def freed(self) -> int:
+        """Estimated tokens that left since the figure of `anchor`, from what it covers; 0 without one."""
+        anchor = self.anchor()
+        if anchor is None:
+            return 0
+        covered = self.ledger.tokens(0, anchor.covers)
+        return int(self.bases[self.sources[anchor.last]] - covered)
+
     def tokens(self, overhead: int = 0) -> int:
         """Tokens of the next request.
 
         The provider's newest figure, corrected by what was freed since, and the estimate of what
         followed; without a figure the estimate of all messages and `overhead` (system prompt and tools).
         """
-        count = self.ledger.anchored(max(0, self.freed))
-        return int(count.total) if count.anchor is not None else int(count.total) + overhead
+        if self.anchor() is None:
+            return int(self.ledger.tokens()) + overhead
+        return max(0, int(self.ledger.anchored(0).total) - self.freed())
 
     def results(self, start: int = 0) -> Iterator[Result]:
         """Tool results from message `start` on, oldest first."""
@@ -173,16 +314,16 @@ class View:
         if place is None:
             return "", {}
         digest = self.ledger.blocks(place[0])[place[1]]
-        message = self.originals[place[0]]
-        content = message.get("message", message).get("content")
+        message = message_of(self.originals[place[0]]) or {}
+        content = message.get("content")
         block = content[place[1]] if isinstance(content, list) and place[1] < len(content) else {}
         given = block.get("input") if isinstance(block, Mapping) else None
         return self.ledger.string(digest.name), given if isinstance(given, Mapping) else {}
 
     def text(self, result: Result) -> str:
         """The text of a result as it was added; texts of several blocks are joined by line ends."""
-        message = self.originals[result.message]
-        content = message.get("message", message)["content"]
+        message = message_of(self.originals[result.message]) or {}
+        content = message["content"]
         inner = content[result.block].get("content") if isinstance(content, list) else content
         if isinstance(inner, str):
             return inner
@@ -206,3 +347,39 @@ class View:
             first_changed=changed,
             **more,
         )
+
+    def rearranged(
+        self, stage: str, why: str, parts: Sequence[int | Made], **more: Any
+    ) -> StageReport:
+        """Build the view anew (see `rearrange`) and say what that did."""
+        before, count = self.ledger.tokens(), len(self)
+        kept = sum(isinstance(part, int) for part in parts)
+        changed, removed = self.rearrange(parts)
+        return StageReport(
+            stage=stage,
+            why=why,
+            tokens_before=before,
+            tokens_after=self.ledger.tokens(),
+            first_changed=changed,
+            removed_messages=count - kept,
+            removed=removed,
+            **more,
+        )
+
+
+def _with_text(content: Any, text: str) -> list[Any]:
+    blocks = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+    )
+    return [*blocks, {"type": "text", "text": text}]
+
+
+def spans(positions: Iterable[int]) -> tuple[Span, ...]:
+    """Rising positions as spans without gaps."""
+    found: list[Span] = []
+    for at in positions:
+        if found and found[-1].stop == at:
+            found[-1] = Span(found[-1].start, at + 1)
+        else:
+            found.append(Span(at, at + 1))
+    return tuple(found)

@@ -1,0 +1,173 @@
+"""What a context manager does, as generators of effects: prepare a request, compact, recover from a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from ullage import pipeline
+from ullage.compaction import CompactionResult
+from ullage.compaction.api import job_of
+from ullage.compaction.attachments import Providers
+from ullage.compaction.flow import compaction_flow
+from ullage.context.machine import Machine
+from ullage.context.outgoing import Outgoing
+from ullage.context.values import Request
+from ullage.effects import Emit, Flow
+from ullage.events import LevelActed
+from ullage.exceptions import CompactionError, ContextTooLarge
+from ullage.stages import truncate
+from ullage.stages.report import StageReport
+
+__all__ = ["Host", "autocompact", "compact", "noted", "prepare"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What belongs to the outside and is not saved: summarizer, stores, hooks, listeners.
+
+    Attributes:
+        summarizer: For compactions; `None`: extractive.
+        fallback: Who writes if that fails; `None`: the extractive one, for automatic compactions.
+        offload: For large tool results; `None`: they stay, and are snipped.
+        memory: Asked before a full compaction (AUTO-2); see `ullage.context`. `None`: nobody.
+        hooks: Of compactions.
+        providers: What is put back after a compaction, and who reads files.
+        options: Further fields of `compaction.job.Job`.
+        listeners: Told of every event.
+    """
+
+    summarizer: Any = None
+    fallback: Any = None
+    offload: Any = None
+    memory: Any = None
+    hooks: Any = None
+    providers: Providers = field(default_factory=Providers)
+    options: dict[str, Any] = field(default_factory=dict)
+    listeners: tuple[Any, ...] = ()
+
+    @property
+    def store(self) -> Any:
+        """Where a compaction is installed beside the view, as performers ask for it."""
+        return self.options.get("store")
+
+
+def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None) -> Flow[Request]:
+    """Run every level and make what to send.
+
+    Raises:
+        ContextTooLarge: What must stay does not fit; names the floor.
+    """
+    situation = machine.situation(host, now_ms)
+    view, policy = machine.view, machine.policy
+    note = partial(noted, machine)
+    reports = yield from pipeline.run(view, policy, situation, machine.states, note, machine.levels)
+    result = None
+    if machine.decide().compact:
+        result, summed = yield from autocompact(machine, host)
+        reports += [summed] if summed is not None else []
+    limit = machine.window.context * machine.policy.truncate.start_percent // 100
+    if machine.tokens > limit:
+        reports += yield from shorten(machine, limit)
+    if machine.tokens > machine.window.context:
+        raise ContextTooLarge(machine.tokens, machine.window.context)
+    return outgoing.request(machine, reports, result, situation.extras)
+
+
+def noted(machine: Machine, report: StageReport) -> Flow[StageReport]:
+    """A report, numbered, in the account and told to the listeners."""
+    report = replace(report, request=machine.requests + 1)
+    machine.reports.append(report)
+    yield Emit(LevelActed(report=report))
+    return report
+
+
+def shorten(machine: Machine, limit: int) -> Flow[list[StageReport]]:
+    """The last resort before a request is sent; see AUTO-9."""
+    overhead, margin = machine.overhead_tokens, machine.policy.truncate.margin_tokens
+    report = truncate.apply(machine.view, limit, overhead, margin)
+    return [] if report is None else [(yield from noted(machine, report))]
+
+
+# ---- compactions -----------------------------------------------------------------------------
+
+
+def autocompact(
+    machine: Machine, host: Host, *, why: str = "summary"
+) -> Flow[tuple[CompactionResult | None, StageReport | None]]:
+    """An automatic compaction: memory first, then a full one. A failure is counted, never raised (AUTO-5)."""
+    base = list(machine.view.messages)
+    result, stage = None, "autocompact"
+    try:
+        if host.memory is not None:
+            result = yield from host.memory.compaction_flow(machine)
+            stage = "session_memory"
+        if result is None or not result.compacted:
+            stage = "autocompact"
+            result = yield from compaction_flow(_job(machine, host, base, "auto"))
+    except CompactionError as exc:
+        if exc.code == "aborted":
+            raise
+        machine.tracking.failed(str(exc))
+        return None, None
+    if result.outcome.value == "failed":
+        machine.tracking.failed(result.reason)
+    if not result.compacted:
+        return result, None
+    return result, (yield from _installed(machine, result, base, stage, why, automatic=True))
+
+
+def compact(machine: Machine, host: Host, instructions: str) -> Flow[CompactionResult]:
+    """A compaction that a person or host asked for.
+
+    Raises:
+        CompactionError: It failed; nothing has changed.
+    """
+    base = list(machine.view.messages)
+    job = _job(machine, host, base, "manual", instructions=instructions)
+    result = yield from compaction_flow(job)
+    if result.compacted:
+        yield from _installed(machine, result, base, "compact", "asked for", automatic=False)
+    return result
+
+
+def _job(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Any:
+    options = {
+        "window_tokens": machine.window.context,
+        "trigger_tokens": machine.trigger(),
+        "weights": machine.view.weights,
+        "overhead_tokens": machine.overhead_tokens,
+        **host.options,
+        **more,
+    }
+    return job_of(
+        base,
+        summarizer=host.summarizer,
+        fallback=host.fallback,
+        trigger=trigger,
+        hooks=host.hooks,
+        providers=host.providers,
+        pins=machine.pins.values(),
+        policy=machine.policy,
+        **options,
+    )
+
+
+def _installed(
+    machine: Machine,
+    result: CompactionResult,
+    base: Sequence[Any],
+    stage: str,
+    why: str,
+    *,
+    automatic: bool,
+) -> Flow[StageReport | None]:
+    report = machine.install(result, base, stage=stage, why=why)
+    if report is None:
+        machine.tracking.failed("the conversation changed meanwhile")
+        return None
+    refill_turns = machine.policy.auto.refill_turns
+    machine.tracking.compacted(refill_turns=refill_turns, automatic=automatic)
+    return (yield from noted(machine, report))

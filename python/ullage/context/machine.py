@@ -1,0 +1,258 @@
+"""The conversation as a pure state machine: history, view, states of the levels, counts. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from ullage import pipeline
+from ullage._engine import core
+from ullage.calibration import Correction, Estimate
+from ullage.compaction import CompactionResult
+from ullage.context.values import Decided, Usage
+from ullage.estimates import weights_for
+from ullage.models import Model
+from ullage.pins import Pin
+from ullage.policy import Policy
+from ullage.stages.report import Made, StageReport
+from ullage.stages.view import View
+from ullage.window import Window, WindowSettings, window
+
+__all__ = ["Machine", "Tracking"]
+
+Item = Mapping[str, Any]
+
+QUIET_SOURCES = frozenset({"session_memory", "compact", "collapse"})
+"""These write summaries themselves: they would wait for themselves (AUTO-1)."""
+
+
+@dataclass(slots=True)
+class Tracking:
+    """What automatic compaction remembers of its tries (AUTO-3, AUTO-4, AUTO-8).
+
+    Attributes:
+        turns: Answers of the model so far.
+        failures: Tries in a row that failed.
+        refills: Times in a row that the context was full again within a few turns.
+        compactions: How many were installed.
+        compacted_turn: Turn of the newest; `None`: there was none.
+        last_failure: Why the newest try failed; empty: it did not.
+    """
+
+    turns: int = 0
+    failures: int = 0
+    refills: int = 0
+    compactions: int = 0
+    compacted_turn: int | None = None
+    last_failure: str = ""
+
+    @property
+    def turns_since(self) -> int | None:
+        """Turns since the newest compaction; `None`: there was none."""
+        return None if self.compacted_turn is None else self.turns - self.compacted_turn
+
+    def failed(self, why: str) -> None:
+        """One more failure in a row."""
+        self.failures += 1
+        self.last_failure = why
+
+    def compacted(self, *, refill_turns: int, automatic: bool) -> None:
+        """A compaction was installed: failures are forgotten; one that came too soon is counted."""
+        since = self.turns_since
+        soon = automatic and since is not None and since <= refill_turns
+        self.refills = self.refills + 1 if soon else 0
+        self.failures, self.last_failure = 0, ""
+        self.compactions += 1
+        self.compacted_turn = self.turns
+
+
+@dataclass(slots=True)
+class Machine:
+    """State and pure transitions; what asks for the outside is in `flows`."""
+
+    model: Model
+    policy: Policy
+    settings: WindowSettings
+    overhead: Mapping[str, int]  # estimated tokens of `system` and `tools`
+    source: str = "main"
+    levels: tuple[pipeline.Level, ...] = pipeline.LEVELS
+    history: list[Item] = field(default_factory=list)
+    reports: list[StageReport] = field(default_factory=list)
+    pins: dict[str, Pin] = field(default_factory=dict)
+    tracking: Tracking = field(default_factory=Tracking)
+    requests: int = 0
+    recovered: int = 0  # number of the request that the last resorts are at work for
+    steps_tried: list[str] = field(default_factory=list)
+    learned_limit: int | None = None
+    window: Window = field(init=False)
+    view: View = field(init=False)
+    states: dict[str, Any] = field(init=False)
+    correction: Correction = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.view = View(weights_for(self.model))
+        self.states = pipeline.fresh_states(self.levels)
+        self.correction = Correction(self.model.name)
+        self.set_window(self.model)
+
+    def set_window(self, model: Model) -> None:
+        """Another model, or another window of this one: all marks follow."""
+        self.model = model
+        self.window = window(model, autocompact=self.policy.auto.enabled, settings=self.settings)
+
+    # ---- what comes in -----------------------------------------------------------------------
+
+    def add(self, message: Item) -> None:
+        """Append a message.
+
+        Raises:
+            InvalidMessage: No provider could take it; nothing has changed.
+        """
+        self.view.add(message, len(self.history))
+        self.history.append(message)
+
+    def observe(self, response: Item) -> None:
+        """Append the model's answer and let the levels see it."""
+        self.add(response)
+        self.tracking.turns += 1
+        for level in self.levels:
+            if level.observe is not None:
+                level.observe(response, self.view, self.states.get(level.name))
+
+    # ---- counts ------------------------------------------------------------------------------
+
+    @property
+    def overhead_tokens(self) -> int:
+        """System prompt and tool definitions, by estimate."""
+        return sum(self.overhead.values())
+
+    def estimate(self) -> Estimate:
+        """Tokens of the next request: the newest reported figure, and the corrected estimate of what it lacks."""
+        anchor = self.view.anchor()
+        if anchor is None:
+            return self.correction.apply(int(self.view.ledger.tokens()) + self.overhead_tokens)
+        rest = int(self.view.ledger.anchored(0).estimated) - self.view.freed()
+        found = self.correction.apply(abs(rest))
+        if rest < 0:
+            found = Estimate(-found.tokens, -found.high, -found.low)
+        return Estimate(*(max(0, anchor.usage + each) for each in found))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the next request."""
+        return self.estimate().tokens
+
+    def usage(self) -> Usage:
+        """How full the window is now."""
+        found = self.estimate()
+        reported = self.view.anchor() is not None
+        return Usage(found.tokens, self.window.context, reported, found.low, found.high)
+
+    # ---- decisions ---------------------------------------------------------------------------
+
+    def trigger(self) -> int:
+        """Tokens from which an automatic compaction is due."""
+        percent = self.policy.auto.start_percent
+        return self.window.context * percent // 100 if percent else self.window.threshold
+
+    def decide(self) -> Decided:
+        """Whether an automatic compaction is due (WIN-5, AUTO-1); a pure look at any moment."""
+        tokens, limit = self.tokens, self.trigger()
+        code, why = self._refusal()
+        if code:
+            fills = self.usage().by_category if code == "refills" else {}
+            return Decided(False, why, code, tokens, limit, fills)
+        if tokens < limit:
+            return Decided(False, f"{tokens:,} of {limit:,} tokens", "below", tokens, limit)
+        return Decided(True, f"{tokens:,} tokens reach {limit:,}", "due", tokens, limit)
+
+    def _refusal(self) -> tuple[str, str]:
+        """Why nothing automatic is done, whatever the size; empty if there is no such reason."""
+        auto, tracking = self.policy.auto, self.tracking
+        if not self.window.autocompact:
+            return "off", "automatic compaction is off"
+        if self.source in QUIET_SOURCES:
+            return "source", f"{self.source} writes a summary itself"
+        if auto.reactive_only:
+            return "reactive_only", "only after a refusal of the provider"
+        if self.policy.collapse.enabled:
+            return "collapse", "context collapse is on"
+        if tracking.failures >= auto.max_failures:
+            return "failures", f"{tracking.failures} failures in a row: {tracking.last_failure}"
+        if tracking.refills >= auto.max_refills:
+            turns = auto.refill_turns
+            return "refills", f"full again within {turns} turns, {tracking.refills} times in a row"
+        return "", ""
+
+    # ---- what levels are told ----------------------------------------------------------------
+
+    def situation(self, host: Any, now_ms: int | None) -> pipeline.Situation:
+        """What the levels are told for the next request."""
+        return pipeline.Situation(
+            window_tokens=self.window.context,
+            overhead_tokens=self.overhead_tokens,
+            now_ms=now_ms,
+            store=host.offload,
+            effective_tokens=self.window.effective,
+            source=self.source,
+            model=self.model,
+            summarizer=host.summarizer,
+            request=self.requests + 1,
+            history=self.history,
+        )
+
+    # ---- compactions -------------------------------------------------------------------------
+
+    def install(
+        self, result: CompactionResult, base: Sequence[Any], *, stage: str, why: str
+    ) -> StageReport | None:
+        """Put a compaction in place; messages that came meanwhile follow it.
+
+        Args:
+            result: Over the messages of `base`.
+            base: The view's messages when it began.
+            stage: For the report.
+            why: For the report.
+
+        Returns:
+            The report; `None`: the view does not begin with `base` any more, nothing has changed.
+        """
+        now = self.view.messages
+        if len(now) < len(base) or any(a is not b for a, b in zip(base, now, strict=False)):
+            return None
+        parts = _parts(result, base, f"{stage}:{self.tracking.compactions + 1}")
+        report = self.view.rearranged(stage, why, [*parts, *range(len(base), len(now))])
+        self.view.forget_usage()
+        for level in self.levels:
+            if level.reset is not None:
+                level.reset(self.states.get(level.name))
+        return report
+
+
+def _parts(result: CompactionResult, base: Sequence[Any], key: str) -> list[int | Made]:
+    """The new context: what of `base` is kept, by position, and what was made."""
+    kept = [at for at in result.report.kept if isinstance(at, int)]
+    order = [*range(len(result.head)), *kept]
+    parts: list[int | Made] = []
+    for message in result.messages:
+        if order and message is base[order[0]]:
+            parts.append(order.pop(0))
+        else:
+            parts.append(Made(f"{key}.{len(parts)}", dict(message)))
+    return parts
+
+
+def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, int]:
+    """Estimated tokens of a system prompt and of tool definitions."""
+    weights = weights_for(model)
+    return {"system": _count(system, weights), "tools": _count(list(tools) or None, weights)}
+
+
+def _count(value: Any, weights: Any) -> int:
+    if not value:
+        return 0
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return int(core.estimate_text(text, weights))

@@ -1,0 +1,218 @@
+"""What a host calls: one object per conversation, synchronous and asynchronous."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ullage.compaction import CompactionResult
+from ullage.compaction.attachments import Providers
+from ullage.compaction.perform import AsyncPerformer, Performer
+from ullage.context import flows
+from ullage.context.flows import Host
+from ullage.context.machine import Machine, overhead_of
+from ullage.context.outgoing import Outgoing
+from ullage.context.recover import recover
+from ullage.context.values import Decided, Recovery, Request, Usage
+from ullage.effects import CancelToken, Flow, adrive, drive
+from ullage.events import Listener
+from ullage.models import Model, ModelTable
+from ullage.offload import OffloadStore
+from ullage.policy import Policy
+from ullage.stages.report import StageReport
+from ullage.window import Window, WindowSettings
+
+__all__ = ["ContextManager"]
+
+Item = Mapping[str, Any]
+T = TypeVar("T")
+
+
+class ContextManager:
+    """Keeps one conversation within its window: `add` what comes, `prepare` what to send, `observe` the answer.
+
+    Everything that was added stays in `history`; a request is a view of it. There is no state outside of the object, so a
+    process may hold thousands.
+
+    Args:
+        model: Name of the model that goes on; decides window and weights.
+        policy: Every threshold; `None`: `Policy.buffered()`.
+        system: The system prompt, to be counted; never changed.
+        tools: Tool definitions, to be counted; never changed.
+        summarizer: For automatic and manual compactions; `None`: extractive, without a model.
+        store: For large tool results; `None`: they stay, and are snipped.
+        settings: Settings of the window; `None`: those of the environment.
+        table: Where to look the model up; `None`: the built-in table.
+        source: Who asks: `main`, or `subagent`, `compact`, `session_memory`, `collapse`.
+        memory: Asked before a full compaction; see `ullage.context`. `None`: nobody.
+        hooks: PreCompact, PostCompact, SessionStart; `Hooks` or its fields.
+        providers: What is put back after a compaction.
+        listeners: Told of every event, in order.
+        options: Further options of `ullage.compact`, such as `session_id` or `redact`.
+
+    Example:
+        >>> manager = ContextManager(model="claude-opus-4-5")
+        >>> manager.add({"role": "user", "content": "hello"})
+        >>> manager.prepare().messages
+        [{'role': 'user', 'content': 'hello'}]
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        policy: Policy | None = None,
+        system: Any = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        summarizer: Any = None,
+        store: OffloadStore | None = None,
+        settings: WindowSettings | None = None,
+        table: ModelTable | None = None,
+        source: str = "main",
+        memory: Any = None,
+        hooks: Any = None,
+        providers: Providers | None = None,
+        listeners: Iterable[Listener] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        row = (table or ModelTable.builtin()).lookup(model)
+        self.machine = Machine(
+            model=row,
+            policy=policy or Policy.buffered(),
+            settings=settings or WindowSettings.from_env(),
+            overhead=overhead_of(system, tools, row),
+            source=source,
+        )
+        self.host = Host(
+            summarizer=summarizer,
+            offload=store,
+            memory=memory,
+            hooks=hooks,
+            providers=providers or Providers(),
+            listeners=tuple(listeners),
+            options=dict(options or {}),
+        )
+        self._outgoing = Outgoing()
+
+    # ---- what comes in -----------------------------------------------------------------------
+
+    def add(self, message: Item) -> None:
+        """Append a message: the user's, the model's, or results of tools.
+
+        Raises:
+            InvalidMessage: No provider could take it; nothing has changed.
+        """
+        self.machine.add(message)
+
+    def observe(self, response: Item) -> None:
+        """Append the model's answer, with its `usage` if it has one: the next count is anchored on it."""
+        self.machine.observe(response)
+
+    # ---- questions ---------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        """Every threshold."""
+        return self.machine.policy
+
+    @property
+    def model(self) -> Model:
+        """The model's row; its window is what was learned of it."""
+        return self.machine.model
+
+    @property
+    def window(self) -> Window:
+        """All marks of the window."""
+        return self.machine.window
+
+    @property
+    def history(self) -> list[Item]:
+        """All that was added, as it was added."""
+        return self.machine.history
+
+    @property
+    def messages(self) -> list[Any]:
+        """The request as it stands, before the levels look at it again."""
+        return list(self.machine.view.messages)
+
+    def usage(self) -> Usage:
+        """How full the window is now."""
+        return self.machine.usage()
+
+    def decide(self) -> Decided:
+        """Whether an automatic compaction is due; a pure look that may be taken at any moment."""
+        return self.machine.decide()
+
+    def explain(self) -> list[StageReport]:
+        """Everything that left the context, in order: which level, why, what."""
+        return list(self.machine.reports)
+
+    # ---- what goes out -----------------------------------------------------------------------
+
+    def prepare(self, *, now_ms: int | None = None, cancel: CancelToken | None = None) -> Request:
+        """Run the levels and give what to send.
+
+        Args:
+            now_ms: The clock, for what happens by time; `None`: nothing does.
+            cancel: Looked at between steps; what a level has done by then stays done.
+
+        Raises:
+            ContextTooLarge: What must stay does not fit; names the floor.
+        """
+        return self._run(self._prepare(now_ms), cancel)
+
+    async def aprepare(
+        self, *, now_ms: int | None = None, cancel: CancelToken | None = None
+    ) -> Request:
+        """`prepare`, without blocking the event loop; messages added meanwhile are kept."""
+        return await self._arun(self._prepare(now_ms), cancel)
+
+    def compact(
+        self, instructions: str = "", *, cancel: CancelToken | None = None
+    ) -> CompactionResult:
+        """Compact now.
+
+        Raises:
+            CompactionError: It failed; nothing has changed.
+        """
+        return self._run(flows.compact(self.machine, self.host, instructions), cancel)
+
+    async def acompact(
+        self, instructions: str = "", *, cancel: CancelToken | None = None
+    ) -> CompactionResult:
+        """`compact`, without blocking the event loop."""
+        return await self._arun(flows.compact(self.machine, self.host, instructions), cancel)
+
+    def on_overflow(self, error: Any) -> Recovery:
+        """Make room after the provider refused a request.
+
+        Args:
+            error: The exception or response.
+
+        Returns:
+            True (as a truth value) if it was an overflow and room was made: prepare again and retry.
+
+        Raises:
+            ContextTooLarge: All last resorts were tried for this request.
+        """
+        return self._run(recover(self.machine, self.host, error))
+
+    async def aon_overflow(self, error: Any) -> Recovery:
+        """`on_overflow`, without blocking the event loop."""
+        return await self._arun(recover(self.machine, self.host, error))
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _prepare(self, now_ms: int | None) -> Flow[Request]:
+        return flows.prepare(self.machine, self.host, self._outgoing, now_ms)
+
+    def _run(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
+        return drive(flow, Performer(self.host, self.host.listeners), cancel=cancel)
+
+    async def _arun(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
+        return await adrive(flow, AsyncPerformer(self.host, self.host.listeners), cancel=cancel)
+
+    def __repr__(self) -> str:
+        machine = self.machine
+        size = f"{len(machine.view)} of {len(machine.history)} messages"
+        return f"ContextManager({machine.model.name!r}, {size}, ≈{machine.tokens:_} tokens)"

@@ -1,0 +1,120 @@
+"""The last resorts after a provider refused a request as too long (AUTO-6, AUTO-7, WIN-6).
+
+In order, each once per request: staged collapses, a full compaction, the same in parts, a fold without a model, hard
+truncation; then a typed error. A step that makes enough room ends the round; the next refusal of the
+same request goes on with the step after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ullage import pipeline
+from ullage.context import flows
+from ullage.context.flows import Host
+from ullage.context.machine import Machine
+from ullage.context.values import Recovery
+from ullage.effects import Flow
+from ullage.exceptions import ContextTooLarge
+from ullage.providers.overflow import Classified, classify
+from ullage.stages import truncate
+from ullage.stages.report import StageReport
+
+__all__ = ["STEPS", "recover"]
+
+ENOUGH_PERCENT = 95
+"""Percent of the refused size to get below where the error names no gap: any less is hardly a step."""
+
+TRUNCATE_PERCENT = 80
+"""The same for hard truncation, after which nothing else is left to try."""
+
+Step = Callable[[Machine, Host, int], Flow[list[StageReport]]]
+
+
+def _collapse(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
+    del goal
+    situation = machine.situation(host, None)
+    reports = []
+    for level in machine.levels:
+        if level.drain is not None:
+            state = machine.states.get(level.name)
+            report = yield from pipeline.run_one(
+                level.drain, machine.view, machine.policy, situation, state
+            )
+            if report is not None:
+                reports.append((yield from flows.noted(machine, report)))
+    return reports
+
+
+def _compact(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
+    del goal
+    if not machine.window.compaction:
+        return []
+    _, report = yield from flows.autocompact(machine, host, why="the provider refused")
+    return [] if report is None else [report]
+
+
+def _truncate(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
+    del host
+    margin = machine.policy.truncate.margin_tokens
+    overhead = machine.overhead_tokens
+    size = int(machine.view.ledger.tokens()) + overhead
+    limit = min(goal, size * TRUNCATE_PERCENT // 100) + margin
+    report = truncate.apply(machine.view, limit, overhead, margin)
+    return [] if report is None else [(yield from flows.noted(machine, report))]
+
+
+STEPS: tuple[tuple[str, Step], ...] = (
+    ("collapse", _collapse),
+    ("compact", _compact),
+    ("truncate", _truncate),
+)
+
+
+def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
+    """Make room after a refusal.
+
+    Returns:
+        False (as a truth value) where the error is another one.
+
+    Raises:
+        ContextTooLarge: Every step was tried and what must stay is still too much.
+    """
+    found = classify(error)
+    if not found.kind.startswith("overflow"):
+        return Recovery(found.kind)
+    _learn(machine, found)
+    if machine.recovered != machine.requests:
+        machine.recovered, machine.steps_tried = machine.requests, []
+    goal = _goal(machine, found)
+    before, reports = int(machine.view.ledger.tokens()), list[StageReport]()
+    for name, step in STEPS:
+        if name in machine.steps_tried:
+            continue
+        machine.steps_tried.append(name)
+        reports += yield from step(machine, host, goal)
+        after = int(machine.view.ledger.tokens())
+        if after < before and after + machine.overhead_tokens <= goal:
+            return Recovery(found.kind, name, before - after, found.learned_limit, tuple(reports))
+    floor = int(machine.view.ledger.tokens()) + machine.overhead_tokens
+    raise ContextTooLarge(floor, goal, hint="start a new conversation or a model with more room")
+
+
+def _learn(machine: Machine, found: Classified) -> None:
+    limit = found.learned_limit
+    if limit is None or limit >= machine.model.context_window:
+        return
+    machine.learned_limit = limit
+    machine.set_window(replace(machine.model, context_window=limit))
+
+
+def _goal(machine: Machine, found: Classified) -> int:
+    """Estimated tokens to get below: what was refused less the gap, or a share of it."""
+    estimated = int(machine.view.ledger.tokens()) + machine.overhead_tokens
+    enough = estimated * ENOUGH_PERCENT // 100
+    if found.gap_tokens and found.used_tokens:
+        # The gap is in the provider's tokens; our estimate of the same request may be larger or smaller.
+        return min(enough, estimated - -(-found.gap_tokens * estimated // found.used_tokens))
+    return enough if found.learned_limit is None else min(enough, found.learned_limit)
