@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ullage._core import Ledger
     from ullage.compaction import CompactionReport, CompactionResult, Outcome, acompact, compact
+    from ullage.context import ContextManager, Decided, Recovery, Request, Usage
     from ullage.counting import RemoteCounter, RequestCount, count_request
     from ullage.estimates import weights_for
     from ullage.exceptions import (
@@ -59,8 +60,10 @@ __all__ = [
     "CompactionError",
     "CompactionReport",
     "CompactionResult",
+    "ContextManager",
     "ContextTooLarge",
     "Conversation",
+    "Decided",
     "EngineError",
     "Inspection",
     "InvalidMessage",
@@ -75,7 +78,9 @@ __all__ = [
     "Outcome",
     "Policy",
     "Recall",
+    "Recovery",
     "RemoteCounter",
+    "Request",
     "RequestCount",
     "Session",
     "StoreError",
@@ -86,6 +91,7 @@ __all__ = [
     "UnknownHandle",
     "UnknownModel",
     "UnknownModelWarning",
+    "Usage",
     "WarningState",
     "Window",
     "WindowSettings",
@@ -123,6 +129,13 @@ _HOMES = {
         "RemoteCounter",
         "RequestCount",
         "count_request",
+    ),
+    "ullage.context": (
+        "ContextManager",
+        "Decided",
+        "Recovery",
+        "Request",
+        "Usage",
     ),
     "ullage.estimates": ("weights_for",),
     "ullage.exceptions": (

@@ -69,6 +69,7 @@ class Situation:
         model: The model's row of the table; `None`: unknown.
         summarizer: For levels that ask a model; `None`: none is there.
         request: Number of the request that is being prepared, from 1.
+        tools: Names of the tools that the host offers; a level's tool is used only if it is among them.
         history: All that was added; positions in `View.sources` and `StageReport.removed` are positions in it.
         extras: What goes beside the messages.
     """
@@ -83,6 +84,7 @@ class Situation:
     model: Any = None
     summarizer: Any = None
     request: int = 0
+    tools: frozenset[str] = frozenset()
     history: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
     extras: Extras = field(default_factory=Extras, repr=False)
 

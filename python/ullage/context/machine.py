@@ -21,7 +21,7 @@ from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
 from ullage.window import Window, WindowSettings, window
 
-__all__ = ["Machine", "Tracking"]
+__all__ = ["Machine", "Tracking", "names_of", "overhead_of"]
 
 Item = Mapping[str, Any]
 
@@ -78,6 +78,7 @@ class Machine:
     settings: WindowSettings
     overhead: Mapping[str, int]  # estimated tokens of `system` and `tools`
     source: str = "main"
+    tools: frozenset[str] = frozenset()  # names that the host offers
     levels: tuple[pipeline.Level, ...] = pipeline.LEVELS
     history: list[Item] = field(default_factory=list)
     reports: list[StageReport] = field(default_factory=list)
@@ -201,6 +202,7 @@ class Machine:
             model=self.model,
             summarizer=host.summarizer,
             request=self.requests + 1,
+            tools=self.tools,
             history=self.history,
         )
 
@@ -249,6 +251,13 @@ def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, in
     """Estimated tokens of a system prompt and of tool definitions."""
     weights = weights_for(model)
     return {"system": _count(system, weights), "tools": _count(list(tools) or None, weights)}
+
+
+def names_of(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Names of tool definitions, in Anthropic's or OpenAI's form."""
+    functions = (tool.get("function") for tool in tools)
+    inner = (each.get("name") for each in functions if isinstance(each, Mapping))
+    return frozenset(filter(None, [*(tool.get("name") for tool in tools), *inner]))
 
 
 def _count(value: Any, weights: Any) -> int:

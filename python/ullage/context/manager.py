@@ -10,7 +10,7 @@ from ullage.compaction.attachments import Providers
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.context import flows
 from ullage.context.flows import Host
-from ullage.context.machine import Machine, overhead_of
+from ullage.context.machine import Machine, names_of, overhead_of
 from ullage.context.outgoing import Outgoing
 from ullage.context.recover import recover
 from ullage.context.values import Decided, Recovery, Request, Usage
@@ -82,6 +82,7 @@ class ContextManager:
             settings=settings or WindowSettings.from_env(),
             overhead=overhead_of(system, tools, row),
             source=source,
+            tools=names_of(tools),
         )
         self.host = Host(
             summarizer=summarizer,

@@ -67,6 +67,9 @@ class StageReport:
         failures: What could not be done as planned, in words.
         removed: Which messages of the history went altogether.
         request: Number of the request that it was for, from 1; 0: none, it happened between two.
+        visible_paths: Files of such results that can still be seen.
+        records: Lines for the transcript, so that a resume gives the same view.
+        cost: What the rewrite costs and saves; `None`: nobody worked it out.
     """
 
     stage: str
@@ -81,6 +84,9 @@ class StageReport:
     failures: tuple[str, ...] = ()
     removed: tuple[Span, ...] = ()
     request: int = 0
+    visible_paths: tuple[str, ...] = ()
+    records: tuple[dict[str, Any], ...] = ()
+    cost: Any = None
 
     @property
     def freed(self) -> int:
