@@ -26,7 +26,7 @@ from typing import Any, Protocol, Self
 from ullage.effects import Flow
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
-from ullage.stages import microcompact, snip, tool_budget
+from ullage.stages import microcompact, snip, tool_budget, turn_snip
 from ullage.stages.report import StageReport
 from ullage.stages.view import View
 
@@ -138,6 +138,12 @@ def _snip(view: View, policy: Policy, situation: Situation, _: Any) -> Outcome:
     return snip.apply(view, policy, situation.fill_percent(view))
 
 
+def _turn_snip(view: View, policy: Policy, situation: Situation, state: Any) -> Outcome:
+    if turn_snip.SNIP_TOOL.name not in situation.tools:
+        return None
+    return turn_snip.apply(view, policy, situation.overhead_tokens, state)
+
+
 def _microcompact(view: View, policy: Policy, situation: Situation, _: Any) -> Outcome:
     return microcompact.apply(view, policy, situation.fill_percent(view), situation.now_ms)
 
@@ -145,6 +151,7 @@ def _microcompact(view: View, policy: Policy, situation: Situation, _: Any) -> O
 LEVELS: tuple[Level, ...] = (
     Level("tool_budget", _tool_budget),
     Level("snip", _snip),
+    Level(turn_snip.STAGE, _turn_snip, turn_snip.TurnSnip, reset=turn_snip.reset),
     Level("microcompact", _microcompact),
 )
 """In order; each acts only on what the one before left over."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ullage.compaction import CompactionResult
 from ullage.compaction.attachments import Providers
 from ullage.compaction.perform import AsyncPerformer, Performer
-from ullage.context import flows
+from ullage.context import flows, tools
 from ullage.context.flows import Host
 from ullage.context.machine import Machine, names_of, overhead_of
 from ullage.context.outgoing import Outgoing
@@ -19,7 +19,9 @@ from ullage.events import Listener
 from ullage.models import Model, ModelTable
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
+from ullage.recall import Recall
 from ullage.stages.report import StageReport
+from ullage.tools import ToolAnswer
 from ullage.window import Window, WindowSettings
 
 __all__ = ["ContextManager"]
@@ -201,6 +203,25 @@ class ContextManager:
     async def aon_overflow(self, error: Any) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
         return await self._arun(recover(self.machine, self.host, error))
+
+    # ---- tools for the model -----------------------------------------------------------------
+
+    @property
+    def recall(self) -> Recall:
+        """Brings back what left: `recall.get(handle)` for the host, `recall.call(input)` for the model."""
+        return tools.recall_of(self.machine, self.host)
+
+    def answer(self, name: str, given: Any) -> ToolAnswer:
+        """The answer to a model's call of one of the library's tools (`recall`, `Snip`), for a tool result.
+
+        Args:
+            name: The tool that was called.
+            given: The call's input, whatever it is.
+
+        Raises:
+            InvalidPolicy: The library has no such tool.
+        """
+        return tools.answer(self.machine, self.host, name, given)
 
     # ---- inside ------------------------------------------------------------------------------
 

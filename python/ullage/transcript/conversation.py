@@ -8,6 +8,7 @@ from typing import Any
 
 from ullage.messages import Item
 from ullage.transcript import records
+from ullage.transcript.links import mended
 from ullage.transcript.replay import Placeholder, Replay, Row, RowFlag, Source, replay
 from ullage.transcript.view import message_of, project, rendered, to_messages
 
@@ -139,7 +140,7 @@ def converse(
         bad: For the report: unreadable lines.
     """
     state = replay(source)
-    entries = list(_entries(state, source))
+    entries = mended(list(_entries(state, source)), _snipped_parents(state, source))
     view = to_messages(entries)
     return Conversation(
         view.messages,
@@ -160,6 +161,12 @@ def converse(
             tuple(bad),
         ),
     )
+
+
+def _snipped_parents(state: Replay, source: Source) -> dict[str, str]:
+    """For each snipped entry its parent."""
+    snipped = {uuid for uuid, reason in state.removed.items() if reason == "snipped"}
+    return {row.uuid: row.parent for row in source.rows() if row.uuid in snipped} if snipped else {}
 
 
 def _entries(state: Replay, source: Source) -> Iterable[Item]:

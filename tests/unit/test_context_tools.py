@@ -1,0 +1,78 @@
+"""What a conversation's own tools answer, through the context manager."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from ullage.context import ContextManager
+from ullage.exceptions import InvalidPolicy
+from ullage.offload import MemoryStore
+from ullage.policy import Policy
+from ullage.recall import RECALL_TOOL
+from ullage.stages.turn_snip import SNIP_TOOL
+from ullage.testing import assert_legal, conversation, session_287k
+
+MODEL = "claude-opus-4-5"
+SNIP = [SNIP_TOOL.definition()]
+
+
+def played(messages: list[dict], **more: object) -> ContextManager:
+    manager = ContextManager(model=MODEL, store=MemoryStore(), **more)
+    for at, message in enumerate(messages):
+        manager.add(message)
+        if message["role"] == "user" and messages[at + 1 : at + 2] != [message]:
+            manager.prepare()
+    return manager
+
+
+@pytest.mark.parametrize("policy", [Policy.buffered(), Policy.ladder()], ids=lambda p: p.preset)
+def test_everything_that_left_a_long_session_comes_back_equal(policy):
+    messages = session_287k(5).messages
+    before = copy.deepcopy(messages)
+    manager = played(messages, policy=policy)
+    gone = {at for report in manager.explain() for span in report.removed for at in range(*span)}
+    cleared = {name for report in manager.explain() for name in report.tool_use_ids}
+    listed = manager.recall._listing()
+    assert gone == {
+        at for each in listed if each.kind == "messages" for at in range(each.first, each.last + 1)
+    }
+    assert cleared
+    for name in cleared:
+        (block,) = manager.recall.get(name).items
+        assert block in [block for message in before for block in message["content"] if block]
+    for each in listed:
+        if each.kind == "messages":
+            items = manager.recall.get(each.handle).items
+            assert items == tuple(before[each.first : each.last + 1])
+    assert not manager.answer("recall", {}).is_error
+
+
+def test_a_model_snips_a_turn_by_its_id():
+    manager = played(conversation(3, turns=4, tokens=9_000), tools=SNIP)
+    first = manager.messages[0]["content"][-1]["text"]
+    assert first.startswith("[id:")
+    assert not manager.answer("Snip", {"ids": [first]}).is_error
+    request = manager.prepare()
+    (report,) = [each for each in request.reports if each.stage == "turn_snip"]
+    assert report.freed > 0
+    assert request.rewritten_from == 0
+    assert_legal("anthropic", request.messages, model=MODEL)
+    found = manager.recall.get(first[4:-1])
+    assert found.items == tuple(manager.history[: len(found.items)])
+
+
+def test_without_the_tool_there_are_no_ids():
+    messages = conversation(3, turns=4, tokens=9_000)
+    assert "[id:" not in str(played(messages).messages)
+    assert "[id:" in str(played(messages, tools=SNIP).messages)
+    off = Policy.buffered().change({"snip.turns": False})
+    assert "[id:" not in str(played(messages, tools=SNIP, policy=off).messages)
+
+
+def test_other_tools_are_not_ours():
+    manager = ContextManager(model=MODEL)
+    with pytest.raises(InvalidPolicy, match="Bash"):
+        manager.answer("Bash", {})
+    assert manager.answer(RECALL_TOOL.name, {"handle": "nothing"}).is_error
