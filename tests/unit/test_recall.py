@@ -13,7 +13,7 @@ from ullage.exceptions import InvalidPolicy, UnknownHandle
 from ullage.offload import FileStore, MemoryStore
 from ullage.policy import Policy
 from ullage.recall import RECALL_TOOL, Archive, Recall, RecallLimits, Span, left
-from ullage.stages import View, microcompact, snip, tool_budget, truncate
+from ullage.stages import Made, View, microcompact, snip, tool_budget, truncate
 from ullage.testing import conversation
 
 LOG = "\n".join(f"{number}: request took {number * 7} ms" for number in range(1, 501))
@@ -201,12 +201,6 @@ def test_the_definition_in_every_style():
 # ---- what left
 
 
-def where(history: list[dict], view: View) -> list[int | str]:
-    """For each message of the view its position in the history, or that it was made."""
-    places = {id(item): at for at, item in enumerate(history)}
-    return [places.get(id(item), "made") for item in view.originals]
-
-
 def test_the_list_names_results_and_messages_once():
     items = history()
     view = View()
@@ -214,10 +208,10 @@ def test_the_list_names_results_and_messages_once():
         view.add(item)
     snip.apply(view, Policy.buffered().change({"snip.max_chars": 1_000}), 0)
     archive = Archive(items)
-    tool = Recall(archive, listing=lambda: left(archive, where(items, view), view.messages))
+    tool = Recall(archive, listing=lambda: left(archive, view.sources, view.messages))
     assert tool.call({}).text == f"t1: Bash cat log ({len(LOG):,} characters)"
-    view.rebase([{"role": "user", "content": "[4 earlier messages]"}, *view.originals[4:]])
-    assert [each.handle for each in left(archive, where(items, view), view.messages)] == ["m0-3"]
+    view.rearrange([Made("m", {"role": "user", "content": "[4 earlier messages]"}), 4])
+    assert [each.handle for each in left(archive, view.sources, view.messages)] == ["m0-3"]
     assert tool.call({"query": "7 ms"}).text.startswith("m0-3:")
 
 
@@ -251,7 +245,7 @@ def test_every_removed_id_is_recallable_and_equal(seed, style):
     )
     view, store = play(messages, policy)
     archive = Archive(messages, store=store)
-    found = left(archive, where(messages, view), view.messages)
+    found = left(archive, view.sources, view.messages)
     assert len({each.handle for each in found}) == len(found)
     whole = {
         at for each in found if each.kind == "messages" for at in range(each.first, each.last + 1)
