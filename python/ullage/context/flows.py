@@ -18,7 +18,7 @@ from ullage.context.values import Request
 from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
 from ullage.exceptions import CompactionError, ContextTooLarge
-from ullage.stages import truncate
+from ullage.stages import fold, truncate
 from ullage.stages.report import StageReport
 
 __all__ = ["Host", "autocompact", "compact", "noted", "prepare"]
@@ -85,9 +85,11 @@ def noted(machine: Machine, report: StageReport) -> Flow[StageReport]:
 
 
 def shorten(machine: Machine, limit: int) -> Flow[list[StageReport]]:
-    """The last resort before a request is sent; see AUTO-9."""
+    """The last resorts before a request is sent: the fold, else hard truncation (AUTO-7, AUTO-9)."""
     overhead, margin = machine.overhead_tokens, machine.policy.truncate.margin_tokens
-    report = truncate.apply(machine.view, limit, overhead, margin)
+    report = fold.apply(machine.view, machine.policy, limit, overhead)
+    if report is None:
+        report = truncate.apply(machine.view, limit, overhead, margin)
     return [] if report is None else [(yield from noted(machine, report))]
 
 

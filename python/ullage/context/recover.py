@@ -19,7 +19,7 @@ from ullage.context.values import Recovery
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge
 from ullage.providers.overflow import Classified, classify
-from ullage.stages import truncate
+from ullage.stages import fold, truncate
 from ullage.stages.report import StageReport
 
 __all__ = ["STEPS", "recover"]
@@ -56,6 +56,14 @@ def _compact(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]
     return [] if report is None else [report]
 
 
+def _fold(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
+    del host
+    margin = machine.policy.truncate.margin_tokens
+    limit = goal + margin
+    report = fold.apply(machine.view, machine.policy, limit, machine.overhead_tokens)
+    return [] if report is None else [(yield from flows.noted(machine, report))]
+
+
 def _truncate(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
     del host
     margin = machine.policy.truncate.margin_tokens
@@ -69,6 +77,7 @@ def _truncate(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]
 STEPS: tuple[tuple[str, Step], ...] = (
     ("collapse", _collapse),
     ("compact", _compact),
+    ("fold", _fold),
     ("truncate", _truncate),
 )
 

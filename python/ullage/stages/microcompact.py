@@ -6,12 +6,13 @@ a bare placeholder after a pause, when the provider's cache is cold anyway. Call
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from ullage.digests import Role
 from ullage.policy import MicrocompactPolicy, Policy
+from ullage.recall.text import call_title
+from ullage.stages.lines import one_line, outcome
 from ullage.stages.report import Decision, StageReport
 from ullage.stages.view import Result, View
 
@@ -22,8 +23,6 @@ CLEARED = "[Old tool result content cleared]"
 
 _READS = ("Read", "NotebookRead")
 _WRITES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
-_EXIT = re.compile(r"\bexit(?:ed with)?(?: code| status)?[:= ]+(\d+)", re.IGNORECASE)
-_LINE_CHARS = 160
 
 
 def apply(view: View, policy: Policy, fill_percent: int, now_ms: int | None) -> StageReport | None:
@@ -141,22 +140,5 @@ def _pass(
 
 def line_for(view: View, result: Result) -> str:
     """A result in one line: tool, target, size, first meaningful line, exit status. No model is asked."""
-    text = view.text(result)
-    target = result.path or next(
-        (str(value) for value in result.given.values() if isinstance(value, str)), ""
-    )
-    parts = [
-        f"{result.tool} {_one_line(target, 80)}".strip(),
-        f"{text.count(chr(10)) + 1:,} lines, {len(text):,} characters",
-    ]
-    first = next((line.strip() for line in text.splitlines() if any(map(str.isalnum, line))), "")
-    if first:
-        parts.append(f"begins: {_one_line(first, _LINE_CHARS)}")
-    if found := _EXIT.search(text):
-        parts.append(f"exit {found[1]}")
-    return f"[Compacted: {'; '.join(parts)}]"
-
-
-def _one_line(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    title = one_line(call_title(result.tool, result.given), 100)
+    return f"[Compacted: {'; '.join([title, *outcome(view.text(result))])}]"
