@@ -32,8 +32,10 @@ def test_everything_that_left_a_long_session_comes_back_equal(policy):
     messages = session_287k(5).messages
     before = copy.deepcopy(messages)
     manager = played(messages, policy=policy)
-    gone = {at for report in manager.explain() for span in report.removed for at in range(*span)}
-    cleared = {name for report in manager.explain() for name in report.tool_use_ids}
+    gone = {
+        at for report in manager.explain().left for span in report.removed for at in range(*span)
+    }
+    cleared = {name for report in manager.explain().left for name in report.tool_use_ids}
     listed = manager.recall._listing()
     assert gone == {
         at for each in listed if each.kind == "messages" for at in range(each.first, each.last + 1)

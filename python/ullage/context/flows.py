@@ -73,7 +73,7 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
         reports += yield from shorten(machine, limit)
     if machine.tokens > machine.window.context:
         raise ContextTooLarge(machine.tokens, machine.window.context)
-    return outgoing.request(machine, reports, result, situation.extras)
+    return outgoing.request(machine, reports, result, situation.extras, now_ms)
 
 
 def noted(machine: Machine, report: StageReport) -> Flow[StageReport]:

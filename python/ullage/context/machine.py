@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -12,6 +12,8 @@ from ullage import pipeline
 from ullage._engine import core
 from ullage.calibration import Correction, Estimate
 from ullage.compaction import CompactionResult
+from ullage.context.explain import RequestRecord
+from ullage.context.tally import Tally
 from ullage.context.values import Decided, Usage
 from ullage.estimates import weights_for
 from ullage.models import Model
@@ -19,9 +21,10 @@ from ullage.pins import Pin
 from ullage.policy import Policy
 from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
+from ullage.stages.wire import message_of
 from ullage.window import Window, WindowSettings, window
 
-__all__ = ["Machine", "Tracking", "names_of", "overhead_of"]
+__all__ = ["Figure", "Machine", "Tracking", "names_of", "overhead_of", "reported"]
 
 Item = Mapping[str, Any]
 
@@ -69,6 +72,15 @@ class Tracking:
         self.compacted_turn = self.turns
 
 
+class Figure(NamedTuple):
+    """The newest figure that a provider reported, to measure the next one against."""
+
+    total: int  # prompt and answer, tokens
+    estimated: int  # of all messages up to the answer, answer included
+    messages: int  # in the view then
+    rewrites: int  # of the view then
+
+
 @dataclass(slots=True)
 class Machine:
     """State and pure transitions; what asks for the outside is in `flows`."""
@@ -88,21 +100,31 @@ class Machine:
     recovered: int = 0  # number of the request that the last resorts are at work for
     steps_tried: list[str] = field(default_factory=list)
     learned_limit: int | None = None
+    records: list[RequestRecord] = field(default_factory=list)
+    figure: Figure | None = None
     window: Window = field(init=False)
     view: View = field(init=False)
     states: dict[str, Any] = field(init=False)
     correction: Correction = field(init=False)
+    tally: Tally = field(init=False)
 
     def __post_init__(self) -> None:
         self.view = View(weights_for(self.model))
         self.states = pipeline.fresh_states(self.levels)
         self.correction = Correction(self.model.name)
+        self.tally = Tally(self.overhead)
         self.set_window(self.model)
 
     def set_window(self, model: Model) -> None:
         """Another model, or another window of this one: all marks follow."""
         self.model = model
         self.window = window(model, autocompact=self.policy.auto.enabled, settings=self.settings)
+
+    def learn(self, limit: int | None) -> None:
+        """A window that a provider's error named (WIN-6); `None` or a larger one: nothing."""
+        if limit is not None and limit < self.model.context_window:
+            self.learned_limit = limit
+            self.set_window(replace(self.model, context_window=limit))
 
     # ---- what comes in -----------------------------------------------------------------------
 
@@ -117,11 +139,33 @@ class Machine:
 
     def observe(self, response: Item) -> None:
         """Append the model's answer and let the levels see it."""
+        before = int(self.view.ledger.tokens())
         self.add(response)
         self.tracking.turns += 1
+        self._correct(response, before)
         for level in self.levels:
             if level.observe is not None:
                 level.observe(response, self.view, self.states.get(level.name))
+
+    def _correct(self, response: Item, before: int) -> None:
+        """What a provider's figure says about our estimates (TOK-2b)."""
+        message = message_of(response) or {}
+        prompt, answer = reported(message.get("usage"))
+        if not prompt:
+            return
+        view, last = self.view, self.figure
+        after = int(view.ledger.tokens())
+        self.figure = Figure(prompt + answer, after, len(view), view.rewrites)
+        if last is None or last.rewrites != view.rewrites:
+            self.correction = self.correction.rewritten(view.rewrites)
+            return
+        self.correction = self.correction.observe(
+            before - last.estimated,
+            prompt - last.total,
+            model=self.model.name,
+            response_id=str(message.get("id") or f"history:{len(self.history)}"),
+            log_version=view.rewrites,
+        )
 
     # ---- counts ------------------------------------------------------------------------------
 
@@ -149,8 +193,11 @@ class Machine:
     def usage(self) -> Usage:
         """How full the window is now."""
         found = self.estimate()
-        reported = self.view.anchor() is not None
-        return Usage(found.tokens, self.window.context, reported, found.low, found.high)
+        anchored = self.view.anchor() is not None
+        by_category = self.tally.look(self.view)
+        return Usage(
+            found.tokens, self.window.context, anchored, found.low, found.high, by_category
+        )
 
     # ---- decisions ---------------------------------------------------------------------------
 
@@ -251,6 +298,24 @@ def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, in
     """Estimated tokens of a system prompt and of tool definitions."""
     weights = weights_for(model)
     return {"system": _count(system, weights), "tools": _count(list(tools) or None, weights)}
+
+
+def reported(usage: Any) -> tuple[int, int]:
+    """Tokens of the prompt (cached ones included) and of the answer, as a response states them; 0: it does not."""
+    if not isinstance(usage, Mapping):
+        return 0, 0
+    prompt = sum(_whole(usage.get(name)) for name in _PROMPT)
+    return prompt, sum(_whole(usage.get(name)) for name in _ANSWER)
+
+
+_PROMPT = (
+    "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "prompt_tokens",
+)  # fmt: skip
+_ANSWER = ("output_tokens", "completion_tokens")
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 0
 
 
 def names_of(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
+from ullage._engine import core
 from ullage.compaction import CompactionResult
 from ullage.compaction.attachments import Providers
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.context import flows, tools
+from ullage.context.explain import Explanation, explain
 from ullage.context.flows import Host
 from ullage.context.machine import Machine, names_of, overhead_of
 from ullage.context.outgoing import Outgoing
 from ullage.context.recover import recover
+from ullage.context.saved import dump, load, policy_of
 from ullage.context.values import Decided, Recovery, Request, Usage
 from ullage.effects import CancelToken, Flow, adrive, drive
 from ullage.events import Listener
+from ullage.exceptions import InvalidPolicy
 from ullage.models import Model, ModelTable
 from ullage.offload import OffloadStore
+from ullage.pins import Pin, pin_of, unpin
 from ullage.policy import Policy
 from ullage.recall import Recall
-from ullage.stages.report import StageReport
 from ullage.tools import ToolAnswer
 from ullage.window import Window, WindowSettings
 
@@ -42,6 +46,7 @@ class ContextManager:
         system: The system prompt, to be counted; never changed.
         tools: Tool definitions, to be counted; never changed.
         summarizer: For automatic and manual compactions; `None`: extractive, without a model.
+        fallback: Who writes when the summarizer fails; `None`: the extractive one, for automatic compactions.
         store: For large tool results; `None`: they stay, and are snipped.
         settings: Settings of the window; `None`: those of the environment.
         table: Where to look the model up; `None`: the built-in table.
@@ -67,6 +72,7 @@ class ContextManager:
         system: Any = None,
         tools: Sequence[Mapping[str, Any]] = (),
         summarizer: Any = None,
+        fallback: Any = None,
         store: OffloadStore | None = None,
         settings: WindowSettings | None = None,
         table: ModelTable | None = None,
@@ -88,6 +94,7 @@ class ContextManager:
         )
         self.host = Host(
             summarizer=summarizer,
+            fallback=fallback,
             offload=store,
             memory=memory,
             hooks=hooks,
@@ -146,9 +153,86 @@ class ContextManager:
         """Whether an automatic compaction is due; a pure look that may be taken at any moment."""
         return self.machine.decide()
 
-    def explain(self) -> list[StageReport]:
-        """Everything that left the context, in order: which level, why, what."""
-        return list(self.machine.reports)
+    def explain(self, request: int | None = None) -> Explanation:
+        """What is in a request by category, and what left until then: when, by which level, why.
+
+        Args:
+            request: Its number; `None`: the next one, as things stand.
+
+        Raises:
+            InvalidPolicy: There was no such request.
+        """
+        machine, usage = self.machine, self.machine.usage()
+        now = usage.tokens, usage.by_category
+        return explain(request, machine.records, machine.reports, now)
+
+    # ---- pins --------------------------------------------------------------------------------
+
+    def pin(self, name: str, given: str | Item, *, by: str = "host") -> None:
+        """Keep a text, or the text of a message or block, word for word through every level (CTX-3).
+
+        Args:
+            name: To unpin it by; another text under the same name takes its place.
+            given: A string, a message or entry, or a text block.
+            by: `host`, `user` or `tool`.
+        """
+        self.machine.pins[name] = pin_of(name, given, by=by)
+
+    def unpin(self, name: str) -> None:
+        """Let a pinned text go.
+
+        Raises:
+            InvalidPolicy: There is no pin of this name.
+        """
+        kept = unpin(self.machine.pins.values(), name)
+        self.machine.pins = {pin.name: pin for pin in kept}
+
+    def pins(self) -> dict[str, tuple[Pin, int]]:
+        """All pins by name, each with what it costs in tokens."""
+        weights = self.machine.view.weights
+        return {
+            name: (pin, int(core.estimate_text(pin.text, weights)))
+            for name, pin in self.machine.pins.items()
+        }
+
+    # ---- saving ------------------------------------------------------------------------------
+
+    def save(self, *, history: bool = False) -> dict[str, Any]:
+        """The state as plain JSON: decisions, what levels hold, learned limits, counters, corrections.
+
+        Args:
+            history: Put the messages in. Without them, give them back to `restore`.
+        """
+        return dump(self.machine, history=history)
+
+    @classmethod
+    def restore(
+        cls,
+        saved: Mapping[str, Any],
+        history: Sequence[Item] | None = None,
+        *,
+        policy: Policy | None = None,
+        **outside: Any,
+    ) -> Self:
+        """A manager that goes on where the saved one stood.
+
+        Args:
+            saved: What `save` gave.
+            history: The messages that had been added, in order, from the host's own log; `None`: those in `saved`. Messages
+                beyond them count as added since.
+            policy: `None`: the saved one.
+            **outside: What is not saved, as for the constructor: `system`, `tools`, `summarizer`, `store`, ...
+
+        Raises:
+            InvalidPolicy: It is no saved state, or the history is another; names the field.
+        """
+        if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
+            raise InvalidPolicy("saved", type(saved).__name__, "must be what save() gave")
+        rules = policy or policy_of(saved["policy"])
+        made = cls(model=saved["model"], policy=rules, source=saved["source"], **outside)
+        load(made.machine, saved, history)
+        made._outgoing.remember(made.machine)
+        return made
 
     # ---- what goes out -----------------------------------------------------------------------
 

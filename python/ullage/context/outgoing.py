@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ullage.compaction import CompactionResult
+from ullage.context.explain import RequestRecord
 from ullage.context.machine import Machine
 from ullage.context.values import Request
 from ullage.pipeline import Extras
@@ -28,6 +29,7 @@ class Outgoing:
         reports: Sequence[StageReport],
         compaction: CompactionResult | None,
         extras: Extras,
+        now_ms: int | None = None,
     ) -> Request:
         """The request as it stands; from now on it counts as sent."""
         items, count = machine.view.snapshot()
@@ -38,11 +40,12 @@ class Outgoing:
             count = len(sent)
         changed = self._changed(machine.view.mark_sent(), sent, count)
         machine.requests += 1
+        machine.records.append(_record(machine, count, now_ms))
         return Request(
             sent,
             count,
             number=machine.requests,
-            tokens=machine.tokens,
+            tokens=machine.records[-1].tokens,
             reports=reports,
             compaction=compaction,
             repairs=done.repairs,
@@ -52,11 +55,30 @@ class Outgoing:
             rewritten_from=changed,
         )
 
-    def _changed(self, view_changed: int | None, sent: Sequence[Any], count: int) -> int | None:
-        del view_changed
+    def remember(self, machine: Machine) -> None:
+        """What a restored conversation had sent last, as far as it still stands."""
+        view = machine.view
+        if machine.requests and view.changed_from is None:
+            self._previous, self._count = list(view.messages[: view.sent]), view.sent
+
+    def _changed(self, in_view: int | None, sent: Sequence[Any], count: int) -> int | None:
+        """First message that is not what was sent before.
+
+        Only where something was mended, now or last time, must the lists be compared.
+        """
         before, length = self._previous, self._count
         self._previous, self._count = sent, count
-        for at in range(length):
+        if sent is before and in_view is None:
+            return None
+        end = length if in_view is None else min(in_view, length)
+        for at in range(end):
             if at >= count or (sent[at] is not before[at] and sent[at] != before[at]):
                 return at
-        return None
+        return in_view
+
+
+def _record(machine: Machine, messages: int, now_ms: int | None) -> RequestRecord:
+    usage = machine.usage()
+    return RequestRecord(
+        machine.requests, messages, len(machine.history), usage.tokens, now_ms, usage.by_category
+    )

@@ -8,7 +8,6 @@ same request goes on with the step after it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from ullage import pipeline
@@ -94,7 +93,7 @@ def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
     found = classify(error)
     if not found.kind.startswith("overflow"):
         return Recovery(found.kind)
-    _learn(machine, found)
+    machine.learn(found.learned_limit)
     if machine.recovered != machine.requests:
         machine.recovered, machine.steps_tried = machine.requests, []
     goal = _goal(machine, found)
@@ -109,14 +108,6 @@ def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
             return Recovery(found.kind, name, before - after, found.learned_limit, tuple(reports))
     floor = int(machine.view.ledger.tokens()) + machine.overhead_tokens
     raise ContextTooLarge(floor, goal, hint="start a new conversation or a model with more room")
-
-
-def _learn(machine: Machine, found: Classified) -> None:
-    limit = found.learned_limit
-    if limit is None or limit >= machine.model.context_window:
-        return
-    machine.learned_limit = limit
-    machine.set_window(replace(machine.model, context_window=limit))
 
 
 def _goal(machine: Machine, found: Classified) -> int:

@@ -68,6 +68,7 @@ class View:
         whole: Results that the budget has sent whole.
         sent: Messages before this index were part of a request.
         changed_from: Lowest index of what was sent and is not as it was; `None`: nothing changed.
+        rewrites: How often anything but appending was done.
 
     Args:
         weights: For the calibrated estimate; `None`: characters / 4.
@@ -85,6 +86,7 @@ class View:
         self.whole: set[str] = set()
         self.sent = 0
         self.changed_from: int | None = None
+        self.rewrites = 0
         self.bases: dict[int | str, int] = {}  # estimate of what a usage figure covered, by source
         self._lent = False
 
@@ -169,6 +171,7 @@ class View:
         return self._changed(min(touched))
 
     def _changed(self, index: int) -> int | None:
+        self.rewrites += 1
         if index >= self.sent:
             return None
         self.changed_from = index if self.changed_from is None else min(index, self.changed_from)
@@ -205,6 +208,17 @@ class View:
     @staticmethod
     def _part(items: Sequence[Item], part: int | Made) -> Item:
         return items[part] if isinstance(part, int) else part.message
+
+    def place(self, placed: Sequence[tuple[int | str, Item]]) -> None:
+        """Fill an empty view with what a stored one held; entries without a message are none of it."""
+        for source, item in placed:
+            known = rendered(item) if "type" in item else item
+            shown = self._shown(known if known is not None else item, source)
+            self.originals.append(known if known is not None else item)
+            self.shown.append(shown)
+            self.messages.append(wire(shown) or {})
+            self.sources.append(source)
+        self.ledger = core.Ledger(self.weights, self.shown)
 
     def replace_span(
         self, start: int, stop: int, made: Sequence[Made] = ()
