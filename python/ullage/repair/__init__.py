@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ullage.repair.call import repair
+from ullage.repair.growing import Repairer
 from ullage.repair.result import Repair, Repaired
 
-__all__ = ["Repair", "Repaired", "repair"]
+__all__ = ["Repair", "Repaired", "Repairer", "repair"]

@@ -21,7 +21,13 @@ from ullage.repair.server import (
     repair_server_tools,
     repair_tool_changes,
 )
-from ullage.repair.thinking import binding_params, close_turn, repair_binding, restore_turn
+from ullage.repair.thinking import (
+    binding_params,
+    close_turn,
+    drop_thinking,
+    repair_binding,
+    restore_turn,
+)
 from ullage.validate import Originals, Report, RequestFacts, validate
 from ullage.validate.facts import BINDING_HEADER, facts_for
 
@@ -45,18 +51,19 @@ class Request:
     orphans: str
     trailing: str
     thinking: str
+    drop_thinking: bool = False
 
     def known(self) -> RequestFacts:
         """The facts of the request."""
-        made = facts_for(
+        return facts_for(
             model=self.model,
             system=self.system,
             tools=self.tools,
             platform=self.platform,
             resume=self.resume,
             params=self.params,
+            facts=self.facts,
         )
-        return RequestFacts({**made.core, **self.facts}, made.bound, made.drop_block, made.betas)
 
     def check(self, messages: Sequence[Any]) -> Report:
         """All rules over these messages."""
@@ -75,6 +82,8 @@ class Request:
 
 def repair_anthropic(messages: Sequence[Any], request: Request) -> Repaired:
     """Repairs messages; see `ullage.repair.repair`."""
+    if request.drop_thinking:
+        return _without_thinking(messages, replace(request, drop_thinking=False, original=None))
     first = request.check(messages)
     if first.ok:
         return Repaired(messages)
@@ -88,6 +97,13 @@ def repair_anthropic(messages: Sequence[Any], request: Request) -> Repaired:
         messages, work=Draft(messages), plan=_plan(request), check=request.check, report=first
     )
     return Repaired(done.messages, done.repairs, done.left, added)
+
+
+def _without_thinking(messages: Sequence[Any], request: Request) -> Repaired:
+    draft = Draft(messages)
+    drop_thinking(draft)
+    rest = repair_anthropic(draft.build() if draft.repairs else messages, request)
+    return replace(rest, repairs=(*draft.repairs, *rest.repairs))
 
 
 def _with_originals(messages: Sequence[Any], request: Request) -> Request:

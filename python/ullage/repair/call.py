@@ -33,6 +33,7 @@ def repair(
     orphans: Literal["note", "text", "drop"] = "note",
     trailing: Literal["note", "drop"] = "note",
     thinking_policy: Literal["strip", "drop_block"] = "strip",
+    drop_thinking: bool = False,
     **params: Any,
 ) -> Repaired:
     """Makes a request legal for its provider; what is legal stays the same objects.
@@ -51,13 +52,15 @@ def repair(
             bound to its prefix, `None` means: the messages as given.
         platform: Where a Claude model runs; see `validate`.
         resume: `pause_turn` or `compaction` when this request resumes such a stop.
-        facts: Single facts that override what follows from the other arguments.
+        facts: Single facts that override what follows from the other arguments; see `validate`.
         orphans: Results whose calls are gone become one line (`note`), keep their text (`text`), or
             go (`drop`).
         trailing: An assistant message at the end gets a line after it that nobody has replied
             (`note`), or goes (`drop`).
         thinking_policy: Thinking bound to another prefix is removed (`strip`), or the server is asked
             to do so (`drop_block`, by `Repaired.params`).
+        drop_thinking: All thinking goes, valid or not (Anthropic's form): for the one retry after
+            `classify` called an error `binding`, and every request of that history afterwards.
         **params: The request's other parameters.
 
     Returns:
@@ -84,6 +87,7 @@ def repair(
         orphans=orphans,
         trailing=trailing,
         thinking=thinking_policy,
+        drop_thinking=drop_thinking,
     )
     name = canonical(provider)
     return (

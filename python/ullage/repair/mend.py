@@ -54,6 +54,7 @@ def mend(
     """
     best, result, repairs = report, messages, 0
     for _ in range(MAX_ROUNDS):
+        done = len(work.repairs)
         for step in plan:
             if report.rules & step.rules:
                 step.act(work)
@@ -61,6 +62,7 @@ def mend(
         report = check(items)
         if work.repairs and len(report.errors) <= len(best.errors):
             best, result, repairs = report, items, len(work.repairs)
-        if report.ok or not any(report.rules & step.rules for step in plan):
+        idle = len(work.repairs) == done
+        if report.ok or idle or not any(report.rules & step.rules for step in plan):
             break
     return Repaired(result, tuple(work.repairs[:repairs]), best.errors)

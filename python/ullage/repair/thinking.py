@@ -9,7 +9,7 @@ from ullage.repair.draft import ASSISTANT, USER, Draft, Slot, text_block
 from ullage.repair.texts import RECEIVED, TURN_CLOSED
 from ullage.validate.originals import Originals, Place, current_turn, prefixes, thought_key
 
-__all__ = ["close_turn", "repair_binding", "restore_turn"]
+__all__ = ["binding_params", "close_turn", "drop_thinking", "repair_binding", "restore_turn"]
 
 
 def repair_binding(draft: Draft, originals: Originals, *, system: Any, tools: Any) -> None:
@@ -124,6 +124,17 @@ def close_turn(draft: Draft) -> None:
         draft.note("A13", last, "ended the open turn with two lines of text")
         draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
         draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
+
+
+def drop_thinking(draft: Draft) -> None:
+    """Drops all thinking: what the documentation asks for after the error of a foreign binding."""
+    for slot in draft.speaking():
+        kept = [block for block in slot.blocks if thought_key(block) is None]
+        if len(kept) != len(slot.blocks):
+            draft.note("A15", slot, "dropped thinking that the provider refused")
+            slot.blocks = kept
+    if draft.repairs:
+        draft.drop_empty("A15", "dropped a message that held only thinking")
 
 
 def binding_params(params: Mapping[str, Any], header: str) -> dict[str, Any]:

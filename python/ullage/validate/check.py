@@ -89,7 +89,8 @@ def validate(
             `system` and `tools`, or `Originals`. Without it thinking is not compared with anything.
         platform: Where a Claude model runs: `anthropic`, `bedrock` (its Messages form), `vertex`.
         resume: `pause_turn` or `compaction` when this request resumes such a stop.
-        facts: Single facts that override what follows from the other arguments.
+        facts: Single facts that override what follows from the other arguments; for Claude models
+            also `bound_thinking`.
         wire: The messages are sent as they are: keys of responses (`id`, `usage`), which a sender
             leaves out, are errors.
         skip: Rule ids that are not checked.
@@ -114,10 +115,16 @@ def validate(
         return _report(name, found, skip)
     if name == "anthropic":
         known = facts_for(
-            model=model, system=system, tools=tools, platform=platform, resume=resume, params=params
+            model=model,
+            system=system,
+            tools=tools,
+            platform=platform,
+            resume=resume,
+            params=params,
+            facts=facts,
         )
         body = {"messages": messages, "system": system, "tools": tools, **params}
-        flat = {**known.core, "body_bytes": _body_bytes(body), **(facts or {}), "skip": tuple(skip)}
+        flat = {"body_bytes": _body_bytes(body), **known.core, "skip": tuple(skip)}
         violations = _over_digests(name, messages, model, flat)
         violations += check_params(params, known)
         violations += check_pages(messages, flat.get("page_limit", 0))

@@ -65,6 +65,7 @@ def facts_for(
     platform: str = "anthropic",
     resume: str = "",
     params: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> RequestFacts:
     """Builds the facts of an Anthropic-form request.
 
@@ -75,8 +76,10 @@ def facts_for(
         platform: `anthropic`, `bedrock`, `vertex` or `google`: limits differ.
         resume: `pause_turn` or `compaction` when the request resumes such a stop.
         params: The other request parameters by name.
+        facts: Single facts that override what follows from the rest; `bound_thinking` says whether
+            the model's thinking is bound to its prefix.
     """
-    params = params or {}
+    params, facts = params or {}, dict(facts or {})
     row, betas = known_model(model), betas_of(params)
     cloud = platform in _CLOUDS
     core: dict[str, Any] = {
@@ -101,7 +104,8 @@ def facts_for(
     if platform == "bedrock":
         core["output_in_window"] = True
     drop = _drop_block(params) and (betas is None or BINDING_HEADER in betas)
-    return RequestFacts(core, row is not None and row.bound_thinking, drop, betas)
+    bound = bool(facts.pop("bound_thinking", row is not None and row.bound_thinking))
+    return RequestFacts({**core, **facts}, bound, drop, betas)
 
 
 def known_model(name: str | None) -> Model | None:

@@ -19,10 +19,15 @@ from ullage.validate.report import Violation
 __all__ = [
     "Originals",
     "Place",
+    "PrefixHash",
+    "answers",
+    "as_made",
     "blocks_of",
     "check_originals",
+    "foreign_compaction",
     "hashed",
     "message_of",
+    "run_as_made",
     "thought_key",
 ]
 
@@ -87,22 +92,47 @@ def hashed(block: Any) -> bytes:
     return _bytes(plain)
 
 
+class PrefixHash:
+    """Running hash of all that stands before a block: what thinking is bound to.
+
+    Args:
+        system: The request's system prompt.
+        tools: The request's tools.
+    """
+
+    __slots__ = ("_running",)
+
+    def __init__(self, system: Any, tools: Any) -> None:
+        self._running = hashlib.sha256(_head(system) + b"\0" + _head(tools))
+
+    def copy(self) -> PrefixHash:
+        """The same state, to go on from elsewhere."""
+        made = PrefixHash.__new__(PrefixHash)
+        made._running = self._running.copy()
+        return made
+
+    def feed(self, item: Any) -> Iterator[tuple[int, str, bytes]]:
+        """Takes a message; each thinking block in it with the hash of what stands before it."""
+        message = message_of(item)
+        if not message:
+            return
+        self._running.update(b"\1" + str(message.get("role")).encode(errors="replace"))
+        for position, block in enumerate(blocks_of(item)):
+            key = thought_key(block)
+            if key is not None:
+                yield position, key, self._running.digest()
+            else:
+                self._running.update(b"\2" + hashed(block))
+
+
 def prefixes(
     system: Any, tools: Any, messages: Iterable[Any]
 ) -> Iterator[tuple[Place, str, bytes]]:
     """Each thinking block with the hash of what stands before it."""
-    running = hashlib.sha256(_head(system) + b"\0" + _head(tools))
+    running = PrefixHash(system, tools)
     for index, item in enumerate(messages):
-        message = message_of(item)
-        if not message:
-            continue
-        running.update(b"\1" + str(message.get("role")).encode(errors="replace"))
-        for position, block in enumerate(blocks_of(item)):
-            key = thought_key(block)
-            if key is not None:
-                yield Place(index, position), key, running.digest()
-            else:
-                running.update(b"\2" + hashed(block))
+        for position, key, digest in running.feed(item):
+            yield Place(index, position), key, digest
 
 
 def _head(value: Any) -> bytes:
@@ -128,6 +158,7 @@ class Originals:
     step_of: dict[str, int] = field(default_factory=dict)  # tool use id or thinking -> step
     layout: list[list[Any]] = field(default_factory=list)  # all blocks of each step
     compactions: list[Mapping[str, Any]] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)  # thinking that the provider takes no more
 
     @classmethod
     def read(cls, given: Any, *, system: Any = None, tools: Any = None) -> Originals:
@@ -158,8 +189,12 @@ class Originals:
     def _bind(self, messages: Sequence[Any], system: Any, tools: Any, start: int) -> None:
         for place, key, digest in prefixes(system, tools, messages):
             if place.message >= start:
-                self.order.setdefault(key, len(self.order))
-                self.bound.setdefault(key, set()).add(digest)
+                self.bind(key, digest)
+
+    def bind(self, key: str, digest: bytes) -> None:
+        """Says what a thinking block was made after."""
+        self.order.setdefault(key, len(self.order))
+        self.bound.setdefault(key, set()).add(digest)
 
     def _read(self, messages: Sequence[Any], start: int) -> None:
         previous = ""
@@ -167,11 +202,15 @@ class Originals:
             message = message_of(item)
             role = str(message.get("role", ""))
             if role == "assistant":
-                if previous != "assistant":
-                    self.steps.append([])
-                    self.layout.append([])
-                self._step(blocks_of(item))
+                self.learn(item, goes_on=previous == "assistant")
             previous = role or previous
+
+    def learn(self, item: Any, *, goes_on: bool) -> None:
+        """Takes an assistant message; `goes_on`: it is of the same turn piece as the one before."""
+        if not goes_on or not self.steps:
+            self.steps.append([])
+            self.layout.append([])
+        self._step(blocks_of(item))
 
     def _step(self, blocks: Iterable[Any]) -> None:
         for block in blocks:
@@ -187,6 +226,14 @@ class Originals:
                 self.step_of.setdefault(key, len(self.steps) - 1)
             elif isinstance(block, Mapping):
                 self._note(block)
+
+    def forget(self) -> None:
+        """Nothing made so far is valid any more, nor missed in the open turn: the provider refused it."""
+        self.refused.update(self.order, self.blocks)
+        for known in (self.bound, self.blocks, self.step_of):
+            known.clear()
+        self.steps.clear()
+        self.layout.clear()
 
     def step(self, block: Any) -> int | None:
         """Which assistant turn made a call or a thinking block; `None`: none that is known."""
@@ -252,7 +299,7 @@ def current_turn(messages: Sequence[Any]) -> int:
         role = message_of(messages[index]).get("role")
         if role == "user":
             end = index if end < 0 else end
-            answered = answered or _answers(messages[index])
+            answered = answered or answers(messages[index])
         elif role == "assistant":
             if end >= 0 and not answered:
                 return end + 1
@@ -260,7 +307,8 @@ def current_turn(messages: Sequence[Any]) -> int:
     return end + 1 if end >= 0 and not answered else 0
 
 
-def _answers(item: Any) -> bool:
+def answers(item: Any) -> bool:
+    """Whether a user message holds a tool result."""
     blocks = blocks_of(item)
     return any(
         isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks
@@ -269,20 +317,31 @@ def _answers(item: Any) -> bool:
 
 def _current_turn(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
     for start, stop in _assistant_runs(messages, current_turn(messages)):
-        blocks = [block for item in messages[start:stop] for block in blocks_of(item)]
-        kept = [as_made(block) for block in blocks if thought_key(block) is not None]
-        steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
-        made = [originals.blocks[key] for step in steps for key in originals.steps[step]]
-        if kept != made:
+        if not run_as_made(messages[start:stop], originals):
             yield Violation(
                 "A13", "error", start, -1, "thinking of the current turn is not as it came"
             )
 
 
+def run_as_made(run: Iterable[Any], originals: Originals) -> bool:
+    """Whether neighbouring assistant messages hold the thinking that came with what they hold."""
+    blocks = [block for item in run for block in blocks_of(item)]
+    kept = [
+        as_made(block)
+        for block in blocks
+        if (key := thought_key(block)) is not None and key not in originals.refused
+    ]
+    steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
+    return kept == [originals.blocks[key] for step in steps for key in originals.steps[step]]
+
+
 def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:
     first = -1
     for index in range(start, len(messages)):
-        assistant = message_of(messages[index]).get("role") == "assistant"
+        role = message_of(messages[index]).get("role")
+        if role is None:  # an envelope without a message is not on the wire
+            continue
+        assistant = role == "assistant"
         if assistant and first < 0:
             first = index
         elif not assistant and first >= 0:
@@ -293,17 +352,19 @@ def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, 
 
 
 def _compactions(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
-    known = [_unmarked(block) for block in originals.compactions]
     for index, item in enumerate(messages):
         for position, block in enumerate(blocks_of(item)):
-            if (
-                isinstance(block, Mapping)
-                and block.get("type") == "compaction"
-                and _unmarked(block) not in known
-            ):
+            if foreign_compaction(block, originals):
                 yield Violation(
                     "A25", "error", index, position, "compaction block is not as it came"
                 )
+
+
+def foreign_compaction(block: Any, originals: Originals) -> bool:
+    """Whether a block is a compaction block that the API did not send like this."""
+    if not isinstance(block, Mapping) or block.get("type") != "compaction":
+        return False
+    return _unmarked(block) not in [_unmarked(known) for known in originals.compactions]
 
 
 def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
