@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CacheReset",
     "CompactionFinished",
+    "CompactionProgress",
     "CompactionRetried",
     "CompactionStarted",
     "CompactionSummaryRejected",
@@ -37,6 +38,15 @@ class CompactionStarted:
     tokens_before: int
     summarizer: str
     recompaction: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionProgress:
+    """A summary is being written: `chars` of it have come. Told from the thread that reads the stream."""
+
+    summarizer: str
+    attempt: int
+    chars: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +128,7 @@ class LevelActed:
 
 Event: TypeAlias = (
     CompactionStarted
+    | CompactionProgress
     | CompactionRetried
     | CompactionSummaryRejected
     | CompactionSummaryWritten

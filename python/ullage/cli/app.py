@@ -11,8 +11,8 @@ __all__ = ["app", "run"]
 
 HELP = """Keep room in an LLM agent's context window.
 
-Reads transcripts of Claude Code, Codex, pi, Cline, SWE-agent and OpenAI chat. Nothing is sent anywhere: compaction works
-without a model and without a key.
+Reads transcripts of Claude Code, Codex, pi, Cline, SWE-agent and OpenAI chat. Nothing is sent anywhere unless you name a
+summarizer that asks a model: compaction works without one and without a key.
 
 Start with `ullage demo`, then `ullage inspect FILE`.
 """
@@ -20,7 +20,7 @@ Start with `ullage demo`, then `ullage inspect FILE`.
 _COMMANDS = {
     "demo": "Make an example session, compact it, show before and after.",
     "inspect": "Show what fills the window, and what each level would free.",
-    "compact": "Compact a transcript without a model; write one that can be resumed.",
+    "compact": "Compact a transcript, without a model or with one; write one that can be resumed.",
     "resume": "Print exactly what the model would be sent.",
     "replay": "Run a session turn by turn through every level, as if live.",
     "validate": "Check what the model would be sent against the rules of its API.",

@@ -1,4 +1,4 @@
-"""`ullage compact`: compact a transcript without a model."""
+"""`ullage compact`: compact a transcript, without a model or with one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
+from ullage.compaction.prompt import load_template
 from ullage.policy import Policy
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
+from ullage.summarizers import summarizer_of
 
 __all__ = ["compact_command", "report_of", "show"]
 
@@ -30,6 +32,18 @@ def compact_command(
     model: Annotated[
         str | None, Parameter(help="whose window and tokenizer; default: the one in the file")
     ] = None,
+    summarizer: Annotated[
+        str,
+        Parameter(
+            alias="-s",
+            help="who writes the summary: extractive (no model), anthropic:MODEL, openai:MODEL, "
+            "openai-responses:MODEL or any:PROVIDER:MODEL; the key comes from the environment",
+        ),
+    ] = "extractive",
+    base_url: Annotated[str, Parameter(help="of a compatible server, for the summarizer")] = "",
+    template: Annotated[
+        Path | None, Parameter(help="a file whose text replaces the summarizer's prompt")
+    ] = None,
     conversation: Annotated[
         int, Parameter(help="which one, from 0, where a file holds several")
     ] = 0,
@@ -40,8 +54,9 @@ def compact_command(
     summary: Annotated[bool, Parameter(negative="", help="print the summary too")] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Compact a transcript without a model; write one that can be resumed. Exit code 1: there was nothing to gain."""
+    """Compact a transcript; write one that can be resumed. Exit code 1: there was nothing to gain."""
     out = Output(as_json=json)
+    writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
     target = _target(file, output, in_place=in_place, dry_run=dry_run)
     with out.progress("compacting", 1) as step:
@@ -52,6 +67,8 @@ def compact_command(
             instructions=instructions,
             keep=keep,
             policy=Policy.load(policy),
+            summarizer=writer,
+            template=load_template(template),
             **({"model": model} if model else {}),
         )
         step(1)

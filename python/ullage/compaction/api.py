@@ -21,6 +21,7 @@ from ullage.pins import Pin
 from ullage.policy import KeepPolicy, Policy
 from ullage.summarizers.callable import CallableSummarizer
 from ullage.summarizers.extractive import ExtractiveSummarizer
+from ullage.summarizers.named import summarizer_of
 from ullage.transcript.log import TranscriptLog
 from ullage.window import WindowSettings, window
 
@@ -52,8 +53,8 @@ def compact(
         instructions: What the summary should mind, in the person's words.
         keep: Newest part that stays word for word: tokens, a `KeepPolicy`, or `None` for the
             policy's. 0: only what must stay (an unanswered message, calls still open).
-        summarizer: A summarizer, or a function that takes a `SummaryRequest` and returns text;
-            `None`: the extractive one.
+        summarizer: A summarizer, a function that takes a `SummaryRequest` and returns text, or a line
+            such as `anthropic:claude-haiku-4-5`; `None`: the extractive one.
         cancel: Anything with `is_set()`; looked at between steps.
         listeners: Told of every event.
         **options: Fields of `Job`: `trigger`, `direction`, `at`, `policy`, `fallback`, `hooks`,
@@ -76,7 +77,7 @@ def compact(
     job = job_of(
         items, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
     )
-    return drive(compaction_flow(job), Performer(job, listeners), cancel=cancel)
+    return drive(compaction_flow(job), Performer(job, listeners, cancel=cancel), cancel=cancel)
 
 
 async def acompact(
@@ -113,7 +114,8 @@ async def acompact(
     job = job_of(
         items, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
     )
-    return await adrive(compaction_flow(job), AsyncPerformer(job, listeners), cancel=cancel)
+    perform = AsyncPerformer(job, listeners, cancel=cancel)
+    return await adrive(compaction_flow(job), perform, cancel=cancel)
 
 
 def job_of(
@@ -137,7 +139,7 @@ def job_of(
     Args:
         items: Messages or entries.
         model: Looked up for the window and the weights; `None`: the defaults.
-        summarizer: `None`: extractive; `"extractive"` too.
+        summarizer: `None`: extractive; a line such as `anthropic:claude-haiku-4-5`: see `summarizer_of`.
         fallback: `None`: for an automatic compaction the extractive one, else nobody.
         trigger: Who asked.
         direction: Which part is summarised.
@@ -174,8 +176,10 @@ def job_of(
 
 
 def _summarizer(given: Any) -> Any:
-    if given is None or given == "extractive":
+    if given is None:
         return ExtractiveSummarizer()
+    if isinstance(given, str):
+        return summarizer_of(given)
     if hasattr(given, "summarize") or hasattr(given, "asummarize"):
         return given
     return CallableSummarizer(given)

@@ -6,19 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ullage._engine import core
 from ullage.compaction.checks import check_reply, error_for
 from ullage.compaction.language import script_of
 from ullage.compaction.overflow import HeadTruncation
 from ullage.compaction.parts import split_in_parts
+from ullage.compaction.plain import plain_messages
 from ullage.compaction.prompt import PLAIN_SYSTEM, summary_prompt
 from ullage.compaction.state import State
 from ullage.effects import Cancelled, Emit, Flow, Summarize, Wait
 from ullage.events import CompactionRetried, CompactionSummaryRejected
 from ullage.exceptions import CompactionError, InvalidPolicy, MissingExtra
 from ullage.facts.reading import flat_text
-from ullage.media import strip_media
 from ullage.providers.overflow import Classified, classify
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.summarizers.streams import PrefixLost
 
 __all__ = ["Accepted", "write_summary"]
 
@@ -98,8 +100,7 @@ def _in_modes(call: _Call) -> Flow[Accepted]:
     job = call.state.job
     share = job.policy.summary.drop_percent
     head = HeadTruncation(call.messages, weights=job.weights, share_percent=share)
-    modes = getattr(call.who, "modes", ("plain",)) if call.alone else ("plain",)
-    for mode in modes:
+    for mode in _modes(call):
         try:
             return (yield from _Caller(call, mode, head).run())
         except CompactionError as exc:
@@ -109,8 +110,21 @@ def _in_modes(call: _Call) -> Flow[Accepted]:
     raise failure
 
 
+def _modes(call: _Call) -> tuple[str, ...]:
+    """The summarizer's modes, less the shared prefix where it can't serve.
+
+    A part, and a partial compaction, must not see all of the conversation; behind calls that wait for
+    their results no message may be appended.
+    """
+    modes = tuple(getattr(call.who, "modes", ("plain",)))
+    source, direction = call.state.source, call.state.job.direction
+    if call.alone and direction == "full" and not core.Ledger(None, source.context).open_calls():
+        return modes
+    return tuple(mode for mode in modes if mode != "shared") or ("plain",)
+
+
 def _messages(state: State) -> list[Any]:
-    return strip_media(state.source.bare(state.cut.start, state.cut.stop, plain=True))
+    return plain_messages(state.source.bare(state.cut.start, state.cut.stop, plain=True))
 
 
 def _name(summarizer: Any) -> str:
@@ -206,9 +220,14 @@ class _Caller:
             nine_sections=not self._state.job.template,
         )
 
+    @property
+    def _shared(self) -> bool:
+        """Whether the next call shares the main loop's prefix; not once messages were dropped."""
+        return self._mode == "shared" and not self._head.dropped
+
     def _request(self) -> SummaryRequest:
         state, policy = self._state, self._policy
-        shared = self._mode == "shared" and not self._head.dropped
+        shared = self._shared
         whole = state.source.bare(0, len(state.source.context)) if shared else self._head.messages
         return SummaryRequest(
             messages=self._redacted(whole),
@@ -232,11 +251,14 @@ class _Caller:
 
     def _failed(self, exc: Exception) -> Flow[None]:
         found = classify(exc)
-        if found.is_overflow:
+        # Too many bytes are media as a rule, which a plain call leaves out: nothing need be dropped.
+        bytes_only = self._shared and found.kind == "overflow_bytes"
+        if found.is_overflow and not bytes_only:
             yield from self._overflow(found.gap_tokens)
             return
         self._errors += 1
-        if self._errors > self._policy.retries or self._local or found.kind in _HOPELESS:
+        hopeless = bytes_only or found.kind in _HOPELESS or isinstance(exc, PrefixLost)
+        if self._errors > self._policy.retries or self._local or hopeless:
             text = f"{self._call.name}: the call failed: {type(exc).__name__}: {exc}"
             raise CompactionError("api_error", text[:500]) from exc
         seconds = _pause(found, self._errors)
@@ -260,7 +282,8 @@ class _Caller:
             yield from self._overflow(None)
             return
         self._errors += 1
-        if self._errors > self._policy.retries or self._local:
+        # A bad answer to the shared prefix is not asked for again: the plain call asks differently.
+        if self._errors > self._policy.retries or self._local or self._shared:
             raise error_for(problems[0], self._call.name)
         yield self._retried("rejected")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
-from ullage._threads import Late, call_with_deadline
 from ullage.compaction.attachments import Providers
+from ullage.compaction.waiting import Limits, await_watched, call_watched
 from ullage.effects import (
     Call,
+    CancelToken,
     Count,
     Effect,
     Emit,
@@ -21,9 +23,11 @@ from ullage.effects import (
     Together,
     Wait,
 )
-from ullage.events import Event, Listener
+from ullage.events import CompactionProgress, Event, Listener
 from ullage.exceptions import InvalidPolicy
 from ullage.hooks import arun_hook, run_hook
+from ullage.summarizers.protocol import SummaryRequest
+from ullage.summarizers.watch import Watch
 
 __all__ = ["AsyncPerformer", "Outside", "Performer"]
 
@@ -48,18 +52,21 @@ class Performer:
     Args:
         job: Whose providers and store are used.
         listeners: Told of every event.
-        sleep: For `Wait`, in seconds.
+        sleep: For `Wait`, in seconds; `None`: the clock of the thread or of the event loop.
+        cancel: Looked at while a summary is written, and while waiting.
     """
 
     def __init__(
         self,
         job: Outside,
         listeners: Iterable[Listener] = (),
-        sleep: Callable[[float], Any] = time.sleep,
+        sleep: Callable[[float], Any] | None = None,
+        cancel: CancelToken | None = None,
     ) -> None:
         self._job = job
         self._listeners = tuple(listeners)
         self._sleep = sleep
+        self._cancel = cancel
 
     def __call__(self, effect: Effect) -> Any:
         """The effect's result."""
@@ -75,7 +82,7 @@ class Performer:
             case Call(function, args):
                 return _plain(function(*args))
             case Wait(seconds):
-                return self._sleep(seconds)
+                return self._pause(seconds)
             case Store():
                 return self._store(effect)
             case Count() | Together():
@@ -96,12 +103,32 @@ class Performer:
             )
         if getattr(effect.summarizer, "local", False) is True:
             return write(effect.request)
-        try:
-            return _plain(
-                call_with_deadline(lambda: write(effect.request), effect.request.deadline_seconds)
-            )
-        except Late as exc:
-            raise TimeoutError(_late(effect)) from exc
+        request, limits = self._watched(effect)
+        return _plain(call_watched(lambda: write(request), limits))
+
+    def _watched(self, effect: Summarize) -> tuple[SummaryRequest, Limits]:
+        """The request with a watch that tells the listeners, and when to stop waiting."""
+        given, name = effect.request, str(getattr(effect.summarizer, "name", ""))
+
+        def progress(chars: int) -> None:
+            event = CompactionProgress(summarizer=name, attempt=given.attempt, chars=chars)
+            self._tell(event)
+
+        watch = Watch(progress)
+        limits = Limits(watch, given.deadline_seconds, given.stall_seconds, self._cancel)
+        return replace(given, watch=watch), limits
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, but not on when the caller cancels: the driver sees that before the next effect."""
+        if self._sleep is not None:
+            self._sleep(seconds)
+            return
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not self._cancelled():
+            time.sleep(min(left, 0.05 if self._cancel is not None else left))
+
+    def _cancelled(self) -> bool:
+        return self._cancel is not None and self._cancel.is_set()
 
     def _read(self, path: str, max_bytes: int) -> str | None:
         reader = self._job.providers.read_file
@@ -128,9 +155,7 @@ class AsyncPerformer(Performer):
             case Call(function, args):
                 return _in_thread(function, *args)
             case Wait(seconds):
-                import asyncio
-
-                return asyncio.sleep(seconds)
+                return self._apause(seconds)
             case Store():
                 return _in_thread(self._job.store, effect.draft, effect.ids)
             case _:
@@ -139,18 +164,36 @@ class AsyncPerformer(Performer):
     async def _asummarize(self, effect: Summarize) -> Any:
         import asyncio
 
-        summarizer, request = effect.summarizer, effect.request
+        summarizer = effect.summarizer
         if getattr(summarizer, "local", False) is True:
-            return summarizer.summarize(request)
+            return summarizer.summarize(effect.request)
         write = getattr(summarizer, "asummarize", None)
-        if write is None or getattr(summarizer, "is_async", True) is False:
-            pending = asyncio.to_thread(summarizer.summarize, request)
-        else:
-            pending = write(request)
+        request, limits = self._watched(effect)
+        if write is not None and getattr(summarizer, "is_async", True) is not False:
+            return await await_watched(write(request), limits)
+        # In a thread of the thread: the pool's own must come back even where the summarizer does not.
         try:
-            return await asyncio.wait_for(pending, request.deadline_seconds)
-        except TimeoutError as exc:
-            raise TimeoutError(_late(effect)) from exc
+            answer = await asyncio.to_thread(
+                call_watched, lambda: summarizer.summarize(request), limits
+            )
+        except asyncio.CancelledError:
+            limits.stop()
+            raise
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def _apause(self, seconds: float) -> None:
+        import asyncio
+
+        if self._sleep is not None:
+            waited = self._sleep(seconds)
+            if inspect.isawaitable(waited):
+                await waited
+            return
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        # The token may be a thread's: there is no event of the loop to wait for.
+        while (left := end - loop.time()) > 0 and not self._cancelled():  # noqa: ASYNC110
+            await asyncio.sleep(min(left, 0.05 if self._cancel is not None else left))
 
     async def _aread(self, path: str, max_bytes: int) -> str | None:
         reader = self._job.providers.read_file
@@ -174,7 +217,3 @@ def _plain(result: Any) -> Any:
     if close is not None:
         close()
     raise TypeError("is asynchronous: use the asynchronous form")
-
-
-def _late(effect: Summarize) -> str:
-    return f"no answer within {effect.request.deadline_seconds} s"

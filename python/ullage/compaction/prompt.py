@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import HEADINGS
 
-__all__ = ["PLAIN_SYSTEM", "VARIABLES", "summary_prompt"]
+__all__ = ["PLAIN_SYSTEM", "VARIABLES", "load_template", "summary_prompt"]
 
 PLAIN_SYSTEM = (
     "You write hand-over notes: complete, exact, and only from the conversation you are given."
@@ -77,6 +80,35 @@ def summary_prompt(
         "language": language,
     }
     return _filled(template, values) if template.strip() else _built(values)
+
+
+MAX_TEMPLATE_BYTES = 100_000
+"""A prompt longer than this is a file that was named by mistake."""
+
+
+def load_template(path: str | os.PathLike[str] | None) -> str:
+    """A template file, as `Job.template` takes it.
+
+    Args:
+        path: UTF-8 text with `{{sections}}` and the other `VARIABLES`; `None`: no template, empty.
+
+    Raises:
+        InvalidPolicy: It cannot be read, is empty, too long, or no text.
+    """
+    if path is None:
+        return ""
+    try:
+        raw = Path(path).read_bytes()
+        text = raw[: MAX_TEMPLATE_BYTES + 1].decode("utf-8-sig")
+    except OSError as exc:
+        reason = f"cannot be read: {exc.strerror}"
+        raise InvalidPolicy("template", str(path), reason) from exc
+    except UnicodeDecodeError as exc:
+        raise InvalidPolicy("template", str(path), "must be UTF-8 text") from exc
+    if not text.strip() or len(raw) > MAX_TEMPLATE_BYTES:
+        limit = f"must hold 1 to {MAX_TEMPLATE_BYTES:,} bytes of text"
+        raise InvalidPolicy("template", str(path), limit)
+    return text
 
 
 def _filled(template: str, values: dict[str, str]) -> str:

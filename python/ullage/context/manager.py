@@ -313,10 +313,12 @@ class ContextManager:
         return flows.prepare(self.machine, self.host, self._outgoing, now_ms)
 
     def _run(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
-        return drive(flow, Performer(self.host, self.host.listeners), cancel=cancel)
+        perform = Performer(self.host, self.host.listeners, cancel=cancel)
+        return drive(flow, perform, cancel=cancel)
 
     async def _arun(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
-        return await adrive(flow, AsyncPerformer(self.host, self.host.listeners), cancel=cancel)
+        perform = AsyncPerformer(self.host, self.host.listeners, cancel=cancel)
+        return await adrive(flow, perform, cancel=cancel)
 
     def __repr__(self) -> str:
         machine = self.machine

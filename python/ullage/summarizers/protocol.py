@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ullage.facts.model import Facts
+from ullage.summarizers.watch import Watch
 
 __all__ = ["AsyncSummarizer", "Summarizer", "SummaryReply", "SummaryRequest"]
 
@@ -34,6 +35,7 @@ class SummaryRequest:
         stall_seconds: Longest wait for the next token of a stream; `None`: none.
         attempt: From 1; grows with each retry.
         source: Who asks: always `compact`, so that a host never takes the answer for a reply.
+        watch: To be told of what streams in; `None`: nobody watches.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -48,6 +50,7 @@ class SummaryRequest:
     stall_seconds: float | None = None
     attempt: int = 1
     source: str = "compact"
+    watch: Watch | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return (

@@ -1,0 +1,178 @@
+"""A summarizer that asks a model through Anthropic's Messages API, or any server that speaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ullage.providers import anthropic as shape
+from ullage.repair import repair
+from ullage.summarizers.inputs import anthropic_messages, used_tools
+from ullage.summarizers.prefix import extended
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.summarizers.streams import (
+    CUT_STREAM,
+    LastRequest,
+    StreamingSummarizer,
+    key_for,
+    optional,
+)
+
+__all__ = ["AnthropicSummarizer", "MessageReader"]
+
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+class AnthropicSummarizer(StreamingSummarizer):
+    """Writes summaries with Anthropic's SDK.
+
+    Args:
+        model: Such as `claude-haiku-4-5`. For mode `shared` it must be the main loop's, whose request
+            is repeated whatever is named here.
+        client: An `anthropic.Anthropic` of the caller's (or for Bedrock, Vertex, ...); `None`: one is
+            made for each call.
+        async_client: An `anthropic.AsyncAnthropic`.
+        api_key: `None`: `ANTHROPIC_API_KEY`.
+        base_url: Of a compatible server; empty: Anthropic's.
+        last_request: Arguments of the main loop's newest `messages.create` or `messages.stream`, or a
+            function that returns them: then the shared prefix is tried first.
+        window_tokens: Context window; `None`: from the model table.
+        max_output_tokens: Longest answer; `None`: from the model table.
+        extra: Further parameters of a plain call, such as `temperature`.
+
+    Raises:
+        MissingExtra: The package `anthropic` is not installed.
+        InvalidPolicy: No key is known and no client given.
+    """
+
+    provider = "anthropic"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        client: Any = None,
+        async_client: Any = None,
+        api_key: str | None = None,
+        base_url: str = "",
+        last_request: LastRequest = None,
+        window_tokens: int | None = None,
+        max_output_tokens: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            model,
+            client=client,
+            async_client=async_client,
+            last_request=last_request,
+            window_tokens=window_tokens,
+            max_output_tokens=max_output_tokens,
+            extra=extra,
+        )
+        self._base_url = base_url
+        self._key = ""
+        if client is None and async_client is None:
+            self._key = key_for(api_key, KEYS, local=bool(base_url))
+        self._sdk = optional("anthropic", "anthropic")
+
+    def body(self, request: SummaryRequest) -> dict[str, Any]:
+        """The arguments of `messages.create`."""
+        prompt = {"role": "user", "content": request.prompt}
+        if request.mode == "shared":
+            return self._shared(request, prompt)
+        messages = [*anthropic_messages(request.messages), prompt]
+        tools = used_tools(messages)
+        made: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": request.max_output_tokens,
+            "messages": _legal(messages, self.model, tools),
+            **self._extra,
+        }
+        if request.system:
+            made["system"] = request.system
+        if tools:
+            made |= {"tools": tools, "tool_choice": {"type": "none"}}
+        return {**made, "stream": True}
+
+    def _shared(self, request: SummaryRequest, prompt: dict[str, Any]) -> dict[str, Any]:
+        last = self.last_request()
+        sent: Sequence[Any] = last.get("messages") or ()
+        readings = (lambda: request.messages, lambda: anthropic_messages(request.messages))
+        return {**last, "messages": extended(sent, readings, prompt), "stream": True}
+
+    def _new_client(self, *, asynchronous: bool) -> Any:
+        make = self._sdk.AsyncAnthropic if asynchronous else self._sdk.Anthropic
+        where = {"base_url": self._base_url} if self._base_url else {}
+        return make(api_key=self._key, max_retries=0, **where)
+
+    def _call(self, client: Any, body: Mapping[str, Any], timeout: float | None) -> Any:
+        # What the main loop sends to the beta endpoint goes there too: headers decide the cache as well.
+        endpoint = client.beta.messages if "betas" in body else client.messages
+        limits = {} if timeout is None else {"timeout": timeout}
+        return endpoint.create(**body, **limits)
+
+    def _reader(self) -> MessageReader:
+        return MessageReader()
+
+
+def _legal(messages: list[Any], model: str, tools: list[Any]) -> list[Any]:
+    shaped = shape.to_provider(messages).parts["messages"]
+    return list(repair(shaped, model=model, tools=tools or None).messages)
+
+
+class MessageReader:
+    """Reads the events of Anthropic's stream."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, list[str]] = {}
+        self._calls: list[str] = []
+        self._stop: str | None = None
+        self._model = ""
+        self._usage: dict[str, Any] = {}
+
+    def feed(self, event: Any) -> str | None:
+        """See `Reader`."""
+        kind = event.type
+        if kind == "content_block_delta":
+            return self._delta(event)
+        if kind == "content_block_start":
+            return self._block(event)
+        if kind == "message_start":
+            self._model = event.message.model
+            self._count(event.message.usage)
+        elif kind == "message_delta":
+            self._stop = event.delta.stop_reason
+            self._count(event.usage)
+        return None
+
+    def _block(self, event: Any) -> str:
+        block = event.content_block
+        if block.type in ("tool_use", "server_tool_use", "mcp_tool_use"):
+            self._calls.append(str(block.name))
+        if block.type == "text" and block.text:
+            self._texts.setdefault(event.index, []).append(block.text)
+            return str(block.text)
+        return ""
+
+    def _delta(self, event: Any) -> str:
+        text = getattr(event.delta, "text", None)
+        if event.delta.type != "text_delta" or not text:
+            return ""  # reasoning, a tool's input: the model works, but it is not the summary
+        self._texts.setdefault(event.index, []).append(text)
+        return str(text)
+
+    def _count(self, usage: Any) -> None:
+        told = usage.model_dump(exclude_none=True) if usage is not None else {}
+        self._usage.update(told)
+
+    def reply(self) -> SummaryReply:
+        """See `Reader`; a stream that ended without a reason to stop was cut."""
+        texts = ("".join(self._texts[index]) for index in sorted(self._texts))
+        return SummaryReply(
+            text="\n".join(texts),
+            finish_reason=self._stop or CUT_STREAM,
+            tool_calls=tuple(self._calls),
+            refused=self._stop == "refusal",
+            model=self._model,
+            usage=self._usage or None,
+        )

@@ -1,0 +1,61 @@
+"""A summarizer from one line of text, as a command line or a settings file gives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ullage.exceptions import InvalidPolicy
+from ullage.summarizers.extractive import ExtractiveSummarizer
+
+__all__ = ["KINDS", "summarizer_of"]
+
+KINDS = (
+    "extractive",
+    "anthropic:MODEL",
+    "openai:MODEL",
+    "openai-responses:MODEL",
+    "any:PROVIDER:MODEL",
+)
+"""What `summarizer_of` understands."""
+
+
+def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) -> Any:
+    """The summarizer that a line names.
+
+    Args:
+        text: One of `KINDS`, such as `anthropic:claude-haiku-4-5`.
+        base_url: Of a compatible server, for `anthropic` and `openai`; empty: the provider's own.
+        api_key: `None`: from the environment.
+
+    Raises:
+        InvalidPolicy: It names no summarizer, or there is no key for it.
+        MissingExtra: Its package is not installed; names the extra.
+
+    Example:
+        >>> summarizer_of("extractive").name
+        'extractive'
+    """
+    kind, _, model = text.strip().partition(":")
+    if kind == "extractive" and not model:
+        return _alone(text, base_url)
+    if kind not in ("anthropic", "openai", "openai-responses", "any") or not model.strip():
+        raise InvalidPolicy("summarizer", text, f"must be one of {', '.join(KINDS)}")
+    if kind == "any":
+        from ullage.summarizers.any import AnySummarizer
+
+        _alone(text, base_url)
+        return AnySummarizer(model)
+    if kind == "anthropic":
+        from ullage.summarizers.anthropic import AnthropicSummarizer
+
+        return AnthropicSummarizer(model, base_url=base_url, api_key=api_key)
+    from ullage.summarizers.openai import OpenAISummarizer
+
+    api: Any = "responses" if kind == "openai-responses" else "chat"
+    return OpenAISummarizer(model, api=api, base_url=base_url, api_key=api_key)
+
+
+def _alone(text: str, base_url: str) -> ExtractiveSummarizer:
+    if base_url:
+        raise InvalidPolicy("base_url", base_url, f"means nothing for summarizer {text}")
+    return ExtractiveSummarizer()

@@ -1,0 +1,241 @@
+"""What summarizers that call an API share: reading a stream, limits of the model, optional packages, keys.
+
+A reader is fed the events of a stream and says what came; it has no I/O, so that one loop each for
+threads and for coroutines is all that there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+from ullage import _env
+from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
+from ullage.models import Model, ModelTable
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.summarizers.watch import Watch
+
+__all__ = [
+    "CUT_STREAM",
+    "LastRequest",
+    "PrefixLost",
+    "Reader",
+    "StreamFailed",
+    "StreamingSummarizer",
+    "key_for",
+    "optional",
+]
+
+CUT_STREAM = "incomplete"
+"""Finish reason of a stream that ended without naming one: whatever came is cut off."""
+
+SDK_MARGIN_SECONDS = 5.0
+"""After our own stall time-out, the client's: it frees a thread that nobody waits for any more."""
+
+LastRequest: TypeAlias = Any
+"""Keyword arguments of the main loop's newest call of the SDK, or a function that returns them (or `None`)."""
+
+Mode: TypeAlias = Literal["shared", "plain"]
+
+
+class PrefixLost(UllageError):
+    """The main loop's newest request is not how this conversation begins: its cache can't be shared."""
+
+    code = "prefix_lost"
+
+
+class StreamFailed(UllageError):
+    """A stream told of an error after it began.
+
+    Attributes:
+        body: What it said, as data.
+    """
+
+    code = "stream_failed"
+
+    def __init__(self, message: str, body: Any = None) -> None:
+        super().__init__(message)
+        self.body = body
+
+
+class Reader(Protocol):
+    """Puts a reply together from the events of one stream."""
+
+    def feed(self, event: Any) -> str | None:
+        """The text that an event adds; empty: the model works; `None`: nothing that counts as a token."""
+        ...
+
+    def reply(self) -> SummaryReply:
+        """What has come."""
+        ...
+
+
+def optional(package: str, extra: str) -> Any:
+    """An optional package.
+
+    Raises:
+        MissingExtra: It is not installed; names the extra.
+    """
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or exc.name.partition(".")[0] != package.partition(".")[0]:
+            raise  # it is there, and something of its own is missing
+        raise MissingExtra(package.partition(".")[0], extra) from exc
+
+
+def key_for(given: str | None, names: Sequence[str], *, local: bool) -> str:
+    """The key of an API.
+
+    Args:
+        given: By the caller; `None`: from the environment.
+        names: Variables to look at, in order.
+        local: A server of the caller's own, which may need none.
+
+    Raises:
+        InvalidPolicy: There is no key; names the variable.
+    """
+    found = given or next(iter(_env.values(names).values()), "")
+    if found or local:
+        return found or "none"
+    hint = f"set {names[0]}, or pass api_key; summarizer 'extractive' needs none"
+    raise InvalidPolicy("api_key", None, "is missing", hint=hint)
+
+
+def row_of(model: str) -> Model | None:
+    """What the table knows of a model; `None`: nothing, and nothing is assumed."""
+    return ModelTable.builtin().find(model)
+
+
+class StreamingSummarizer:
+    """Base of the summarizers that stream from an SDK: one call each, without retries of the SDK's own.
+
+    Args:
+        model: Name of the model that writes.
+        client: A synchronous client of the caller's; `None`: one is made for each call.
+        async_client: An asynchronous one.
+        last_request: For mode `shared`: see `LastRequest`; `None`: that mode is not tried.
+        window_tokens: Context window; `None`: the model table's, and unknown if that has none.
+        max_output_tokens: Longest answer; `None`: likewise.
+        extra: Further parameters of every plain call, such as `temperature`.
+    """
+
+    provider = ""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        client: Any = None,
+        async_client: Any = None,
+        last_request: LastRequest = None,
+        window_tokens: int | None = None,
+        max_output_tokens: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not model.strip():
+            raise InvalidPolicy("model", model, "must name a model")
+        row = row_of(model)
+        self.model = model
+        self.name = f"{self.provider}:{model}"
+        self.window_tokens = window_tokens or (row.context_window if row else None)
+        self.max_output_tokens = max_output_tokens or (row.max_output_tokens if row else None)
+        self.modes: tuple[Mode, ...] = ("plain",) if last_request is None else ("shared", "plain")
+        self._client, self._async_client = client, async_client
+        self._last, self._extra = last_request, dict(extra or {})
+
+    # ---- what a provider adds ----------------------------------------------------------------
+
+    def body(self, request: SummaryRequest) -> dict[str, Any]:
+        """The call's parameters, as the SDK takes them.
+
+        Raises:
+            PrefixLost: Mode `shared` does not fit this conversation.
+        """
+        raise NotImplementedError
+
+    def _new_client(self, *, asynchronous: bool) -> Any:
+        raise NotImplementedError
+
+    def _call(self, client: Any, body: Mapping[str, Any], timeout: float | None) -> Any:
+        """Sends a request; a stream, or an awaitable of one."""
+        raise NotImplementedError
+
+    def _reader(self) -> Reader:
+        raise NotImplementedError
+
+    # ---- the two loops -----------------------------------------------------------------------
+
+    def summarize(self, request: SummaryRequest) -> SummaryReply:
+        """Writes the summary; raises what the SDK raises."""
+        if self._client is None and self._async_client is not None:
+            raise InvalidPolicy(
+                "client", self.name, "is asynchronous", hint="use acompact, or pass a client"
+            )
+        body, reader, watch = self.body(request), self._reader(), request.watch or Watch()
+        watch.begin()
+        with (
+            self._lent(self._client, asynchronous=False) as client,
+            self._call(_once(client), body, _timeout(request)) as stream,
+        ):
+            watch.begin(stream.close)
+            for event in stream:
+                _noted(reader.feed(event), watch)
+        return reader.reply()
+
+    async def asummarize(self, request: SummaryRequest) -> SummaryReply:
+        """Writes the summary without blocking; raises what the SDK raises."""
+        body, reader, watch = self.body(request), self._reader(), request.watch or Watch()
+        watch.begin()
+        async with (
+            self._lent(self._async_client, asynchronous=True) as client,
+            await self._call(_once(client), body, _timeout(request)) as stream,
+        ):
+            watch.begin()
+            async for event in stream:
+                _noted(reader.feed(event), watch)
+        return reader.reply()
+
+    def _lent(self, client: Any, *, asynchronous: bool) -> Any:
+        """The caller's client, which the caller closes, or a new one for this call."""
+        given = client is not None
+        return (
+            contextlib.nullcontext(client) if given else self._new_client(asynchronous=asynchronous)
+        )
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `asummarize` has a client; with a synchronous one alone it is run in a thread."""
+        return self._client is None or self._async_client is not None
+
+    def last_request(self) -> dict[str, Any]:
+        """The main loop's newest request.
+
+        Raises:
+            PrefixLost: There has been none yet.
+        """
+        last = self._last() if callable(self._last) else self._last
+        if not isinstance(last, Mapping):
+            raise PrefixLost("the main loop has sent no request yet")
+        return {key: value for key, value in last.items() if key != "timeout"}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model})"
+
+
+def _noted(gained: str | None, watch: Watch) -> None:
+    if gained is not None:
+        watch.token(gained)
+
+
+def _timeout(request: SummaryRequest) -> float | None:
+    limits = [s for s in (request.stall_seconds, request.deadline_seconds) if s is not None]
+    return min(limits) + SDK_MARGIN_SECONDS if limits else None
+
+
+def _once(client: Any) -> Any:
+    """The client without retries of its own: the flow retries, with its own count and events."""
+    options = getattr(client, "with_options", None)
+    return options(max_retries=0) if options is not None else client
