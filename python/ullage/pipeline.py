@@ -26,11 +26,21 @@ from typing import Any, Protocol, Self
 from ullage.effects import Flow
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
-from ullage.stages import microcompact, snip, tool_budget, turn_snip
+from ullage.stages import collapse, microcompact, snip, tool_budget, turn_snip
 from ullage.stages.report import StageReport
 from ullage.stages.view import View
 
-__all__ = ["LEVELS", "Extras", "Level", "LevelState", "Situation", "fresh_states", "run", "run_one"]
+__all__ = [
+    "LEVELS",
+    "Extras",
+    "Level",
+    "LevelState",
+    "Situation",
+    "fresh_states",
+    "room_of",
+    "run",
+    "run_one",
+]
 
 
 @dataclass(slots=True)
@@ -148,11 +158,32 @@ def _microcompact(view: View, policy: Policy, situation: Situation, _: Any) -> O
     return microcompact.apply(view, policy, situation.fill_percent(view), situation.now_ms)
 
 
+def room_of(situation: Situation) -> collapse.Room:
+    """What context collapse is told."""
+    return collapse.Room(
+        situation.effective_tokens or situation.window_tokens,
+        situation.overhead_tokens,
+        situation.summarizer,
+        situation.source,
+        situation.now_ms or 0,
+    )
+
+
+def _collapse(view: View, policy: Policy, situation: Situation, state: Any) -> Outcome:
+    return collapse.apply(view, policy, room_of(situation), state)
+
+
+def _drain(view: View, policy: Policy, situation: Situation, state: Any) -> Outcome:
+    del situation
+    return collapse.drain(view, policy, state)
+
+
 LEVELS: tuple[Level, ...] = (
     Level("tool_budget", _tool_budget),
     Level("snip", _snip),
     Level(turn_snip.STAGE, _turn_snip, turn_snip.TurnSnip, reset=turn_snip.reset),
     Level("microcompact", _microcompact),
+    Level(collapse.STAGE, _collapse, collapse.Collapse, drain=_drain, reset=collapse.reset),
 )
 """In order; each acts only on what the one before left over."""
 

@@ -18,7 +18,7 @@ from ullage.context.values import Request
 from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
 from ullage.exceptions import CompactionError, ContextTooLarge
-from ullage.stages import fold, truncate
+from ullage.stages import collapse, fold, truncate
 from ullage.stages.report import StageReport
 
 __all__ = ["Host", "autocompact", "compact", "noted", "prepare"]
@@ -91,6 +91,25 @@ def shorten(machine: Machine, limit: int) -> Flow[list[StageReport]]:
     if report is None:
         report = truncate.apply(machine.view, limit, overhead, margin)
     return [] if report is None else [(yield from noted(machine, report))]
+
+
+# ---- context collapse ------------------------------------------------------------------------
+
+
+def stage_ahead(machine: Machine, host: Host) -> Flow[int]:
+    """Summaries of spans, made before they are needed (COL-1)."""
+    room = pipeline.room_of(machine.situation(host, None))
+    state, rules = machine.states[collapse.STAGE], machine.policy.collapse
+    if not rules.enabled or room.percent(machine.view) < rules.stage_percent:
+        return 0
+    return (yield from collapse.stage(machine.view, machine.policy, room, state))
+
+
+def expand(machine: Machine, collapse_id: str) -> Flow[StageReport]:
+    """Put a collapsed span back (COL-4)."""
+    state = machine.states[collapse.STAGE]
+    report = collapse.expand(machine.view, state, collapse_id, machine.history)
+    return (yield from noted(machine, report))
 
 
 # ---- compactions -----------------------------------------------------------------------------

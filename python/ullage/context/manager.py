@@ -25,6 +25,7 @@ from ullage.offload import OffloadStore
 from ullage.pins import Pin, pin_of, unpin
 from ullage.policy import Policy
 from ullage.recall import Recall
+from ullage.stages.report import StageReport
 from ullage.tools import ToolAnswer
 from ullage.window import Window, WindowSettings
 
@@ -287,6 +288,26 @@ class ContextManager:
     async def aon_overflow(self, error: Any) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
         return await self._arun(recover(self.machine, self.host, error))
+
+    def stage_ahead(self) -> int:
+        """Write the summaries that a context collapse will need; for the time between two requests.
+
+        Returns:
+            How many spans are ready that were not before; 0 where collapse is off or the window is not full enough.
+        """
+        return self._run(flows.stage_ahead(self.machine, self.host))
+
+    async def astage_ahead(self) -> int:
+        """`stage_ahead`, beside the conversation: what is added or changed meanwhile is looked at when it ends."""
+        return await self._arun(flows.stage_ahead(self.machine, self.host))
+
+    def expand(self, collapse_id: str) -> StageReport:
+        """Put a collapsed span back in its place; it is not collapsed again.
+
+        Raises:
+            UnknownHandle: No placeholder with that id is in the context.
+        """
+        return self._run(flows.expand(self.machine, collapse_id))
 
     # ---- tools for the model -----------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from ullage.exceptions import UnknownHandle
 from ullage.facts.reading import blocks_of, message_of, uuid_of
 from ullage.offload import OffloadStore
 from ullage.recall.text import call_title, content_text, render
+from ullage.transcript import records
 from ullage.transcript.index import Transcript
 
 __all__ = ["Archive", "Recalled", "Span"]
@@ -19,6 +20,7 @@ __all__ = ["Archive", "Recalled", "Span"]
 Item = Mapping[str, Any]
 
 _MESSAGES = re.compile(r"m(\d{1,9})(?:-m?(\d{1,9}))?\Z")
+_TALK = ("user", "assistant", "attachment")
 _OFFSET = re.compile(r"@(\d{1,18})\Z")
 
 
@@ -173,11 +175,30 @@ class Archive:
             )
             if here:
                 return _of_entry(handle, transcript.load(at))
-        return None if offset else _result_of(transcript, handle)
+        return None if offset else _collapsed(transcript, handle) or _result_of(transcript, handle)
 
     def _stored(self, handle: str) -> Recalled | None:
         text = self._store.get(handle) if self._store is not None else None
         return None if text is None else Recalled(handle, "stored", self.title(handle), (), text)
+
+
+def _collapsed(transcript: Transcript, collapse_id: str) -> Recalled | None:
+    """The entries that a collapse put away, in file order."""
+    rows = transcript.rows()
+    for row in reversed(rows):
+        commit = None
+        if row.type in records.COMMIT_TYPES:
+            commit = records.parse_collapse_commit(transcript.load(row.at))
+        if commit is not None and collapse_id in (commit.collapse_id, commit.summary_uuid):
+            ends = {each.uuid: at for at, each in enumerate(rows) if each.uuid}
+            first, last = ends.get(commit.first_uuid), ends.get(commit.last_uuid)
+            if first is None or last is None:
+                return None
+            talk = [each for each in rows[first : last + 1] if each.type in _TALK]
+            items = tuple(transcript.load(each.at) for each in talk)
+            text = "\n\n".join(f"--- {each.get('uuid')}\n{render(each)}" for each in items)
+            return Recalled(collapse_id, "messages", f"{len(items)} entries", items, text)
+    return None
 
 
 def _of_entry(handle: str, entry: Item) -> Recalled:

@@ -226,6 +226,23 @@ class View:
         """Put what a level made in place of messages [start, stop); returns as `rearrange`."""
         return self.rearrange([*range(start), *made, *range(stop, len(self))])
 
+    def put_back(self, index: int, positions: Iterable[int], history: Sequence[Item]) -> int | None:
+        """Put messages of the history in place of message `index`; returns as `decide`."""
+        back = View(self.weights)
+        back.decisions, back.added_texts = self.decisions, self.added_texts
+        for at in positions:
+            back.add(history[at], at)
+        self.originals[index : index + 1] = back.originals
+        self.shown[index : index + 1] = back.shown
+        self.sources[index : index + 1] = back.sources
+        self.messages = [*self.messages[:index], *back.messages, *self.messages[index + 1 :]]
+        self._lent = False
+        self.ledger.sync(self.shown)
+        changed = self._changed(index)
+        if index < self.sent:
+            self.sent += len(back) - 1
+        return changed
+
     def forget_usage(self) -> None:
         """Reported figures do not hold any more: all is estimated until the next (after a compaction)."""
         self.bases.clear()
