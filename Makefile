@@ -8,7 +8,7 @@ WORKERS ?= 2
 PYTEST ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types rust wheel wheel-test bench docs fmt clean
+.PHONY: help demo test corpus check lint types rust wheel wheel-test bench docs fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,6 +41,12 @@ wheel-test: $(VENV)/.tools ## Install the wheel outside the checkout and test it
 	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)/"
 	cd "$(OUT)" && ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) $(PYTEST)
 	cd "$(OUT)" && ULLAGE_ENGINE=python venv/bin/python -m pytest -q -n $(WORKERS) --ignore tests/packaging $(PYTEST)
+
+corpus: ## Test over real sessions: make corpus CORPUS=FOLDER (both engines, some minutes each)
+	@test -d "$(CORPUS)" || { echo "name the folder: make corpus CORPUS=FOLDER"; exit 2; }
+	for engine in rust python; do \
+	  ULLAGE_CORPUS="$(abspath $(CORPUS))" ULLAGE_ENGINE=$$engine $(BIN)/python -m pytest -q -n $(WORKERS) tests/corpus $(PYTEST) || exit 1; \
+	done
 
 rust: ## Rust: format, lints, tests
 	cargo fmt --all --check

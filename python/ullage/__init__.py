@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from ullage.media import strip_media
     from ullage.models import Model, ModelTable, UnknownModelWarning
+    from ullage.outgoing import Outgoing, outgoing
     from ullage.policy import Policy
     from ullage.providers.overflow import classify
     from ullage.recall import Recall
@@ -76,6 +77,7 @@ __all__ = [
     "Model",
     "ModelTable",
     "Outcome",
+    "Outgoing",
     "Policy",
     "Recall",
     "Recovery",
@@ -108,6 +110,7 @@ __all__ = [
     "keep_window",
     "messages_after_boundary",
     "open_session",
+    "outgoing",
     "resume",
     "strip_media",
     "truncate_head",
@@ -171,6 +174,10 @@ _HOMES = {
         "Model",
         "ModelTable",
         "UnknownModelWarning",
+    ),
+    "ullage.outgoing": (
+        "Outgoing",
+        "outgoing",
     ),
     "ullage.policy": ("Policy",),
     "ullage.providers.overflow": ("classify",),

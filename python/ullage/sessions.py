@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ullage.compaction import CompactionResult, compact
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
 from ullage.messages import Item
+from ullage.models import ModelTable
+from ullage.outgoing import Outgoing, outgoing, report_of
+from ullage.providers.anthropic import clean_entries
 from ullage.transcript import Conversation, Transcript, TranscriptLog, resume
 from ullage.transcript.formats import detect, read
+from ullage.validate import Originals, Report
 
 __all__ = ["CompactedSession", "Session", "compact_session", "open_session", "write_session"]
 
@@ -28,7 +33,7 @@ class Session:
         path: The file.
         format: Name of its format, such as `claude_code` or `codex`.
         items: Entries in the order of the context.
-        messages: What the model would be sent.
+        messages: The context in the internal view; what can be sent of it is `request()`.
         history: All entries of the conversation, boundaries included; empty for Claude Code files, which keep their own.
         model: The newest model named; empty if none is.
         size: Bytes of the file.
@@ -36,6 +41,8 @@ class Session:
         boundaries: Earlier compactions, as their entries.
         transcript: The indexed file; Claude Code only.
         conversation: What resuming found; Claude Code only.
+        system: The system prompt; `None` if the file does not hold it.
+        tools: Anthropic-shaped tool definitions; `None` if the file does not hold them.
     """
 
     path: Path
@@ -49,6 +56,50 @@ class Session:
     boundaries: tuple[Item, ...] = ()
     transcript: Transcript | None = None
     conversation: Conversation | None = None
+    system: Any = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+
+    def request(self, *, provider: str = "anthropic", model: str | None = None) -> Outgoing:
+        """What can be sent to go on: the context in a provider's form, repaired where the log is damaged.
+
+        Args:
+            provider: One of `ullage.outgoing.SHAPES`.
+            model: The model that goes on; `None`: the one in the file.
+
+        Raises:
+            InvalidPolicy: An unknown provider.
+        """
+        return outgoing(self.messages, **self._asked(provider, model))
+
+    def check(self, *, provider: str = "anthropic", model: str | None = None) -> Report:
+        """What a provider would refuse of the context as it stands in the log, before `request` repairs it.
+
+        Args:
+            provider: One of `ullage.outgoing.SHAPES`.
+            model: The model that goes on; `None`: the one in the file.
+
+        Raises:
+            InvalidPolicy: An unknown provider.
+        """
+        return report_of(self.messages, **self._asked(provider, model))
+
+    def _asked(self, provider: str, model: str | None) -> dict[str, Any]:
+        name = model or self.model or None
+        return {
+            "provider": provider,
+            "model": name,
+            "system": self.system,
+            "tools": self.tools,
+            "original": self._originals(name),
+        }
+
+    def _originals(self, model: str | None) -> Originals | None:
+        """What thinking is bound to, where the model asks: before a compaction another prefix stood there."""
+        row = ModelTable.builtin().find(model) if model else None
+        if row is None or not row.bound_thinking or not self.boundaries:
+            return None
+        lines = [*self.transcript.entries()] if self.transcript else list(self.history)
+        return _originals(lines, self.system, self.tools)
 
     def __repr__(self) -> str:
         return f"Session({self.path.name}, {self.format}, {len(self.messages)} messages)"
@@ -61,12 +112,15 @@ class CompactedSession:
     Attributes:
         result: What the compaction did.
         path: The file that can be resumed; `None` if nothing was written.
-        messages: What a resume of that file sends; checked after writing.
+        messages: The context that a resume of that file finds; checked after writing.
+        losses: Kinds of parts that only another provider can read, with how many of each the written
+            context had to leave out.
     """
 
     result: CompactionResult
     path: Path | None
     messages: list[dict[str, Any]]
+    losses: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"CompactedSession({self.result!r}, path={self.path})"
@@ -142,7 +196,21 @@ def _other(path: Path, kind: str, size: int, number: int) -> Session:
         boundaries=tuple(
             entry for entry in session.entries if entry.get("subtype") == "compact_boundary"
         ),
+        system=session.system,
+        tools=session.tools,
     )
+
+
+def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
+    """Thinking with what stood before it when it was made: after each boundary that is something else."""
+    cuts = [at for at, line in enumerate(lines) if line.get("subtype") == "compact_boundary"]
+    made, seen = Originals(), set[str]()
+    for cut in [*cuts, len(lines)]:
+        view = resume(lines[:cut])
+        fresh = {at for at, ids in enumerate(view.sources) if not seen.issuperset(ids)}
+        made.follow(view.messages, fresh, system=system, tools=tools)
+        seen.update(*view.sources)
+    return made
 
 
 def compact_session(
@@ -154,7 +222,9 @@ def compact_session(
 ) -> CompactedSession:
     """Compact a session and write a transcript that Claude Code and Ullage can resume.
 
-    The written file holds the whole history; the compaction is appended to it, so nothing is lost.
+    The written file holds the whole history; the compaction is appended to it, so nothing is lost. A file
+    of another tool is written anew in Claude Code's format, which has no place for what only that tool's
+    provider can read (encrypted reasoning, say): `losses` counts it, the file itself stays as it is.
 
     Args:
         session: From `open_session`.
@@ -173,15 +243,26 @@ def compact_session(
     if target is not None:
         _refuse(session, target, overwrite)
     options.setdefault("model", session.model or None)
+    session, losses = _writable(session)
     result = compact(session.items, transcript_path=str(target or session.path), **options)
     messages = resume(result.messages).messages
     if target is None or not result.compacted:
-        return CompactedSession(result, None, messages)
+        return CompactedSession(result, None, messages, losses)
     write_session(session, result, target)
     written = resume(target).messages
     if written != messages:
         raise StoreError("reads back differently from what was compacted", path=str(target))
-    return CompactedSession(result, target, written)
+    return CompactedSession(result, target, written, losses)
+
+
+def _writable(session: Session) -> tuple[Session, Mapping[str, int]]:
+    """The session as a Claude Code file can hold it, and how much of what kind it cannot hold."""
+    if session.format == CLAUDE_CODE:
+        return session, {}
+    history, losses = clean_entries(session.history)
+    found = resume(history)
+    clean = replace(session, history=history, items=found.entries, messages=found.messages)
+    return clean, Counter(loss.what for loss in losses)
 
 
 def _refuse(session: Session, target: Path, overwrite: bool) -> None:

@@ -156,6 +156,65 @@ def test_validate_finds_nothing_in_a_good_session_and_something_in_a_bad_one(ses
     assert "A05" in done.stdout
 
 
+def codex(folder: Path) -> Path:
+    """A Codex rollout with sealed reasoning and a call that nobody answered."""
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
+    call = {"type": "function_call", "name": "ls", "call_id": "call 1", "arguments": "{}"}
+    payloads = [said, {"type": "reasoning", "summary": [], "encrypted_content": "sealed"}, call]
+    lines = [{"type": "session_meta", "payload": {"id": "s", "cwd": "/w"}}]
+    lines += [{"type": "response_item", "payload": payload} for payload in payloads]
+    return _file(folder, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+@pytest.mark.parametrize("command", ["resume", "validate"])
+def test_another_provider_by_name(command, tmp_path):
+    path = codex(tmp_path)
+    done = ullage(command, path, "--provider", "openai_responses", "--json")
+    found = json.loads(done.stdout)
+    if command == "resume":
+        assert done.returncode == 0
+        assert [item.get("type") for item in found][-3:] == [
+            "reasoning",
+            "function_call",
+            "function_call_output",
+        ]
+    else:
+        assert done.returncode == 1
+        assert {each["rule"] for each in found["violations"]} == {"R01"}
+        assert found["left"] == []
+    refused = ullage(command, path, "--provider", "nobody")
+    assert refused.returncode == 2
+    assert "provider: must be one of" in refused.stderr
+
+
+def test_resume_prints_what_can_be_sent_and_tells_what_it_mended(tmp_path):
+    done = ullage("resume", codex(tmp_path), "--json")
+    assert done.returncode == 0
+    sent = json.loads(done.stdout)
+    assert "foreign" not in done.stdout
+    assert [block["type"] for block in sent[-1]["content"]] == ["tool_result"]
+    assert "note: repaired: answered an interrupted tool call (1×)\n" in done.stderr
+    assert "note: not sent: thinking (1×): " in done.stderr
+    body = json.loads(ullage("resume", codex(tmp_path), "--body").stdout)
+    assert body["messages"] == sent
+
+
+def test_an_unknown_model_is_a_note_without_a_place_in_the_code(session):
+    done = ullage("inspect", session, "--model", "nobody-knows-1")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "note: no model is named 'nobody-knows-1': 200,000 tokens of context and 32,000 of output are assumed\n"
+    )
+
+
+def test_a_pipe_gets_one_whole_line_a_row(session):
+    lines = ullage("resume", session).stdout.splitlines()
+    numbers = [line.split()[0] for line in lines[1:]]
+    assert numbers == sorted(numbers, key=int)
+    assert all(line == line.rstrip() for line in lines)
+    assert len(max(lines, key=len)) > 160
+
+
 def test_policy_lists_settings():
     assert report("policy")["snip.max_chars"] == 10_000
 

@@ -33,7 +33,8 @@ LEAST_NAMES = 40
 @pytest.fixture(scope="module")
 def parts(corpus_file: Path) -> list[list[dict[str, Any]]]:
     sessions = read(corpus_file).sessions[:MOST_SESSIONS]
-    return [s.entries[: len(s.entries) * cut // 100] for s in sessions for cut in CUTS]
+    found = [s.entries[: len(s.entries) * cut // 100] for s in sessions for cut in CUTS]
+    return [part for part in found if any("message" in entry for entry in part)]
 
 
 def flat(text: str) -> str:
@@ -73,7 +74,9 @@ def test_the_next_compaction_keeps_the_users_words(parts):
         once = compact(part, keep=0)
         if not once.compacted:
             continue
-        again = render(collect([*once.messages, *part[-10:]]))
+        again = flat(render(collect([*once.messages, *part[-10:]])))
+        first = flat(text_of(once.summary_messages[0]))
         starts = [flat(e.text)[:BEGINNING].strip() for e in collect(part).inputs[-10:]]
-        lost = [start for start in starts if start not in flat(again)]
+        # Of a short talk not even the first summary has room for all: it must be smaller than its source.
+        lost = [start for start in starts if start in first and start not in again]
         assert lost == []

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from ullage.exceptions import MissingExtra, UllageError
 
@@ -32,6 +34,11 @@ def _closed_pipe() -> int:
     return 0
 
 
+def _tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """A warning as a person reads it: no file name, no line of code."""
+    print(f"note: {message}", file=sys.stderr)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
@@ -48,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             if exc.name not in ("cyclopts", "rich"):
                 raise
             raise MissingExtra(exc.name, "cli") from exc
-        return run(sys.argv[1:] if argv is None else list(argv))
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell
+            return run(sys.argv[1:] if argv is None else list(argv))
     except BrokenPipeError:
         return _closed_pipe()
     except KeyboardInterrupt:

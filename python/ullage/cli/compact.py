@@ -107,6 +107,7 @@ def report_of(
         "messages_kept": len(counts.kept),
         "summarizer": counts.summarizer,
         "facts_appended": dict(counts.facts_appended),
+        "losses": dict(done.losses),
         "warnings": [*opened.warnings, *counts.warnings],
     }
     if with_summary:
@@ -131,6 +132,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
     if report["outcome"] != "compacted":
         out.line(f"nothing was changed: {report['reason'].replace('_', ' ')}")
         return
+    gone, kept = report["messages_summarized"], report["messages_kept"]
     out.line(
         f"before  {bar(before, before):<28}  {tokens(before)} tokens in {report['messages_before']:,} messages"
     )
@@ -138,8 +140,8 @@ def show(out: Output, report: dict[str, Any]) -> None:
         f"after   {bar(after, before):<28}  {tokens(after)} tokens in {report['messages_after']:,} messages"
     )
     out.line(
-        f"freed   {tokens(before - after)} tokens ({share(before - after, before)}): {report['messages_summarized']:,} messages "
-        f"became a summary of {tokens(report['summary_tokens'])} tokens, {report['messages_kept']:,} stay word for word"
+        f"freed   {tokens(before - after)} tokens ({share(before - after, before)}): of {gone + kept:,} entries {gone:,} "
+        f"became a summary of {tokens(report['summary_tokens'])} tokens, {kept:,} stay word for word"
     )
     for text in report.get("summary", ()):
         out.heading("The summary")
@@ -150,5 +152,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         )
     else:
         out.line("written nothing (dry run)")
+    for what, count in report["losses"].items():
+        out.note(f"note: not written, no Claude Code file can hold it: {what} ({count:,}×)")
     for warning in report["warnings"]:
         out.note(f"note: {warning}")

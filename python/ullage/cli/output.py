@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -40,6 +41,10 @@ def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
     return "█" * full + ("" if rest == 0 else "▏▎▍▌▋▊▉"[rest - 1])
 
 
+def _one_line(cell: str) -> str:
+    return " ".join(cell.splitlines()) if len(cell.splitlines()) > 1 else cell
+
+
 class Output:
     """Where a command prints: standard output for results, standard error for progress and notes.
 
@@ -49,10 +54,10 @@ class Output:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        piped = not sys.stdout.isatty()
-        # A pipe gets wide lines that grep can use; a terminal its own width.
-        self.console = Console(width=160 if piped else None, highlight=False, soft_wrap=piped)
-        self.errors = Console(stderr=True, highlight=False)
+        self.piped = not sys.stdout.isatty()
+        # A pipe gets whole lines that grep can use; a terminal its own width.
+        self.console = Console(highlight=False, soft_wrap=self.piped)
+        self.errors = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
     def json(self, report: Any) -> None:
         """Print a report as JSON, keys in their own order."""
@@ -78,6 +83,9 @@ class Output:
     ) -> None:
         """A table without lines; `right` names the columns that hold numbers."""
         numbers = set(right)
+        if self.piped:
+            self._plain(columns, list(rows), numbers)
+            return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for index, name in enumerate(columns):
             right_aligned = index in numbers
@@ -90,6 +98,21 @@ class Output:
         for row in rows:
             table.add_row(*(escape(cell) for cell in row))
         self.console.print(table)
+
+    def _plain(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int]
+    ) -> None:
+        """One line a row, whatever its length, without space at its end."""
+        cells = [list(map(_one_line, row)) for row in (columns, *rows)]
+        widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            padded = (
+                " " * (width - cell_len(cell)) + cell
+                if at in numbers
+                else cell + " " * (width - cell_len(cell))
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            self.text("  ".join(padded).rstrip())
 
     def note(self, text: str) -> None:
         """A remark on standard error."""

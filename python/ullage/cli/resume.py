@@ -1,9 +1,10 @@
-"""`ullage resume`: exactly what the model would be sent."""
+"""`ullage resume`: exactly what can be sent to the model."""
 
 from __future__ import annotations
 
 import json as json_module
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +12,10 @@ import orjson
 from cyclopts import Parameter
 
 from ullage.cli.output import Output
+from ullage.outgoing import Outgoing
 from ullage.sessions import open_session
 
-__all__ = ["resume_command"]
+__all__ = ["dump", "notes_of", "resume_command"]
 
 _PREVIEW_CHARS = 160
 
@@ -21,6 +23,15 @@ _PREVIEW_CHARS = 160
 def resume_command(
     file: Annotated[Path, Parameter(help="a transcript of any known format")],
     *,
+    provider: Annotated[
+        str,
+        Parameter(
+            help="whose form: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
+        ),
+    ] = "anthropic",
+    model: Annotated[
+        str | None, Parameter(help="whose rules; default: the model in the file")
+    ] = None,
     conversation: Annotated[
         int, Parameter(help="which one, from 0, where a file holds several")
     ] = 0,
@@ -28,19 +39,31 @@ def resume_command(
     lines: Annotated[
         bool, Parameter(negative="", help="the messages, one JSON object a line")
     ] = False,
+    body: Annotated[
+        bool,
+        Parameter(negative="", help="the request: messages, system prompt and tools, as JSON"),
+    ] = False,
 ) -> int:
-    """Print exactly what the model would be sent: a list to read, or with --json the bytes themselves."""
-    out = Output(as_json=json or lines)
+    """Print exactly what can be sent to the model: a list to read, or with --json the messages themselves.
+
+    What the log holds and the provider would refuse is repaired (in what is printed, not in the file)
+    and told on standard error. If the model spoke last, your next message has to follow.
+    """
+    out = Output(as_json=json or lines or body)
     opened = open_session(file, number=conversation)
-    for warning in opened.warnings:
-        out.note(f"note: {warning}")
-    if json:
-        sys.stdout.write(dump(opened.messages) + "\n")
+    sent = opened.request(provider=provider, model=model)
+    if body:
+        sys.stdout.write(dump(dict(sent.parts)) + "\n")
+    elif json:
+        sys.stdout.write(dump(sent.messages) + "\n")
     elif lines:
-        sys.stdout.writelines(dump(message) + "\n" for message in opened.messages)
+        sys.stdout.writelines(dump(message) + "\n" for message in sent.messages)
     else:
-        _show(out, opened.messages)
-    return 0
+        _show(out, sent)
+    sys.stdout.flush()
+    for text in [*opened.warnings, *notes_of(sent)]:
+        out.note(f"note: {text}")
+    return 1 if sent.left else 0
 
 
 def dump(value: Any) -> str:
@@ -51,19 +74,48 @@ def dump(value: Any) -> str:
         return json_module.dumps(value, separators=(",", ":"))
 
 
-def _show(out: Output, messages: list[dict[str, Any]]) -> None:
+def notes_of(sent: Outgoing) -> list[str]:
+    """What was repaired, lost or left in what is sent, one line each."""
+    notes = [
+        f"repaired: {action} ({count:,}×)"
+        for action, count in Counter(repair.action for repair in sent.repairs).items()
+    ]
+    notes += [
+        f"not sent: {what} ({count:,}×): {why}"
+        for (what, why), count in Counter((loss.what, loss.why) for loss in sent.losses).items()
+    ]
+    notes += [f"would be refused: {found.rule}, {found.detail}" for found in sent.left]
+    if sent.awaits_user:
+        notes.append("the model spoke last: the next user message has to follow")
+    return notes
+
+
+def _show(out: Output, sent: Outgoing) -> None:
     rows = (
-        (f"{index:,}", message["role"], kind, text)
-        for index, message in enumerate(messages)
-        for kind, text in _blocks(message["content"])
+        (f"{index:,}", role, kind, text)
+        for index, message in enumerate(sent.messages)
+        for role, kind, text in _rows(message)
     )
     out.table(("#", "role", "block", "begins"), rows, right=(0,))
 
 
-def _blocks(content: Any) -> list[tuple[str, str]]:
-    if isinstance(content, str):
-        return [("text", _preview(content))]
-    return [(str(block.get("type")), _preview(_text(block))) for block in content]
+def _rows(message: dict[str, Any]) -> list[tuple[str, str, str]]:
+    role = str(message.get("role") or "")
+    content = message.get("content", message.get("parts"))
+    rows = []
+    if isinstance(content, str) and (content or not message.get("tool_calls")):
+        rows.append((role, "text", _preview(content)))
+    elif isinstance(content, list):
+        rows += [(role, _kind(block), _preview(_text(block))) for block in content]
+    elif content is None and not message.get("tool_calls"):
+        rows.append((role, str(message.get("type")), _preview(dump(message))))
+    calls = message.get("tool_calls") or ()
+    return rows + [(role, "tool_call", _preview(dump(call.get("function")))) for call in calls]
+
+
+def _kind(block: dict[str, Any]) -> str:
+    """A block's type; Gemini and Bedrock name it by its key."""
+    return str(block.get("type") or next(iter(block), ""))
 
 
 def _text(block: dict[str, Any]) -> str:
@@ -75,7 +127,10 @@ def _text(block: dict[str, Any]) -> str:
         return (
             content if isinstance(content, str) else " ".join(_text(each) for each in content or ())
         )
-    return str(block.get("text") or block.get("thinking") or f"[{kind}]")
+    text = block.get("text") or block.get("thinking")
+    if kind is None and not text:
+        return dump(block)
+    return str(text or f"[{kind}]")
 
 
 def _preview(text: str) -> str:

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli.output import Output
+from ullage.cli.resume import notes_of
 from ullage.sessions import open_session
-from ullage.validate import Report, describe, validate
+from ullage.validate import describe
 
 __all__ = ["validate_command"]
 
@@ -17,6 +18,12 @@ __all__ = ["validate_command"]
 def validate_command(
     file: Annotated[Path, Parameter(help="a transcript of any known format")],
     *,
+    provider: Annotated[
+        str,
+        Parameter(
+            help="whose rules: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
+        ),
+    ] = "anthropic",
     model: Annotated[
         str | None, Parameter(help="whose rules; default: the model in the file")
     ] = None,
@@ -28,34 +35,47 @@ def validate_command(
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Check what the model would be sent against the rules of the Anthropic API. Exit code 1: it would be refused."""
+    """Check what a log holds against the rules of a provider's API, and say what `ullage resume` would repair.
+
+    Exit code 1: as it stands it would be refused.
+    """
     out = Output(as_json=json)
     opened = open_session(file, number=conversation)
-    name = model or opened.model
-    report = validate(
-        opened.messages, provider="anthropic", model=name if name.startswith("claude") else None
-    )
-    shown = report.violations if warnings else report.errors
+    found = opened.check(provider=provider, model=model)
+    sent = opened.request(provider=provider, model=model)
+    shown = found.violations if warnings else found.errors
+    report = {
+        "file": str(file),
+        "provider": sent.provider,
+        "ok": found.ok,
+        "violations": [each._asdict() for each in shown],
+        "repairs": [each._asdict() for each in sent.repairs],
+        "left": [each._asdict() for each in sent.left],
+        "warnings": len(found.warnings),
+    }
     if json:
-        out.json(
-            {"file": str(file), "ok": report.ok, "violations": [_plain(found) for found in shown]}
-        )
+        out.json(report)
     else:
-        _show(out, file, report, [describe(found) for found in shown])
-    return 0 if report.ok else 1
+        _show(out, report, [describe(each) for each in shown], notes_of(sent))
+    return 0 if found.ok else 1
 
 
-def _plain(found: Any) -> dict[str, Any]:
-    return {**found._asdict()}
-
-
-def _show(out: Output, file: Path, report: Report, lines: list[str]) -> None:
-    out.heading(str(file))
+def _show(out: Output, report: dict[str, Any], lines: list[str], notes: list[str]) -> None:
+    out.heading(f"{report['file']}  (rules of {report['provider']})")
     for line in lines:
         out.text(line)
-    verdict = (
-        "legal"
-        if report.ok
-        else f"{len(report.errors)} errors: the provider would refuse this request"
-    )
-    out.line(f"{verdict}, {len(report.warnings)} warnings")
+    out.line(f"{_verdict(report)}, {_count(report['warnings'], 'warning')}")
+    for note in notes:
+        out.line(f"- {note}")
+
+
+def _verdict(report: dict[str, Any]) -> str:
+    if report["ok"]:
+        return "legal"
+    errors = [each for each in report["violations"] if each["severity"] == "error"]
+    told = f"{_count(len(errors), 'error')}: the provider would refuse this request"
+    return f"{told} as it stands; `ullage resume` prints it {'partly ' if report['left'] else ''}repaired"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

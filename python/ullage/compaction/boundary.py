@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from ullage.transcript import records
@@ -77,5 +78,14 @@ def _shared(context: Sequence[Item]) -> Entry:
             break
     stamps = [item["timestamp"] for item in context if isinstance(item.get("timestamp"), str)]
     if stamps:
-        shared["timestamp"] = max(stamps)
+        shared["timestamp"] = _after(max(stamps))
     return shared
+
+
+def _after(stamp: str) -> str:
+    """One millisecond later, so that usage of what is kept is known to be of the context before."""
+    try:
+        moment = datetime.fromisoformat(stamp) + timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        return stamp
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -16,6 +16,7 @@ from ullage.providers._common import (
     FOREIGN,
     THINKING,
     Internal,
+    Loss,
     Losses,
     Shaped,
     bare,
@@ -25,7 +26,7 @@ from ullage.providers._common import (
     reverse,
 )
 
-__all__ = ["from_provider", "to_provider"]
+__all__ = ["clean_entries", "from_provider", "to_provider"]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _MESSAGE_KEYS = frozenset({"role", "content", "output_config", "clear_at"})
@@ -49,9 +50,7 @@ def to_provider(
         `messages` and, if there are any, `system` and `tools`; losses; ids that had to change.
     """
     losses = Losses()
-    ids = map_ids(
-        call_ids(messages), lambda one: bool(_ID.fullmatch(one)), length=24, prefix="toolu_"
-    )
+    ids = map_ids(call_ids(messages), _takes_id, length=24, prefix="toolu_")
     head, rest = _leading(list(bare(messages)))
     written = [_message(message, index, ids, losses) for index, message in rest]
     parts: dict[str, Any] = {"messages": [message for message in written if message is not None]}
@@ -81,6 +80,43 @@ def from_provider(
             {**message, "content": _mapped(message["content"], ids)} for message in messages
         ]
     return Internal(messages, body.get("system"), body.get("tools"))  # type: ignore[arg-type]
+
+
+def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]]:
+    """Entries of a log as Claude Code can read them: each message as `to_provider` would send it.
+
+    Args:
+        entries: In file order; not changed. Lines without a message are passed through.
+
+    Returns:
+        The entries, those that need no change as the same objects; one whose message held nothing but
+        foreign data is left out. And what was left out.
+    """
+    losses = Losses()
+    ids = map_ids(call_ids(entries), _takes_id, length=24, prefix="toolu_")
+    kept: list[Item] = []
+    for index, entry in enumerate(entries):
+        message = entry.get("message")
+        if not isinstance(message, Mapping) or "role" not in message:
+            kept.append(entry)
+        elif (clean := _cleaned(message, index, ids, losses)) is not None:
+            kept.append(entry if clean is message else {**entry, "message": clean})
+    return kept, losses.all()
+
+
+def _cleaned(
+    message: Mapping[str, Any], index: int, ids: Mapping[str, str], losses: Losses
+) -> Mapping[str, Any] | None:
+    """The message with what a log says beside its content, such as `id`, `model` and `usage`."""
+    sent = _message(message, index, ids, losses)
+    if sent is None or (sent.get("content") is message["content"] and FOREIGN not in message):
+        return None if sent is None else message
+    rest = {key: value for key, value in message.items() if key != FOREIGN}
+    return {**rest, "content": sent["content"]}
+
+
+def _takes_id(one: str) -> bool:
+    return bool(_ID.fullmatch(one))
 
 
 Numbered = list[tuple[int, Mapping[str, Any]]]

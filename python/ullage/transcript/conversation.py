@@ -9,7 +9,15 @@ from typing import Any
 from ullage.messages import Item
 from ullage.transcript import records
 from ullage.transcript.links import mended
-from ullage.transcript.replay import Placeholder, Replay, Row, RowFlag, Source, replay
+from ullage.transcript.replay import (
+    Placeholder,
+    Replay,
+    Row,
+    RowFlag,
+    Source,
+    kept_uuids,
+    replay,
+)
 from ullage.transcript.view import message_of, project, rendered, to_messages
 
 __all__ = ["Conversation", "Entries", "ResumeReport", "converse", "row_of"]
@@ -49,7 +57,8 @@ class Conversation:
         messages: As they go to the API: `role` and `content` only.
         sources: For each message the uuids of the entries that it was made of.
         entries: Entries in the order of the context, one per line of the transcript, attachments as
-            the user text that they become; what needed no change is the stored object.
+            the user text that they become, what a compaction kept without its usage figures (they are
+            of the context before it); what needed no change is the stored object.
         boundary: The newest compact boundary that counts, or `None`.
         replaced: Tool use id to the text that the tool-result budget put in place of its result.
         kept: Tool use ids whose result the budget decided to send whole.
@@ -170,15 +179,34 @@ def _snipped_parents(state: Replay, source: Source) -> dict[str, str]:
 
 
 def _entries(state: Replay, source: Source) -> Iterable[Item]:
+    kept = _kept(state, source)
     for slot in state.context:
         if isinstance(slot, Placeholder):
             yield _stand_in(slot)
             continue
         entry = rendered(source.load(slot.at))
         if entry is not None:
+            entry = _unmeasured(entry) if slot.at in kept else entry
             yield project(entry, state.texts)
         elif slot.uuid:
             state.removed[slot.uuid] = "not shown"
+
+
+def _kept(state: Replay, source: Source) -> set[int]:
+    """Lines of the context that stand before the newest boundary, or that it says were kept."""
+    if state.boundary is None:
+        return set()
+    at, names = state.boundary.at, kept_uuids(source.load(state.boundary.at))
+    rows = [slot for slot in state.context if isinstance(slot, Row)]
+    return {row.at for row in rows if row.at < at or row.uuid in names}
+
+
+def _unmeasured(entry: Item) -> Item:
+    """The entry without its usage: that was of the context before the boundary, not of this one."""
+    message = entry.get("message")
+    if not isinstance(message, Mapping) or "usage" not in message:
+        return entry
+    return {**entry, "message": {key: message[key] for key in message if key != "usage"}}
 
 
 def _stand_in(slot: Placeholder) -> Item:

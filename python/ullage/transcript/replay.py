@@ -16,7 +16,7 @@ from ullage.messages import Item
 from ullage.transcript import records
 from ullage.transcript.view import CLEARED
 
-__all__ = ["Placeholder", "Replay", "Row", "RowFlag", "Slot", "Source", "replay"]
+__all__ = ["Placeholder", "Replay", "Row", "RowFlag", "Slot", "Source", "kept_uuids", "replay"]
 
 
 class RowFlag:
@@ -340,6 +340,12 @@ def _rows_in(slot: Slot) -> Iterable[Row]:
             yield from _rows_in(inner)
     else:
         yield slot
+
+
+def kept_uuids(boundary: Item) -> set[str]:
+    """Uuids that a boundary says were kept, as far as it names each."""
+    messages = _metadata(boundary).get("preservedMessages")
+    return set(_strings(messages.get("uuids"))) if isinstance(messages, Mapping) else set()
 
 
 def _anchor(metadata: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ which has a rule of its own (one unbroken run).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -185,6 +185,28 @@ class Originals:
         messages = [*request, response]
         self._read(messages, len(request))
         self._bind(messages, system, tools, len(request))
+
+    def follow(
+        self,
+        messages: Sequence[Any],
+        fresh: Collection[int],
+        *,
+        system: Any = None,
+        tools: Any = None,
+    ) -> None:
+        """Adds messages that came after a compaction: each is bound to all that stands before it.
+
+        Args:
+            messages: The context, kept messages included.
+            fresh: Positions of those that were not in an earlier context.
+            system: The system prompt.
+            tools: The tools.
+        """
+        self._read([item for at, item in enumerate(messages) if at in fresh], 0)
+        for place, key, digest in prefixes(system, tools, messages):
+            if place.message in fresh:
+                self.order.setdefault(key, len(self.order))
+                self.bound.setdefault(key, set()).add(digest)
 
     def _bind(self, messages: Sequence[Any], system: Any, tools: Any, start: int) -> None:
         for place, key, digest in prefixes(system, tools, messages):

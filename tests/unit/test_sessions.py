@@ -1,0 +1,148 @@
+"""Sessions on disk: what is written can be sent, and its sizes are its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ullage.sessions import compact_session, open_session
+from ullage.testing import assert_legal
+
+pytest.importorskip("cyclopts")
+pytest.importorskip("rich")
+from ullage.cli.inspect import report_of
+
+WORDS = "The parser drops the last row when the file has no line end. "
+
+
+def codex(tmp_path):
+    """A Codex rollout: encrypted reasoning, one call and its output in each turn."""
+    items = [{"type": "session_meta", "payload": {"id": "s1", "cwd": "/w"}}]
+    for at in range(30):
+        items += [
+            _item(_said("user", "input_text", f"{at}: {WORDS}")),
+            _item({"type": "reasoning", "summary": [], "encrypted_content": f"sealed-{at}"}),
+            _item(_call(at)),
+            _item({"type": "function_call_output", "call_id": f"call {at}", "output": WORDS * 9}),
+            _item(_said("assistant", "output_text", f"Done with {at}.")),
+        ]
+    path = tmp_path / "rollout.jsonl"
+    path.write_text("".join(json.dumps({"timestamp": "t", **item}) + "\n" for item in items))
+    return path
+
+
+def _item(payload):
+    return {"type": "response_item", "payload": payload}
+
+
+def _said(role, kind, text):
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def _call(at):
+    arguments = json.dumps({"path": f"src/file_{at}.py"})
+    return {
+        "type": "function_call",
+        "name": "read",
+        "call_id": f"call {at}",
+        "arguments": arguments,
+    }
+
+
+def test_a_codex_session_goes_back_to_its_provider_with_its_reasoning(tmp_path):
+    opened = open_session(codex(tmp_path))
+    there = opened.request(provider="openai_responses")
+    assert "sealed-29" in str(there.parts)
+    here = opened.request()
+    assert "sealed" not in str(here.parts)
+    assert {loss.what for loss in here.losses} >= {"thinking"}
+    assert_legal("anthropic", [*here.messages, {"role": "user", "content": "go on"}])
+
+
+def test_a_compacted_codex_session_is_a_claude_code_file_without_foreign_data(tmp_path):
+    opened = open_session(codex(tmp_path))
+    target = tmp_path / "out.jsonl"
+    done = compact_session(opened, output=target, keep=1_000)
+    assert done.result.compacted
+    assert done.losses["thinking"] == 30
+    text = target.read_text(encoding="utf-8")
+    assert "foreign" not in text
+    assert "call 3" not in text  # an id that Anthropic refuses; mapped, calls and results alike
+    again = open_session(target)
+    assert again.format == "claude_code"
+    assert again.messages == done.messages
+    assert again.check().ok
+
+
+def with_usage(tmp_path):
+    """A Claude Code session whose every answer reports a prompt of 60 000 tokens and more."""
+    lines, parent = [], None
+    for at in range(120):
+        for role in ("user", "assistant"):
+            message = {"role": role, "content": f"{at}: {WORDS * 12}"}
+            if role == "assistant":
+                message["id"], message["model"] = f"msg_{at}", "claude-opus-4-5"
+                message["usage"] = {"input_tokens": 60_000 + at, "output_tokens": 9}
+            stamp = f"2026-01-01T{at // 60:02}:{at % 60:02}:{0 if role == 'user' else 30:02}.000Z"
+            lines.append(
+                {"type": role, "uuid": f"{role}-{at}", "parentUuid": parent, "sessionId": "s"}
+                | {"timestamp": stamp, "message": message}
+            )
+            parent = f"{role}-{at}"
+    path = tmp_path / "session.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_the_usage_of_what_was_kept_is_of_the_context_before(tmp_path):
+    """Else a compacted session looks as full as it was, and would be compacted at once again."""
+    opened = open_session(with_usage(tmp_path))
+    assert report_of(opened)["window"]["used_tokens"] > 60_000
+    target = tmp_path / "out.jsonl"
+    done = compact_session(opened, output=target, keep=2_000)
+    assert done.result.kept
+    again = open_session(target)
+    assert again.messages == done.messages
+    found = report_of(again)["window"]
+    assert not found["from_usage"]
+    assert found["used_tokens"] < 30_000
+    second = compact_session(again, keep=0)
+    assert second.result.report.tokens_before < 30_000
+
+
+def test_a_list_of_entries_after_a_compaction_is_measured_anew_too(tmp_path):
+    from ullage._engine import core
+
+    done = compact_session(open_session(with_usage(tmp_path)), keep=2_000)
+    assert core.Ledger(None, done.result.messages).anchor() is None
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+
+
+@pytest.mark.parametrize(
+    ("model", "bound"), [("claude-opus-5-5", True), ("claude-opus-4-5", False)]
+)
+def test_thinking_that_is_bound_to_the_old_prefix_is_not_sent_after_a_compaction(
+    tmp_path, model, bound
+):
+    lines = []
+    for at in range(30):
+        thought = {**THOUGHT, "signature": f"c2ln{at:02}=="}
+        blocks = [thought, {"type": "text", "text": f"Done with {at}. {WORDS * 5}"}]
+        said = {"role": "assistant", "id": f"msg_{at}", "model": model, "content": blocks}
+        asked = {"role": "user", "content": f"{at}: {WORDS}"}
+        lines += [
+            {"type": "user", "uuid": f"u{at}", "sessionId": "s", "message": asked},
+            {"type": "assistant", "uuid": f"a{at}", "sessionId": "s", "message": said},
+        ]
+    path, target = tmp_path / "session.jsonl", tmp_path / "out.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    before = open_session(path).request()
+    assert str(before.parts).count("'thinking'") == 60
+    assert before.repairs == ()
+    compact_session(open_session(path), output=target, keep=500)
+    after = open_session(target).request()
+    assert ("signature" in str(after.parts)) is not bound
+    assert after.left == ()
