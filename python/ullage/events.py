@@ -26,6 +26,8 @@ __all__ = [
     "HookStarted",
     "LevelActed",
     "Listener",
+    "SessionMemoryFinished",
+    "SessionMemoryStarted",
 ]
 
 
@@ -126,6 +128,32 @@ class LevelActed:
     report: StageReport
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMemoryStarted:
+    """An update of the session's notes begins, or waits for the one that runs."""
+
+    reason: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMemoryFinished:
+    """An update of the session's notes ended.
+
+    `outcome` is one of `updated`, `unchanged`, `conflict`, `failed`, `busy`, `dropped`, `cancelled`; `refused` tells what
+    the model tried besides edits of the notes; `over` names sections that are too long.
+    """
+
+    outcome: str
+    reason: str
+    updater: str
+    absorbed: int
+    edits: int
+    calls: int
+    refused: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
+
+
 Event: TypeAlias = (
     CompactionStarted
     | CompactionProgress
@@ -137,5 +165,7 @@ Event: TypeAlias = (
     | HookFinished
     | CacheReset
     | LevelActed
+    | SessionMemoryStarted
+    | SessionMemoryFinished
 )
 Listener: TypeAlias = Callable[[Event], None]

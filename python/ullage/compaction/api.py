@@ -58,7 +58,7 @@ def compact(
         cancel: Anything with `is_set()`; looked at between steps.
         listeners: Told of every event.
         **options: Fields of `Job`: `trigger`, `direction`, `at`, `policy`, `fallback`, `hooks`,
-            `providers`, `pins`, `template`, `redact`, `transcript_path`, `session_id`, `cwd`, `store`,
+            `providers`, `pins`, `template`, `redact`, `transcript_path`, `session_id`, `cwd`, `store`, `memory`,
             `log` (an open `TranscriptLog` to install in), `trigger_tokens`, `overhead_tokens`, `window_tokens`, `weights`.
 
     Returns:

@@ -10,7 +10,7 @@ from ullage.facts import is_user_input
 from ullage.facts.reading import role_of, text_of
 from ullage.policy import KeepPolicy
 
-__all__ = ["Cut", "Direction", "choose_cut", "scaled_keep"]
+__all__ = ["Cut", "Direction", "choose_cut", "must_stay", "scaled_keep"]
 
 Direction: TypeAlias = Literal["full", "from", "up_to"]
 
@@ -79,7 +79,7 @@ def choose_cut(
         start = _kept_from(source, ledger, candidate)
         if most_kept is None or ledger.tokens(start, length) <= most_kept:
             return Cut(0, start)
-    return Cut(0, _must_stay(source, ledger))
+    return Cut(0, must_stay(source, ledger))
 
 
 def _least(keep: KeepPolicy) -> KeepPolicy:
@@ -103,7 +103,7 @@ def _legal(ledger: Any, place: int) -> int:
 def _kept_from(source: Source, ledger: Any, keep: KeepPolicy) -> int:
     length = len(source.context)
     if keep.min_tokens == 0 and keep.min_text_messages == 0:
-        return _must_stay(source, ledger)
+        return must_stay(source, ledger)
     window = ledger.keep_window(
         length,
         floor=0,
@@ -111,7 +111,7 @@ def _kept_from(source: Source, ledger: Any, keep: KeepPolicy) -> int:
         max_tokens=keep.max_tokens,
         min_text_messages=keep.min_text_messages,
     )
-    start = min(int(window.start), _must_stay(source, ledger))
+    start = min(int(window.start), must_stay(source, ledger))
     newest = _newest_input(source)
     # The newest request and all that was done for it, if that is not much more than is kept anyway.
     if newest is not None and newest < start and ledger.tokens(newest, length) <= keep.max_tokens:
@@ -119,7 +119,7 @@ def _kept_from(source: Source, ledger: Any, keep: KeepPolicy) -> int:
     return start
 
 
-def _must_stay(source: Source, ledger: Any) -> int:
+def must_stay(source: Source, ledger: Any) -> int:
     """Where the unfinished end begins: a request nobody answered, calls whose results are still to come."""
     length = len(source.context)
     start = length

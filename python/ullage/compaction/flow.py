@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 
 from ullage.compaction.assemble import summary_text, weighed
 from ullage.compaction.attachments import rebuild
-from ullage.compaction.calls import write_summary
+from ullage.compaction.calls import Accepted, write_summary
 from ullage.compaction.job import Job
+from ullage.compaction.remembered import SESSION_MEMORY, remembered
 from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.state import State, prepare
 from ullage.effects import Call, Cancelled, Emit, Flow, RunHook, Store
@@ -27,6 +28,7 @@ from ullage.events import (
     HookStarted,
 )
 from ullage.exceptions import CompactionError
+from ullage.facts.reading import text_of
 from ullage.hooks import Hook, HookReply
 
 __all__ = ["compaction_flow"]
@@ -94,30 +96,58 @@ def _compact(state: State) -> Flow[CompactionResult]:
     if isinstance(hooked, CompactionResult):
         return hooked
     instructions, notices = hooked
+    state, accepted, passed = yield from _written(state, instructions)
+    result = yield from _built(state, accepted, passed)
+    if not result.compacted:
+        return result
+    if job.store is not None:
+        result = yield Store(result, state.source.ids)
+    result = yield from _after(state, result)
+    notice = " ".join([_notice(result), *notices])
+    return replace(result, user_notice=notice)
+
+
+def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, list[str]]]:
+    """The text that stands for the old part, with its cut: the session's notes, else a summary; and warnings."""
+    passed = ""
+    if state.job.memory is not None:
+        found = yield from remembered(state, instructions)
+        if not isinstance(found, str):
+            return *found, []
+        passed = found
     accepted = yield from write_summary(state, instructions)
     yield Emit(
         CompactionSummaryWritten(
             summarizer=accepted.summarizer, attempts=accepted.attempts, chars=len(accepted.text)
         )
     )
+    return state, accepted, [f"session_memory_passed:{passed}"] if passed else []
+
+
+def _built(state: State, accepted: Accepted, told: list[str]) -> Flow[CompactionResult]:
+    """The new context, or why it would be no gain."""
+    job = state.job
     text, fixed = summary_text(state, accepted)
     attached, warnings = yield from rebuild(
         job.providers, state.facts, state.visible, job.policy.restore, state.measure
     )
     hook_context, more = yield from _session_start(job)
-    warnings += more
+    warnings = [*told, *warnings, *more]
     result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
-    if attached and result.report.tokens_after >= result.report.tokens_before:
+    if attached and _too_large(job, accepted, result.report):
         # Better without the files than not at all.
         warnings.append("attachments_left_out")
         result = weighed(state, text, [], hook_context, accepted, fixed, warnings)
     if result.report.tokens_after >= result.report.tokens_before:
         return _no_op(state, "not_smaller")
-    if job.store is not None:
-        result = yield Store(result, state.source.ids)
-    result = yield from _after(state, result, text)
-    notice = " ".join([_notice(result), *notices])
-    return replace(result, user_notice=notice)
+    return result
+
+
+def _too_large(job: Job, accepted: Accepted, report: CompactionReport) -> bool:
+    """Whether it is no gain; notes must also leave room before the next compaction (SPEC KEEP-5)."""
+    limit = job.trigger_tokens if accepted.summarizer == SESSION_MEMORY else None
+    least = report.tokens_before if limit is None else min(limit, report.tokens_before)
+    return report.tokens_after >= least
 
 
 def _started(state: State) -> CompactionStarted:
@@ -202,7 +232,7 @@ def _warned(result: CompactionResult, warning: str) -> CompactionResult:
     return replace(result, report=report)
 
 
-def _after(state: State, result: CompactionResult, text: str) -> Flow[CompactionResult]:
+def _after(state: State, result: CompactionResult) -> Flow[CompactionResult]:
     """What follows an installed compaction; none of it can undo it."""
     for clean_up in state.job.providers.clean_up:
         try:
@@ -215,11 +245,15 @@ def _after(state: State, result: CompactionResult, text: str) -> Flow[Compaction
     try:
         yield Emit(CacheReset(reason="compaction", details={"trigger": state.job.trigger}))
         for hook in _matching(state.job.hooks.post_compact, state.job.trigger):
-            payload = {"trigger": state.job.trigger, "compact_summary": text}
+            payload = {"trigger": state.job.trigger, "compact_summary": _said(result)}
             yield from _run(state.job, "PostCompact", hook, payload)
     except Cancelled:
         return result
     return result
+
+
+def _said(result: CompactionResult) -> str:
+    return "\n\n".join(text_of(item) for item in result.summary_messages)
 
 
 def _notice(result: CompactionResult) -> str:

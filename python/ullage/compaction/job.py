@@ -51,6 +51,8 @@ class Job:
         session_id: Told to hooks.
         cwd: Told to hooks.
         store: Installs a result in a log; `None`: the caller does what it likes with it.
+        memory: Notes of the session (`ullage.memory.session`), tried before a summary is written: they need
+            no call. `None`: there are none.
     """
 
     items: Sequence[Item] = field(repr=False)
@@ -75,6 +77,7 @@ class Job:
     session_id: str = ""
     cwd: str = ""
     store: Any = field(default=None, repr=False)
+    memory: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _one_of("trigger", self.trigger, ("manual", "auto"))

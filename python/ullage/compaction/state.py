@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ullage._engine import core
@@ -19,7 +19,7 @@ from ullage.facts.reading import is_summary, role_of, text_of
 from ullage.facts.sections import looks_like_summary
 from ullage.pins import Pin, read_pins
 
-__all__ = ["State", "prepare"]
+__all__ = ["State", "prepare", "recut"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,23 @@ def prepare(job: Job) -> State:
         tokens=tokens,
         removed_tokens=int(ledger.tokens(cut.start, cut.stop)),
         overhead=overhead,
+    )
+
+
+def recut(state: State, cut: Cut) -> State:
+    """The same job with another cut."""
+    source = state.source
+    facts, whole = _facts(source, cut)
+    first, last = cut.kept(len(source.context))
+    return replace(
+        state,
+        cut=cut,
+        facts=facts,
+        visible=collect(source.context[first:last], first_index=first),
+        whole=whole,
+        removed_tokens=int(
+            core.Ledger(state.job.weights, source.context).tokens(cut.start, cut.stop)
+        ),
     )
 
 

@@ -9,8 +9,10 @@ from ullage.facts.model import Previous
 __all__ = [
     "CLOSING",
     "HEADINGS",
+    "NOTES_OPENING",
     "OPENING",
     "PINS_HEADING",
+    "holds_notes",
     "looks_like_summary",
     "parse_sections",
     "parse_summary",
@@ -40,6 +42,9 @@ OPENING = "[Conversation continued: its earlier part was replaced by a summary]"
 
 CLOSING = "[End of the summary]"
 """Line after the ninth section of our summary message; notes to the model follow it."""
+
+NOTES_OPENING = "[Notes of this session, kept while it went on]"
+"""First line of a summary that is made of the session's notes."""
 
 _OPENINGS = (OPENING, "This session is being continued from a previous conversation")
 """Also how another tool's summary messages begin, so that its transcripts can be compacted again."""
@@ -102,7 +107,40 @@ def parse_sections(text: str) -> dict[int, str]:
 def parse_summary(text: str) -> Previous:
     """A summary message, ours or another tool's, as its sections."""
     body = strip_draft(text.rpartition(f"\n{CLOSING}")[0] or text)
-    return Previous(body, tuple(sorted(parse_sections(body).items())))
+    found = _parse_notes(body) if holds_notes(text) else parse_sections(body)
+    return Previous(body, tuple(sorted(found.items())))
+
+
+_OF_NOTES = {
+    "Session Title": 1,
+    "Task specification": 1,
+    "Codebase and System Documentation": 2,
+    "Files and Functions": 3,
+    "Errors & Corrections": 4,
+    "Workflow": 5,
+    "Learnings": 5,
+    "Key results": 5,
+    "Worklog": 5,
+    "Current State": 8,
+}
+"""Where the sections of session notes go on in the nine sections."""
+
+_KEPT = "## Kept by code"
+
+
+def holds_notes(text: str) -> bool:
+    """Whether a summary message is made of the session's notes."""
+    return looks_like_summary(text) and f"\n{NOTES_OPENING}\n" in text[:1000]
+
+
+def _parse_notes(body: str) -> dict[int, str]:
+    found: dict[int, list[str]] = {}
+    current = 5
+    for line in body.partition(NOTES_OPENING)[2].split("\n"):
+        current = 5 if line == _KEPT else _OF_NOTES.get(line.removeprefix("# "), current)
+        if not line.startswith(("# ", _KEPT)) and not (line.startswith("_") and line.endswith("_")):
+            found.setdefault(current, []).append(line)
+    return {number: "\n".join(lines).strip("\n") for number, lines in found.items()}
 
 
 _RUN = re.compile(r"`{3,}|~{3,}")

@@ -1,0 +1,131 @@
+"""A compaction without a summary call: the session's notes stand for what they have absorbed (SPEC 10).
+
+Whoever keeps the notes says what they are and how far they reach; here is decided how much of the conversation stays
+beside them. Where it would not do, the reason is given and a summary is written instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ullage._engine import core
+from ullage.compaction.calls import Accepted
+from ullage.compaction.cut import Cut, must_stay, scaled_keep
+from ullage.compaction.state import State, recut
+from ullage.effects import Flow
+from ullage.facts.reading import is_summary, text_of
+from ullage.facts.sections import CLOSING, NOTES_OPENING, OPENING, looks_like_summary
+
+__all__ = ["SESSION_MEMORY", "Memory", "Remembered", "remembered"]
+
+SESSION_MEMORY = "session_memory"
+"""Named as the summarizer in reports: nobody was asked."""
+
+MOST_PERCENT = 50
+"""Notes may have at most this share of what they replace: else a rewrite would not be worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Notes that can stand for a part of the conversation.
+
+    Attributes:
+        text: The notes, within their limits.
+        start: First message that they have not absorbed.
+        shortened: Titles of sections that lost something; the text says where the rest is.
+    """
+
+    text: str = field(repr=False)
+    start: int
+    shortened: tuple[str, ...] = ()
+
+
+class Memory(Protocol):
+    """Keeps notes of the conversation while it goes on."""
+
+    def recall_flow(
+        self, items: Sequence[Mapping[str, Any]], measure: Callable[[str], int]
+    ) -> Flow[Remembered | str]:
+        """The notes, after waiting for an update that is running; or why they can't be used.
+
+        Args:
+            items: The conversation as the model sees it.
+            measure: Tokens of a text.
+        """
+        ...
+
+
+def remembered(state: State, instructions: str) -> Flow[tuple[State, Accepted] | str]:
+    """The cut and the text of a compaction by notes, or why a summary is needed.
+
+    Args:
+        state: The job, looked at.
+        instructions: Of the person and of hooks: only a summary can follow them.
+    """
+    job = state.job
+    if instructions or job.direction != "full":
+        return "instructions" if instructions else "partial"
+    found = yield from job.memory.recall_flow(state.source.stored, state.measure)
+    if isinstance(found, str):
+        return found
+    return _weighed(state, found)
+
+
+def _weighed(state: State, found: Remembered) -> tuple[State, Accepted] | str:
+    cut = Cut(0, _kept_from(state, found.start))
+    text = f"{NOTES_OPENING}\n\n{_contained(found.text)}"
+    new = recut(state, cut)
+    if state.measure(text) > new.removed_tokens * MOST_PERCENT // 100:
+        return "not_smaller"
+    limit = state.job.trigger_tokens
+    if limit is not None:
+        # Facts that the notes lack are appended, up to their own cap.
+        facts = min(state.job.policy.summary.facts_max_tokens, new.removed_tokens // 3)
+        stays = state.tokens - new.removed_tokens + state.overhead
+        after = stays + state.measure(text) + facts
+        if after > limit * state.job.policy.auto.max_after_percent // 100:
+            return "too_much_kept"
+    return new, Accepted(text, SESSION_MEMORY, 0, 0, by_code=False)
+
+
+def _kept_from(state: State, start: int) -> int:
+    """KEEP-1 to KEEP-3: from the first message that is not in the notes, back until enough stays."""
+    source, job = state.source, state.job
+    ledger = core.Ledger(job.weights, source.context)
+    keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
+    window = ledger.keep_window(
+        min(start, must_stay(source, ledger)),
+        floor=_floor(source.context, start),
+        min_tokens=keep.min_tokens,
+        max_tokens=keep.max_tokens,
+        min_text_messages=keep.min_text_messages,
+    )
+    return int(window.start)
+
+
+def _floor(context: Sequence[Any], start: int) -> int:
+    """Behind the newest summary, if the notes have absorbed that too."""
+    places = [at for at, item in enumerate(context[:start]) if _summary(item)]
+    return places[-1] + 1 if places else 0
+
+
+def _summary(item: Any) -> bool:
+    return is_summary(item) or looks_like_summary(text_of(item))
+
+
+_MARKS = re.compile(
+    "|".join(re.escape(mark) for mark in (OPENING, CLOSING, NOTES_OPENING))
+    + r"|</?system-reminder\b",
+    re.IGNORECASE,
+)
+
+
+def _contained(text: str) -> str:
+    """Notes that cannot end the frame that marks them as notes, nor speak as the host."""
+    return _MARKS.sub(lambda found: found[0].translate(_BROKEN), text)
+
+
+_BROKEN = str.maketrans({"[": "(", "]": ")", "<": "‹"})

@@ -1,0 +1,1 @@
+"""What outlives the window: notes of one session, and memory that outlives the session."""

@@ -1,0 +1,21 @@
+"""Session memory: notes that are kept while the agent works, so that a compaction needs no model call."""
+
+from __future__ import annotations
+
+from ullage.memory.session.background import Slots
+from ullage.memory.session.keeper import SessionMemory
+from ullage.memory.session.report import UpdateOutcome, UpdateReport
+from ullage.memory.session.triggers import Due, Progress, update_due
+from ullage.memory.session.update import UpdateJob, update_flow
+
+__all__ = [
+    "Due",
+    "Progress",
+    "SessionMemory",
+    "Slots",
+    "UpdateJob",
+    "UpdateOutcome",
+    "UpdateReport",
+    "update_due",
+    "update_flow",
+]

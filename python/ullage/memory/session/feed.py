@@ -1,0 +1,46 @@
+"""Facts of a conversation that grows: what was read is not read again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ullage.facts import Facts
+from ullage.facts.collect import Collector
+
+__all__ = ["FactsFeed"]
+
+Item = Mapping[str, Any]
+
+
+class FactsFeed:
+    """Collects facts of a list that only grows; another list begins anew."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._collector = Collector()
+        self._read = 0
+        self._last: Item | None = None
+
+    def up_to(self, items: Sequence[Item], end: int) -> Facts:
+        """The facts of `items[:end]`.
+
+        Args:
+            items: What was passed before, and more.
+            end: At least what was passed before, or all is read again.
+        """
+        with self._lock:
+            if not self._goes_on(items, end):
+                self._collector, self._read = Collector(), 0
+            for index in range(self._read, end):
+                self._collector.feed(index, items[index])
+            self._read = end
+            self._last = items[end - 1] if end else None
+            return self._collector.finish()
+
+    def _goes_on(self, items: Sequence[Item], end: int) -> bool:
+        if self._read == 0:
+            return True
+        # The last item that was read, at its place: the same list, or one that grew out of it.
+        return self._read <= end and items[self._read - 1] is self._last

@@ -1,0 +1,368 @@
+"""The notes on disk: one folder, fixed names, whole writes, nothing behind a link (SM-1, SM-3).
+
+Names of files never come from a model or a message. Folder and files are opened without following links, and
+all work is done relative to the open folder, so that one put in its place afterwards changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ullage.exceptions import LogConflict, StoreError
+
+__all__ = ["CONFIG", "MAX_BYTES", "NOTES", "STATE", "Lock", "Notes", "NotesFolder"]
+
+NOTES = "summary.md"
+PREVIOUS = "previous.md"
+STATE = "state.json"
+CONFIG = "config"
+_LOCK = ".lock"
+_PART = ".part"
+
+MAX_BYTES = 1 << 20
+"""A notes file above this is not read: some twenty times what the limits allow."""
+
+_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class Notes(NamedTuple):
+    r"""The notes as they were read.
+
+    Attributes:
+        text: With `\n` at line ends; empty if there is no file.
+        digest: Of the bytes; empty if there is no file.
+    """
+
+    text: str
+    digest: str
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return bool(self.digest)
+
+
+class Lock:
+    """Held by the one updater of a session; it ends with the process, however that ends."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    @property
+    def held(self) -> bool:
+        """Whether it is still held: a stuck updater can be put out."""
+        return self._fd >= 0
+
+    def release(self) -> None:
+        """Give it up; twice is harmless."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        # An update that is cancelled while the lock is being taken never gets to hold it.
+        self.release()
+
+
+class NotesFolder:
+    """The folder of one session's notes.
+
+    Args:
+        path: Usually `…/session-memory`; made when the first notes are written.
+        guarded: Folders above it that may be no links either.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, guarded: Iterable[Path] = ()) -> None:
+        self.path = Path(path)
+        self._guarded = (*guarded, self.path)
+
+    @property
+    def notes_path(self) -> Path:
+        """Where the notes lie."""
+        return self.path / NOTES
+
+    def __repr__(self) -> str:
+        return f"NotesFolder({str(self.path)!r})"
+
+    # ---- reading -----------------------------------------------------------------------------
+
+    def read(self) -> Notes:
+        """The notes as they are now.
+
+        Raises:
+            StoreError: A link, a folder, a second name of another file, too large, or no UTF-8 stands there.
+        """
+        data = self.read_bytes(NOTES)
+        if data is None:
+            return Notes("", "")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as exc:
+            raise StoreError("is no UTF-8 text", path=str(self.notes_path)) from exc
+        return Notes(text.replace("\r\n", "\n").replace("\r", "\n"), _digest(data))
+
+    def read_bytes(self, name: str, *, inside: str = "") -> bytes | None:
+        """A file of the folder, or of a folder inside it; `None` if it is not there.
+
+        Args:
+            name: One of the fixed names.
+            inside: Name of a folder in the folder.
+
+        Raises:
+            StoreError: It is not a plain file, or too large.
+        """
+        with self._opened(inside) as folder:
+            return None if folder is None else folder.read(name)
+
+    # ---- writing -----------------------------------------------------------------------------
+
+    def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
+        """Put notes in the place of those that they were made from.
+
+        The earlier text is kept as `previous.md`.
+
+        Args:
+            text: The new notes.
+            based_on: Digest of the notes as they were read.
+            lock: Of the caller.
+
+        Returns:
+            False if other notes stand there now: nothing was written.
+
+        Raises:
+            LogConflict: The lock was taken away: the caller was taken for stuck.
+            StoreError: It cannot be written; what was there still is.
+        """
+        with self._made() as folder:
+            self._check(lock)
+            now = folder.read(NOTES)
+            if ("" if now is None else _digest(now)) != based_on:
+                return False
+            if now is not None:
+                folder.write(PREVIOUS, now)
+            self._check(lock)
+            folder.write(NOTES, text.encode("utf-8", "replace"))
+        return True
+
+    def save(self, data: bytes, *, lock: Lock) -> None:
+        """Write the record beside the notes, whole or not at all.
+
+        Raises:
+            LogConflict: The lock was taken away.
+            StoreError: It cannot be written.
+        """
+        with self._made() as folder:
+            self._check(lock)
+            folder.write(STATE, data)
+
+    def _check(self, lock: Lock) -> None:
+        if not lock.held:
+            raise LogConflict(f"{self.path}: the update was given up as stuck")
+
+    # ---- one updater -------------------------------------------------------------------------
+
+    def lock(self) -> Lock:
+        """Become the one updater of this session.
+
+        Raises:
+            LogConflict: There is another.
+            StoreError: The folder cannot be made or opened.
+        """
+        with self._made() as folder:
+            lock = Lock(folder.locked())
+            folder.sweep()
+            return lock
+
+    def busy_seconds(self) -> float | None:
+        """For how long another updater has been at work; `None`: there is none."""
+        with suppress(StoreError), self._opened() as folder:
+            if folder is not None:
+                return folder.busy_seconds()
+        return None
+
+    @contextmanager
+    def _made(self) -> Iterator[_Folder]:
+        with _reported(self.path):
+            self._refuse_links()
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with closing(_Folder(self.path)) as folder:
+                yield folder
+
+    @contextmanager
+    def _opened(self, inside: str = "") -> Iterator[_Folder | None]:
+        place = self.path / inside if inside else self.path
+        with _reported(place):
+            self._refuse_links()
+            try:
+                folder = _Folder(place)
+            except FileNotFoundError:
+                yield None
+                return
+            with closing(folder):
+                yield folder
+
+    def _refuse_links(self) -> None:
+        for guarded in self._guarded:
+            _refuse_link(guarded)
+
+
+class _Folder:
+    """An open folder; on systems without such handles, its path."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        _refuse_link(path)
+        flags = os.O_RDONLY | _COMMON | getattr(os, "O_DIRECTORY", 0)
+        self._fd = os.open(path, flags) if _DIR_FD else None
+        if self._fd is None and not path.is_dir():
+            raise FileNotFoundError(str(path))
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+    def _open(self, name: str, flags: int) -> int:
+        if self._fd is not None:
+            return os.open(name, flags | _COMMON, 0o600, dir_fd=self._fd)
+        _refuse_link(self.path / name)
+        return os.open(self.path / name, flags | _COMMON, 0o600)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            # Without waiting: a pipe in the file's place must not hold the reader up.
+            fd = self._open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        except FileNotFoundError:
+            return None
+        try:
+            _plain_file(os.fstat(fd), self.path / name)
+            return _read_all(fd, self.path / name)
+        finally:
+            os.close(fd)
+
+    def write(self, name: str, data: bytes) -> None:
+        draft = f".{name}.{os.getpid()}.{time.monotonic_ns()}{_PART}"
+        fd = self._open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            self._replace(draft, name)
+        except BaseException:
+            with suppress(OSError):
+                self._unlink(draft)
+            raise
+
+    def _replace(self, draft: str, name: str) -> None:
+        if self._fd is None:
+            (self.path / draft).replace(self.path / name)
+            return
+        os.replace(draft, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        os.fsync(self._fd)
+
+    def _unlink(self, name: str) -> None:
+        if self._fd is None:
+            (self.path / name).unlink()
+        else:
+            os.unlink(name, dir_fd=self._fd)
+
+    def sweep(self) -> None:
+        """Remove drafts that a killed process left; only the holder of the lock may."""
+        names = os.listdir(self.path if self._fd is None else self._fd)  # noqa: PTH208 - by handle
+        for name in names:
+            if name.startswith(".") and name.endswith(_PART):
+                with suppress(OSError):
+                    self._unlink(name)
+
+    def locked(self) -> int:
+        fd = self._open(_LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            if not _try_lock(fd):
+                raise LogConflict(f"{self.path}: another update is running")
+            os.utime(fd if os.utime in os.supports_fd else self.path / _LOCK)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def busy_seconds(self) -> float | None:
+        try:
+            fd = self._open(_LOCK, os.O_RDWR)
+        except FileNotFoundError:
+            return None
+        try:
+            if _try_lock(fd):
+                return None
+            return max(time.time() - os.fstat(fd).st_mtime, 0.0)
+        finally:
+            os.close(fd)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _refuse_link(path: Path) -> None:
+    is_junction: Callable[[], bool] = getattr(path, "is_junction", lambda: False)
+    if path.is_symlink() or is_junction():
+        raise StoreError("is a link, which is not followed", path=str(path))
+
+
+def _plain_file(found: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError("is no plain file", path=str(path))
+    if found.st_nlink > 1:
+        raise StoreError("has a second name elsewhere", path=str(path))
+    if found.st_size > MAX_BYTES:
+        raise StoreError(f"has {found.st_size:,} bytes, at most {MAX_BYTES:,}", path=str(path))
+
+
+def _read_all(fd: int, path: Path) -> bytes:
+    data = b""
+    while part := os.read(fd, MAX_BYTES + 1 - len(data)):
+        data += part
+        if len(data) > MAX_BYTES:
+            raise StoreError(f"has more than {MAX_BYTES:,} bytes", path=str(path))
+    return data
+
+
+@contextmanager
+def _reported(path: Path) -> Iterator[None]:
+    """Faults of the system as `StoreError`."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as exc:
+        raise StoreError((exc.strerror or str(exc)).lower(), path=str(path)) from exc
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(fd: int) -> bool:
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _try_lock(fd: int) -> bool:
+        # flock belongs to the open file: it also keeps out a second updater in this process.
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -1,0 +1,92 @@
+"""The notes for a compaction: wait for an update, read, check, cut (KEEP-1, KEEP-5). No model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ullage.compaction.remembered import Remembered
+from ullage.effects import Call, Flow, Wait
+from ullage.exceptions import StoreError
+from ullage.memory.session.files import NotesFolder
+from ullage.memory.session.ids import covered_end
+from ullage.memory.session.limits import cut_notes
+from ullage.memory.session.template import is_blank
+from ullage.memory.session.update import Loaded, foreign, load, told_path
+from ullage.policy import SessionMemoryPolicy
+
+__all__ = ["recall_flow"]
+
+POLL_SECONDS = 0.1
+
+Item = Mapping[str, Any]
+
+
+def recall_flow(
+    items: Sequence[Item],
+    *,
+    folder: NotesFolder,
+    session_id: str,
+    policy: SessionMemoryPolicy,
+    measure: Callable[[str], int],
+    config: tuple[NotesFolder, ...] = (),
+    busy_seconds: Callable[[], float | None] = lambda: None,
+) -> Flow[Remembered | str]:
+    """The notes, or why a compaction can't use them.
+
+    Args:
+        items: The conversation as the model sees it.
+        folder: Where the notes lie.
+        session_id: Whose they must be; empty: not compared.
+        policy: Limits and times.
+        measure: Tokens of a text.
+        config: Further folders that may hold a template.
+        busy_seconds: For how long an update has been running; `None`: none is.
+    """
+    yield from _waited(policy, busy_seconds)
+    try:
+        loaded: Loaded = yield Call(load, (folder, config))
+    except StoreError:
+        return "unreadable"
+    reason = _unusable(loaded, session_id)
+    if reason:
+        return reason
+    start = _start(items, loaded)
+    if start is None:
+        return "unknown_pointer"
+    cut = cut_notes(
+        loaded.notes.text,
+        section_tokens=policy.section_max_tokens,
+        total_tokens=policy.total_max_tokens,
+        measure=measure,
+        where=told_path(folder),
+    )
+    return Remembered(cut.text, start, cut.shortened)
+
+
+def _waited(policy: SessionMemoryPolicy, busy_seconds: Callable[[], float | None]) -> Flow[None]:
+    """Waits for an update, but not long, and not for one that is stuck. What is on the disk is whole at any time."""
+    waited = 0.0
+    while waited < policy.wait_seconds:
+        busy: float | None = yield Call(busy_seconds)
+        if busy is None or busy > policy.stale_seconds:
+            return
+        yield Wait(POLL_SECONDS)
+        waited += POLL_SECONDS
+
+
+def _unusable(loaded: Loaded, session_id: str) -> str:
+    if not loaded.notes.exists:
+        return "no_memory"
+    if is_blank(loaded.notes.text, loaded.template):
+        return "empty_template"
+    return "another_session" if foreign(loaded.record, session_id) else ""
+
+
+def _start(items: Sequence[Item], loaded: Loaded) -> int | None:
+    found = covered_end(items, loaded.record.covered)
+    if found is None and not loaded.record.known:
+        # Notes without a record, as after a resume elsewhere: nobody knows how far they reach, so the newest part
+        # that is kept has to do.
+        return len(items)
+    return found

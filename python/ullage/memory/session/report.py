@@ -1,0 +1,64 @@
+"""What came of one update of the notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ullage.memory.session.edits import Refusal
+
+__all__ = ["UpdateOutcome", "UpdateReport"]
+
+
+class UpdateOutcome(StrEnum):
+    """How an update ended. Only after the first two has the conversation been absorbed."""
+
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"  # looked at, and nothing was to be written
+    CONFLICT = "conflict"  # a person changed the same lines meanwhile: theirs stay
+    FAILED = "failed"
+    BUSY = "busy"  # another updater is at work
+    DROPPED = "dropped"  # no longer wanted, or nothing new
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateReport:
+    """What an update did.
+
+    Attributes:
+        outcome: How it ended.
+        reason: Why, for all but `updated`.
+        covered: Name of the last message that the notes now hold; empty: it did not move.
+        absorbed: Messages that were read.
+        edits: Edits that were done.
+        refusals: What the model tried beside them, and was not given.
+        conflicts: Edits that were lost to a person's change.
+        over: Titles of sections that are too long; the next update is asked to shorten them.
+        calls: Calls of the summarizer; 0: no model was asked.
+        chars: Length of the notes.
+        updater: Who wrote; `copies`: code.
+    """
+
+    outcome: UpdateOutcome
+    reason: str = ""
+    covered: str = ""
+    absorbed: int = 0
+    edits: int = 0
+    refusals: tuple[Refusal, ...] = field(default=(), repr=False)
+    conflicts: int = 0
+    over: tuple[str, ...] = ()
+    calls: int = 0
+    chars: int = 0
+    updater: str = ""
+
+    @property
+    def absorbed_all(self) -> bool:
+        """Whether the notes now hold what the update was given."""
+        return self.outcome in (UpdateOutcome.UPDATED, UpdateOutcome.UNCHANGED)
+
+    def __repr__(self) -> str:
+        why = f", {self.reason}" if self.reason else ""
+        return (
+            f"UpdateReport({self.outcome.value}{why}, {self.absorbed} messages, {self.edits} edits)"
+        )

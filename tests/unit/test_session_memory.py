@@ -1,0 +1,797 @@
+"""Updates of the session notes: when, by whom, how far they reach, and what can go wrong on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from ullage.compaction.job import Job
+from ullage.compaction.perform import Performer
+from ullage.effects import Call, drive
+from ullage.exceptions import LogConflict, StoreError
+from ullage.memory.session import (
+    Progress,
+    SessionMemory,
+    UpdateJob,
+    UpdateOutcome,
+    update_due,
+    update_flow,
+)
+from ullage.memory.session.files import MAX_BYTES, NotesFolder
+from ullage.memory.session.ids import covered_end, item_key, safe_end
+from ullage.memory.session.record import read_record
+from ullage.memory.session.template import DEFAULT_TEMPLATE, TITLES, parse_notes, skeleton
+from ullage.policy import SessionMemoryPolicy
+from ullage.summarizers.protocol import SummaryReply
+from ullage.testing.failures import ScriptedAPIError, overflow
+
+POLICY = SessionMemoryPolicy(enabled=True)
+ABOUT = {s.title: s.about for s in parse_notes(DEFAULT_TEMPLATE)}
+
+
+def use(at: int) -> dict:
+    block = {"type": "tool_use", "id": f"t{at}", "name": "Bash", "input": {"command": f"make {at}"}}
+    return {"role": "assistant", "content": [block]}
+
+
+def back(at: int) -> dict:
+    return {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": f"t{at}", "content": "ok"}],
+    }
+
+
+def talk(rounds: int = 3, *, start: int = 0) -> list[dict]:
+    items: list[dict] = []
+    for at in range(start, start + rounds):
+        items += [
+            {"role": "user", "content": f"Please do step {at} of the plan."},
+            use(at),
+            back(at),
+            {"role": "assistant", "content": f"Step {at} is done."},
+        ]
+    return items
+
+
+class Editor:
+    """A model that answers as it is told: texts, replies, exceptions, or functions of the request."""
+
+    name = "editor"
+
+    def __init__(self, *answers, modes=("plain",)) -> None:
+        self.answers = list(answers)
+        self.modes = modes
+        self.requests: list = []
+
+    def summarize(self, request):
+        self.requests.append(request)
+        given = self.answers.pop(0) if self.answers else "<done/>"
+        given = given(request) if callable(given) else given
+        if isinstance(given, Exception):
+            raise given
+        return given if isinstance(given, SummaryReply) else SummaryReply(text=given)
+
+
+def block(path, old: str, new: str) -> str:
+    return f'<edit file="{path}">\n<<<<<<< OLD\n{old}\n=======\n{new}\n>>>>>>> NEW\n</edit>\n'
+
+
+def add(path, title: str, text: str) -> str:
+    return block(path, ABOUT[title], f"{ABOUT[title]}\n{text}")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "session-memory"
+
+
+def memory(folder: Path, *answers, **options) -> SessionMemory:
+    options.setdefault("mode", "inline")
+    if answers:
+        options["summarizer"] = Editor(*answers)
+    return SessionMemory(folder, **options)
+
+
+def record(folder: Path):
+    return read_record((folder / "state.json").read_bytes())
+
+
+# ---- when (SM-2) -----------------------------------------------------------------------------
+
+
+def asked(calls: int) -> dict:
+    return {"role": "assistant", "content": [use(n)["content"][0] for n in range(calls)] or "done"}
+
+
+def test_first_update_at_ten_thousand_tokens():
+    begun = Progress().answered(asked(1))
+    assert not update_due(POLICY, begun, 9_999).update
+    assert update_due(POLICY, begun, 10_000) == (True, "first")
+    assert not update_due(POLICY, begun, 50_000, source="subagent").update
+
+
+def test_then_growth_and_calls_or_the_end_of_a_turn():
+    after = Progress().updating(10_000)
+    working = after.answered(asked(1)).answered(asked(1))
+    assert not update_due(POLICY, working, 14_999).update
+    assert not update_due(POLICY, working, 15_000).update
+    assert update_due(POLICY, working.answered(asked(1)), 15_000).update
+    assert update_due(POLICY, working.answered(asked(0)), 15_000).update
+    assert not update_due(POLICY, working.answered(asked(0)), 14_999).update
+
+
+def test_messages_that_are_no_response_do_not_count():
+    progress = Progress().updating(0)
+    assert progress.answered(back(1)) is progress
+
+
+def test_after_a_compaction_growth_counts_from_the_new_size():
+    small = Progress().updating(100_000).resized(30_000).answered(asked(0))
+    assert not update_due(POLICY, small, 34_999).update
+    assert update_due(POLICY, small, 35_000).update
+
+
+def test_failures_make_it_wait_for_more_growth_but_never_for_ever():
+    progress = Progress().updating(0).answered(asked(3)).ended(well=False)
+    assert not update_due(POLICY, progress, 9_999).update
+    assert update_due(POLICY, progress, 10_000).update
+    for _ in range(50):
+        progress = progress.ended(well=False)
+    assert update_due(POLICY, progress, 5_000 << 5).update
+    assert update_due(POLICY, progress.ended(well=True), 5_000).update
+
+
+def test_answered_starts_updates_when_they_are_due(folder):
+    kept = memory(folder)
+    items: list[dict] = []
+    begun = []
+    for at, size in enumerate([4_000, 9_000, 11_000, 12_000, 15_900, 16_000, 40_000]):
+        items += talk(1, start=at)
+        due = kept.answered(items[-1], items, tokens=size)
+        begun.append(due.update)
+    assert begun == [False, False, True, False, False, True, True]
+    assert [r.outcome for r in kept.reports] == [UpdateOutcome.UPDATED] * 3
+    assert not kept.answered(items[-1], items, tokens=90_000, source="subagent").update
+    kept.close()
+    assert not kept.answered(items[-1], items, tokens=90_000).update
+
+
+# ---- how far the notes reach (SM-5) ----------------------------------------------------------
+
+
+def test_the_pointer_is_the_newest_message(folder):
+    items = talk()
+    report = memory(folder).update(items)
+    assert report.covered == record(folder).covered == item_key(items[-1])
+    assert report.absorbed == len(items)
+
+
+def test_a_call_that_waits_is_left_out_with_its_response(folder):
+    items = [*talk(2), {"role": "user", "content": "Go on."}, use(7)]
+    assert safe_end(items) == len(items) - 1
+    report = memory(folder).update(items)
+    assert report.covered == item_key(items[-2])
+    pieces = [
+        {"role": "assistant", "id": "m1", "content": [{"type": "text", "text": "Two calls."}]},
+        {"role": "assistant", "id": "m1", "content": use(7)["content"]},
+        back(7),
+        {"role": "assistant", "id": "m1", "content": use(8)["content"]},
+    ]
+    assert safe_end([*talk(1), *pieces]) == 4
+    assert safe_end([*talk(1), *pieces, back(8)]) == 9
+
+
+def test_calls_of_long_ago_that_nobody_answered_hold_nothing_up():
+    items = [{"role": "user", "content": "x"}, use(1), *talk(1, start=5)]
+    assert safe_end(items) == len(items)
+    assert safe_end([]) == 0
+    assert safe_end([use(1)]) == 0
+
+
+def test_names_of_messages_last():
+    entry = {"uuid": "u1", "type": "user", "message": {"role": "user", "content": "x"}}
+    assert item_key(entry) == "u1"
+    result = back(1)
+    cleared = {"role": "user", "content": [{**result["content"][0], "content": "[cleared]"}]}
+    assert item_key(result) == item_key(cleared) != item_key(back(2))
+    assert item_key({"role": "user", "content": "x"}) != item_key(
+        {"role": "assistant", "content": "x"}
+    )
+    assert item_key({"role": "user", "content": "\ud800"}).startswith("sha256:")
+
+
+def test_of_equal_messages_the_oldest_is_taken():
+    same = {"role": "assistant", "content": "ok"}
+    items = [same, *talk(1), dict(same)]
+    assert covered_end(items, item_key(same)) == 1
+    assert covered_end(items, "unknown") is None
+    assert covered_end(items, "") is None
+
+
+def test_nothing_new_is_nothing_done(folder):
+    kept = memory(folder)
+    kept.update(talk())
+    before = (folder / "summary.md").stat().st_mtime_ns
+    assert kept.update(talk()).outcome is UpdateOutcome.DROPPED
+    assert (folder / "summary.md").stat().st_mtime_ns == before
+
+
+def test_plain_calls_are_shown_what_is_new(folder):
+    kept = memory(folder, "<done/>", "<done/>")
+    kept.update(talk(2))
+    kept.update(talk(4))
+    first, second = kept._set.summarizer.requests
+    assert [m["content"] for m in first.messages] == [m["content"] for m in talk(2)]
+    assert [m["content"] for m in second.messages] == [m["content"] for m in talk(4)[8:]]
+    assert {r.source for r in (first, second)} == {"session_memory"}
+
+
+def test_a_shared_call_is_the_main_loops_messages(folder):
+    items = [*talk(4), {"role": "user", "content": "Go on."}, use(9)]
+    editor = Editor("<done/>", modes=("shared", "plain"))
+    SessionMemory(folder, summarizer=editor, mode="inline").update(items)
+    request = editor.requests[0]
+    assert request.mode == "shared"
+    assert request.system is None
+    assert list(request.messages) == items[:-1]
+
+
+# ---- the editing loop (SM-3) -----------------------------------------------------------------
+
+
+def test_edits_are_written(folder):
+    path = folder / "summary.md"
+    kept = memory(folder, add(path, "Current State", "Step 2 is done.") + "<done/>")
+    report = kept.update(talk())
+    assert report.outcome is UpdateOutcome.UPDATED
+    assert (report.edits, report.calls, report.refusals) == (1, 1, ())
+    assert "Step 2 is done." in path.read_text()
+    assert kept.notes() == path.read_text()
+    assert skeleton(kept.notes()) == skeleton(DEFAULT_TEMPLATE)
+
+
+def test_what_was_not_done_is_told_and_can_be_mended(folder):
+    path = folder / "summary.md"
+    wrong = block(path, "not there", "x")
+    kept = memory(
+        folder, add(path, "Worklog", "- a") + wrong, add(path, "Learnings", "- b") + "<done/>"
+    )
+    report = kept.update(talk())
+    assert (report.edits, report.calls) == (2, 2)
+    assert [r.kind for r in report.refusals] == ["not_found"]
+    second = kept._set.summarizer.requests[1]
+    assert "1 edits were done." in second.prompt
+    assert "not there" in second.prompt
+    assert [m["role"] for m in second.messages[-2:]] == ["user", "assistant"]
+
+
+def test_a_model_that_tries_everything_else_changes_nothing_else(folder, tmp_path):
+    path = folder / "summary.md"
+    outside = tmp_path / "outside.md"
+    outside.write_text("mine")
+    tries = (
+        block(outside, "mine", "theirs")
+        + block(f"{folder}/../outside.md", "mine", "theirs")
+        + block(str(path).upper(), ABOUT["Worklog"], "x")
+        + block(folder / "config" / "prompt.md", "a", "b")
+        + block(folder / "state.json", "covered", "x")
+        + '<invoke name="Bash">\n<bash>\nrm -rf /\n</bash>\n'
+    )
+    native = SummaryReply(text="", tool_calls=("Write", "WebFetch"))
+    kept = memory(folder, tries, native, tries, native)
+    report = kept.update(talk())
+    assert report.outcome is UpdateOutcome.FAILED
+    assert report.calls == 4
+    kinds = [r.kind for r in report.refusals]
+    assert kinds.count("path") == 10
+    assert {r.tried for r in report.refusals if r.kind == "tool"} == {
+        "Bash",
+        "bash",
+        "Write",
+        "WebFetch",
+    }
+    assert outside.read_text() == "mine"
+    assert not path.exists()
+    assert not (folder / "state.json").exists()
+
+
+def test_attempts_are_in_the_report_beside_good_edits(folder):
+    path = folder / "summary.md"
+    kept = memory(folder, "<bash>\n" + add(path, "Worklog", "- a"), "<done/>")
+    report = kept.update(talk())
+    assert report.outcome is UpdateOutcome.UPDATED
+    assert [r.told() for r in report.refusals] == ["refused, there is no such tool here: bash"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (SummaryReply(text="I'm sorry", refused=True), "refused"),
+        (SummaryReply(text="x", finish_reason="content_filter"), "refused"),
+        (RuntimeError("boom"), "boom"),
+        (ConnectionError("wire"), "wire"),
+    ],
+)
+def test_failures_change_nothing(folder, answer, reason):
+    path = folder / "summary.md"
+    kept = memory(folder, "<done/>")
+    kept.update(talk(1))
+    before = record(folder)
+    kept._set.summarizer.answers = [add(path, "Worklog", "- half") + "<bash>", answer]
+    report = kept.update(talk(2))
+    assert report.outcome is UpdateOutcome.FAILED
+    assert reason in report.reason
+    assert not path.exists() or "half" not in path.read_text()
+    assert record(folder) == before
+
+
+def test_babble_without_edits_is_a_failure(folder):
+    report = memory(folder, *["All is well."] * 4).update(talk())
+    assert (report.outcome, report.calls) == (UpdateOutcome.FAILED, 4)
+
+
+def test_an_answer_that_was_cut_goes_on(folder):
+    path = folder / "summary.md"
+    cut = SummaryReply(
+        text=add(path, "Worklog", "- a") + add(path, "Learnings", "- b")[:60],
+        finish_reason="max_tokens",
+    )
+    kept = memory(folder, cut, add(path, "Learnings", "- b") + "<done/>")
+    report = kept.update(talk())
+    assert report.outcome is UpdateOutcome.UPDATED
+    assert "- a" in kept.notes()
+    assert "- b" in kept.notes()
+
+
+def test_notes_may_not_lose_most_of_what_they_say(folder):
+    path = folder / "summary.md"
+    folder.mkdir()
+    body = "\n".join(f"- fact number {n} with some words" for n in range(200))
+    path.write_text(DEFAULT_TEMPLATE.replace(ABOUT["Worklog"], f"{ABOUT['Worklog']}\n{body}"))
+    report = memory(folder, block(path, body, "- gone") + "<done/>").update(talk())
+    assert report.outcome is UpdateOutcome.FAILED
+    assert "lose most" in report.reason
+    assert "fact number 199" in path.read_text()
+
+
+def test_a_conversation_too_long_for_the_model_is_absorbed_in_part(folder):
+    def limited(request):
+        if len(request.messages) > 9:
+            return ScriptedAPIError(overflow("anthropic", used=300_000), "anthropic")
+        return "<done/>"
+
+    kept = memory(folder, *[limited] * 20)
+    items = talk(8)
+    report = kept.update(items)
+    assert report.absorbed_all
+    assert 0 < report.absorbed <= 9
+    assert covered_end(items, report.covered) == report.absorbed
+    while report.outcome is not UpdateOutcome.DROPPED:
+        report = kept.update(items)
+    assert record(folder).covered == item_key(items[-1])
+    seen = [
+        m["content"]
+        for r in kept._set.summarizer.requests
+        if len(r.messages) <= 9
+        for m in r.messages
+    ]
+    assert [m for m in seen if isinstance(m, str) and not m.startswith("[What")] == [
+        m["content"] for m in items if isinstance(m["content"], str)
+    ]
+
+
+def test_what_leaves_is_redacted(folder):
+    items = [{"role": "user", "content": "the key is hunter2"}, *talk(1)]
+    editor = Editor("<done/>")
+    redact = lambda text: text.replace("hunter2", "***")  # noqa: E731
+    SessionMemory(folder, summarizer=editor, mode="inline", redact=redact).update(items)
+    assert "hunter2" not in str(editor.requests[0].messages)
+    assert "***" in str(editor.requests[0].messages)
+
+
+def test_too_long_notes_are_reported_and_the_next_update_is_asked_to_shorten(folder):
+    path = folder / "summary.md"
+    kept = memory(
+        folder, add(path, "Worklog", "- " + "long words here " * 700) + "<done/>", "<done/>"
+    )
+    assert kept.update(talk(1)).over == ("Worklog",)
+    kept.update(talk(2))
+    assert "- Worklog: about" in kept._set.summarizer.requests[1].prompt
+
+
+# ---- template and prompt (SM-6) --------------------------------------------------------------
+
+
+def test_template_and_prompt_can_be_replaced(folder, tmp_path):
+    (folder / "config").mkdir(parents=True)
+    (folder / "config" / "template.md").write_text("# Mine\n_own words_\n")
+    (folder / "config" / "prompt.md").write_text("P {{notesPath}} {{x}} {{currentNotes}}")
+    path = folder / "summary.md"
+    kept = memory(folder, block(path, "_own words_", "_own words_\nhello") + "<done/>")
+    assert kept.update(talk()).outcome is UpdateOutcome.UPDATED
+    assert path.read_text() == "# Mine\n_own words_\nhello\n"
+    assert kept._set.summarizer.requests[0].prompt.startswith(
+        f"P {path} {{{{x}}}} ```markdown\n# Mine"
+    )
+
+
+def test_template_of_all_sessions_comes_second(tmp_path):
+    shared = tmp_path / "session-memory" / "config"
+    shared.mkdir(parents=True)
+    (shared / "template.md").write_text("# Current State\n_now_\n")
+    kept = SessionMemory.for_session(tmp_path, "abc", mode="inline")
+    kept.update(talk())
+    assert [s.title for s in parse_notes(kept.notes())] == ["Current State"]
+    assert kept.path == tmp_path / "abc" / "session-memory" / "summary.md"
+
+
+def test_without_a_model_the_ten_sections_are_filled(folder):
+    kept = memory(folder)
+    report = kept.update(talk())
+    assert (report.updater, report.calls) == ("copies", 0)
+    assert tuple(s.title for s in parse_notes(kept.notes())) == TITLES
+    assert "Please do step 2" in kept.notes()
+
+
+# ---- the file is not what it should be -------------------------------------------------------
+
+
+def refused(folder: Path, word: str, *, config=()) -> None:
+    report = SessionMemory(folder, mode="inline", config=config).update(talk())
+    assert report.outcome is UpdateOutcome.FAILED
+    assert word in report.reason
+
+
+def test_a_notes_file_that_is_a_link_is_refused(folder, tmp_path):
+    folder.mkdir()
+    secret = tmp_path / "secret"
+    secret.write_text("# secret")
+    (folder / "summary.md").symlink_to(secret)
+    refused(folder, "link")
+    assert secret.read_text() == "# secret"
+    (folder / "summary.md").unlink()
+    os.link(secret, folder / "summary.md")
+    refused(folder, "second name")
+    assert secret.read_text() == "# secret"
+
+
+@pytest.mark.parametrize("name", ["state.json", ".lock", "config/prompt.md", "config/template.md"])
+def test_other_files_that_are_links_are_refused(folder, tmp_path, name):
+    (folder / "config").mkdir(parents=True)
+    secret = tmp_path / "secret"
+    secret.write_text("{}")
+    (folder / name).symlink_to(secret)
+    refused(folder, "link")
+    assert secret.read_text() == "{}"
+
+
+@pytest.mark.parametrize("name", ["", "config"])
+def test_folders_that_are_links_are_refused(folder, tmp_path, name):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "prompt.md").write_text("evil")
+    if name:
+        folder.mkdir()
+    (folder / name).symlink_to(other, target_is_directory=True)
+    refused(folder, "link")
+    assert sorted(p.name for p in other.iterdir()) == ["prompt.md"]
+
+
+def test_a_session_folder_that_is_a_link_is_refused(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "abc").symlink_to(elsewhere, target_is_directory=True)
+    report = SessionMemory.for_session(root, "abc", mode="inline").update(talk())
+    assert report.outcome is UpdateOutcome.FAILED
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_pipes_folders_huge_and_binary_files_are_refused(folder):
+    folder.mkdir()
+    path = folder / "summary.md"
+    os.mkfifo(path)
+    refused(folder, "no plain file")
+    path.unlink()
+    path.mkdir()
+    refused(folder, "")
+    path.rmdir()
+    path.write_bytes(b"x" * (MAX_BYTES + 1))
+    refused(folder, "bytes")
+    path.write_bytes(b"\xff\xfe\x00")
+    refused(folder, "UTF-8")
+    assert path.read_bytes() == b"\xff\xfe\x00"
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc", "/etc/x", "a/b", "..", "", "Ä", "a" * 300, "x\0y", "CON"]
+)
+def test_no_session_id_names_a_place_outside(tmp_path, name):
+    kept = SessionMemory.for_session(tmp_path / "root", name, mode="inline")
+    assert kept.update(talk()).outcome is UpdateOutcome.UPDATED
+    assert kept.path.parent.parent.parent == tmp_path / "root"
+    assert [p.name for p in tmp_path.iterdir()] == ["root"]
+
+
+def test_a_broken_record_is_no_record(folder):
+    kept = memory(folder)
+    kept.update(talk(1))
+    for data in (
+        b"",
+        b"{",
+        b"[]",
+        b'{"version": 99}',
+        b'{"version": 1, "covered": 5, "generated": []}',
+    ):
+        (folder / "state.json").write_bytes(data)
+        kept.update(talk(2))
+        assert record(folder).covered == item_key(talk(2)[-1])
+        assert kept.notes().count("Please do step 1 ") >= 1
+
+
+def test_files_are_for_the_owner_only(folder):
+    memory(folder).update(talk())
+    assert (folder / "summary.md").stat().st_mode & 0o077 == 0
+    assert (folder / "state.json").stat().st_mode & 0o077 == 0
+
+
+# ---- several at once -------------------------------------------------------------------------
+
+
+def test_two_sessions_of_one_project_do_not_touch(tmp_path):
+    one = SessionMemory.for_session(tmp_path, "one", mode="thread")
+    two = SessionMemory.for_session(tmp_path, "two", mode="thread")
+    left, right = talk(30), talk(30, start=100)
+    for at in range(4, 121, 4):
+        one.answered(left[at - 1], left[:at], tokens=at * 10_000)
+        two.answered(right[at - 1], right[:at], tokens=at * 10_000)
+    assert one.wait(20)
+    assert two.wait(20)
+    one.update(left)
+    two.update(right)
+    assert "step 29 " in one.notes()
+    assert "step 129 " not in one.notes()
+    assert "step 129 " in two.notes()
+    assert "step 29 " not in two.notes()
+
+
+def test_notes_of_another_session_are_left_alone(folder):
+    memory(folder, session_id="one").update(talk())
+    before = (folder / "summary.md").read_bytes(), (folder / "state.json").read_bytes()
+    report = memory(folder, session_id="two").update(talk(5))
+    assert report.outcome is UpdateOutcome.FAILED
+    assert "another session" in report.reason
+    assert before == ((folder / "summary.md").read_bytes(), (folder / "state.json").read_bytes())
+
+
+def test_one_updater_per_session(folder):
+    notes = NotesFolder(folder)
+    lock = notes.lock()
+    with pytest.raises(LogConflict):
+        NotesFolder(folder).lock()
+    assert memory(folder).update(talk()).outcome is UpdateOutcome.BUSY
+    assert notes.busy_seconds() is not None
+    lock.release()
+    lock.release()
+    assert notes.busy_seconds() is None
+    assert memory(folder).update(talk()).outcome is UpdateOutcome.UPDATED
+
+
+def test_who_lost_the_lock_may_not_write(folder):
+    notes = NotesFolder(folder)
+    lock = notes.lock()
+    lock.release()
+    with pytest.raises(LogConflict):
+        notes.commit("x", based_on="", lock=lock)
+    with pytest.raises(LogConflict):
+        notes.save(b"{}", lock=lock)
+    assert not (folder / "summary.md").exists()
+
+
+def test_a_person_who_edits_meanwhile_loses_nothing(folder):
+    path = folder / "summary.md"
+    memory(folder).update(talk(1))
+
+    def slow(request):
+        text = path.read_text()
+        path.write_text(text.replace(ABOUT["Learnings"], f"{ABOUT['Learnings']}\nAsk Ann first."))
+        return add(path, "Key results", "- It works.") + "<done/>"
+
+    report = memory(folder, slow).update(talk(2))
+    assert report.outcome is UpdateOutcome.UPDATED
+    assert "Ask Ann first." in path.read_text()
+    assert "- It works." in path.read_text()
+
+
+def test_where_both_change_the_same_lines_the_person_wins(folder):
+    path = folder / "summary.md"
+    kept = memory(folder, add(path, "Learnings", "- old fact") + "<done/>")
+    kept.update(talk(1))
+    covered = record(folder).covered
+
+    def slow(request):
+        path.write_text(path.read_text().replace("- old fact", "- my fact"))
+        return block(path, "- old fact", "- new fact") + add(path, "Worklog", "- b") + "<done/>"
+
+    kept._set.summarizer.answers = [slow]
+    report = kept.update(talk(2))
+    assert (report.outcome, report.conflicts, report.edits) == (UpdateOutcome.CONFLICT, 1, 1)
+    assert "- my fact" in path.read_text()
+    assert "- new fact" not in path.read_text()
+    assert "- b" in path.read_text()
+    # Not all of it is in the notes, so they do not claim to hold it.
+    assert record(folder).covered == covered
+
+
+def test_a_person_who_edits_while_copies_are_made_loses_nothing(folder):
+    path = folder / "summary.md"
+    memory(folder).update(talk(1))
+    edits = iter(["First remark.", "Second remark."])
+
+    class Meddling(NotesFolder):
+        def commit(self, text, **more):
+            remark = next(edits, None)
+            if remark:
+                about = ABOUT["Worklog"]
+                path.write_text(path.read_text().replace(about, f"{about}\n{remark}"))
+            return super().commit(text, **more)
+
+    report = SessionMemory(Meddling(folder), mode="inline").update(talk(2))
+    assert report.outcome is UpdateOutcome.UPDATED
+    text = path.read_text()
+    assert "First remark." in text
+    assert "Second remark." in text
+    assert "Please do step 1 " in text
+
+
+def test_who_never_stops_saving_is_not_overwritten(folder):
+    path = folder / "summary.md"
+    folder.mkdir()
+
+    class Meddling(NotesFolder):
+        def commit(self, text, **more):
+            path.write_text(f"{time.monotonic_ns()}")
+            return super().commit(text, **more)
+
+    report = SessionMemory(Meddling(folder), mode="inline").update(talk(2))
+    assert report.outcome is UpdateOutcome.FAILED
+    assert path.read_text().isdigit()
+
+
+def test_the_text_before_an_update_is_kept(folder):
+    path = folder / "summary.md"
+    kept = memory(folder, add(path, "Learnings", "- old fact") + "<done/>")
+    kept.update(talk(1))
+    kept._set.summarizer.answers = [block(path, "- old fact", "- new fact") + "<done/>"]
+    kept.update(talk(2))
+    assert "- old fact" in (folder / "previous.md").read_text()
+
+
+# ---- killed ----------------------------------------------------------------------------------
+
+CHILD = """
+import sys
+from ullage.memory.session import SessionMemory
+from ullage.memory.session import files
+
+stage, folder = sys.argv[1], sys.argv[2]
+real = files._Folder.write
+names = iter(["previous.md", "summary.md", "state.json"])
+
+def write(self, name, data):
+    if name + ":before" == stage:
+        print("here", flush=True); sys.stdin.read()
+    if name + ":draft" == stage:
+        (self.path / f".{name}.1.1.part").write_bytes(data[: len(data) // 2])
+        print("here", flush=True); sys.stdin.read()
+    real(self, name, data)
+    if name + ":after" == stage:
+        print("here", flush=True); sys.stdin.read()
+
+files._Folder.write = write
+items = [{"role": "user", "content": "Remember the second thing."},
+         {"role": "assistant", "content": "Second done."}]
+first = [{"role": "user", "content": "Remember the first thing."},
+         {"role": "assistant", "content": "First done."}]
+SessionMemory(folder, mode="inline").update(first + items)
+print("end", flush=True)
+"""
+
+STAGES = [
+    f"{n}:{w}"
+    for n in ("previous.md", "summary.md", "state.json")
+    for w in ("before", "draft", "after")
+]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_killed_in_the_middle_of_an_update(folder, tmp_path, stage):
+    first = [
+        {"role": "user", "content": "Remember the first thing."},
+        {"role": "assistant", "content": "First done."},
+    ]
+    memory(folder).update(first)
+    old = (folder / "summary.md").read_bytes()
+    covered = record(folder).covered
+    script = tmp_path / "child.py"
+    script.write_text(textwrap.dedent(CHILD))
+    child = subprocess.Popen(
+        [sys.executable, str(script), stage, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert child.stdout.readline() == b"here\n"
+        child.send_signal(signal.SIGKILL)
+    finally:
+        child.wait(20)
+        child.stdin.close()
+        child.stdout.close()
+    now = (folder / "summary.md").read_bytes()
+    written = stage in STAGES[5:]
+    # Before or after, never between; and the record never claims more than the notes hold.
+    assert (now == old) is not written
+    assert b"Remember the first thing." in now
+    assert (b"Remember the second thing." in now) is written
+    assert (record(folder).covered == covered) is (stage != "state.json:after")
+    items = [
+        *first,
+        {"role": "user", "content": "Remember the second thing."},
+        {"role": "assistant", "content": "Second done."},
+        {"role": "user", "content": "And the third."},
+        {"role": "assistant", "content": "Third done."},
+    ]
+    assert memory(folder).update(items).outcome is UpdateOutcome.UPDATED
+    text = (folder / "summary.md").read_text()
+    assert text.count("User 2: “Remember the second thing.”") == 1
+    assert "And the third." in text
+    assert [p.name for p in folder.iterdir() if p.name.endswith(".part")] == []
+
+
+# ---- the flow by hand ------------------------------------------------------------------------
+
+
+def test_a_cancelled_update_changes_nothing(folder):
+    flow = update_flow(UpdateJob(items=talk(), folder=NotesFolder(folder)))
+    perform = Performer(Job(items=()))
+    steps = []
+
+    class Stop:
+        def is_set(self) -> bool:
+            steps.append(1)
+            return len(steps) > 3
+
+    report = drive(flow, perform, cancel=Stop())
+    assert report.outcome is UpdateOutcome.CANCELLED
+    assert not (folder / "summary.md").exists()
+    assert NotesFolder(folder).busy_seconds() is None
+
+
+def test_a_disk_that_fails_is_a_report(folder):
+    class Full(NotesFolder):
+        def commit(self, text, **more):
+            raise StoreError("no space left on device", path=str(self.path))
+
+    report = SessionMemory(Full(folder), mode="inline").update(talk())
+    assert report.outcome is UpdateOutcome.FAILED
+    assert "no space left" in report.reason
+
+
+def test_no_longer_wanted_is_not_begun(folder):
+    job = UpdateJob(items=talk(), folder=NotesFolder(folder), wanted=lambda: False)
+    report = drive(update_flow(job), Performer(Job(items=())))
+    assert report.outcome is UpdateOutcome.DROPPED
+
+
+def test_the_first_effect_takes_the_lock(folder):
+    flow = update_flow(UpdateJob(items=talk(), folder=NotesFolder(folder)))
+    assert isinstance(next(flow), Call)
+    flow.close()
