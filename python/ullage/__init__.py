@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         truncate_head,
     )
     from ullage.media import strip_media
+    from ullage.memory.session import SessionMemory
     from ullage.models import Model, ModelTable, UnknownModelWarning
     from ullage.outgoing import Outgoing, outgoing
     from ullage.policy import Policy
@@ -85,6 +86,7 @@ __all__ = [
     "Request",
     "RequestCount",
     "Session",
+    "SessionMemory",
     "StoreError",
     "Transcript",
     "TranscriptLog",
@@ -170,6 +172,7 @@ _HOMES = {
         "truncate_head",
     ),
     "ullage.media": ("strip_media",),
+    "ullage.memory.session": ("SessionMemory",),
     "ullage.models": (
         "Model",
         "ModelTable",

@@ -130,7 +130,7 @@ class LevelActed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMemoryStarted:
-    """An update of the session's notes begins, or waits for the one that runs."""
+    """An update of the session's notes begins; `tokens` is the size of the conversation when it was asked for."""
 
     reason: str
     tokens: int

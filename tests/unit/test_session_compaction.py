@@ -369,7 +369,7 @@ def test_an_update_that_ends_after_a_full_compaction(folder):
     assert passed(compact(going, memory=kept, keep=0)) in ("unknown_pointer", "empty_template")
 
 
-NO_WAIT = SessionMemoryPolicy(wait_seconds=0)
+NO_WAIT = SessionMemoryPolicy(enabled=True, wait_seconds=0)
 
 
 # ---- waiting for an update -------------------------------------------------------------------

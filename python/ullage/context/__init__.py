@@ -8,9 +8,9 @@ values    what is handed out: Request, Usage, Decided, Recovery
 ```
 
 How a level plugs in is said in `ullage.pipeline`; it is given the view, the policy, the situation and its own
-state, which is saved with the conversation. How a source of summaries plugs in: `ContextManager(memory=...)` takes an object
-whose `compaction_flow(machine)` is asked before the full compaction (AUTO-2); it yields effects and
-returns a `CompactionResult` over `machine.view.messages`, or `None` to let the full compaction run.
+state, which is saved with the conversation. How the session's notes plug in: `ContextManager(memory=...)` takes a
+`SessionMemory`, or another object with its `answered` (told of each response), `compacted` (told of each compaction) and
+`recall_flow` (asked before a summary is written, AUTO-2; see `ullage.compaction.remembered`).
 What happens is told to `listeners` as events of `ullage.events`.
 """
 

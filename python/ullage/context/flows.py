@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from ullage.compaction import CompactionResult
 from ullage.compaction.api import job_of
 from ullage.compaction.attachments import Providers
 from ullage.compaction.flow import compaction_flow
+from ullage.compaction.remembered import SESSION_MEMORY
 from ullage.context.machine import Machine
 from ullage.context.outgoing import Outgoing
 from ullage.context.values import Request
@@ -21,7 +22,7 @@ from ullage.exceptions import CompactionError, ContextTooLarge
 from ullage.stages import collapse, fold, truncate
 from ullage.stages.report import StageReport
 
-__all__ = ["Host", "autocompact", "compact", "noted", "prepare"]
+__all__ = ["Host", "answered", "autocompact", "compact", "noted", "prepare"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Host:
         summarizer: For compactions; `None`: extractive.
         fallback: Who writes if that fails; `None`: the extractive one, for automatic compactions.
         offload: For large tool results; `None`: they stay, and are snipped.
-        memory: Asked before a full compaction (AUTO-2); see `ullage.context`. `None`: nobody.
+        memory: Notes of the session, tried before a summary is written (AUTO-2); see `ullage.context`. `None`: none.
         hooks: Of compactions.
         providers: What is put back after a compaction, and who reads files.
         options: Further fields of `compaction.job.Job`.
@@ -120,14 +121,8 @@ def autocompact(
 ) -> Flow[tuple[CompactionResult | None, StageReport | None]]:
     """An automatic compaction: memory first, then a full one. A failure is counted, never raised (AUTO-5)."""
     base = list(machine.view.messages)
-    result, stage = None, "autocompact"
     try:
-        if host.memory is not None:
-            result = yield from host.memory.compaction_flow(machine)
-            stage = "session_memory"
-        if result is None or not result.compacted:
-            stage = "autocompact"
-            result = yield from compaction_flow(_job(machine, host, base, "auto"))
+        result = yield from compaction_flow(_job(machine, host, base, "auto"))
     except CompactionError as exc:
         if exc.code == "aborted":
             raise
@@ -137,7 +132,10 @@ def autocompact(
         machine.tracking.failed(result.reason)
     if not result.compacted:
         return result, None
-    return result, (yield from _installed(machine, result, base, stage, why, automatic=True))
+    stage = SESSION_MEMORY if result.report.summarizer == SESSION_MEMORY else "autocompact"
+    report = yield from _installed(machine, result, base, stage, why, automatic=True)
+    _resized(machine, host)
+    return result, report
 
 
 def compact(machine: Machine, host: Host, instructions: str) -> Flow[CompactionResult]:
@@ -151,7 +149,25 @@ def compact(machine: Machine, host: Host, instructions: str) -> Flow[CompactionR
     result = yield from compaction_flow(job)
     if result.compacted:
         yield from _installed(machine, result, base, "compact", "asked for", automatic=False)
+        _resized(machine, host)
     return result
+
+
+def _resized(machine: Machine, host: Host) -> None:
+    if host.memory is not None:
+        host.memory.compacted(machine.tokens)
+
+
+def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
+    """Tell the session's notes of a response; they work beside, and this returns at once."""
+    if host.memory is not None:
+        host.memory.answered(
+            response,
+            machine.view.messages,
+            tokens=machine.tokens,
+            source=machine.source,
+            history=machine.history,
+        )
 
 
 def _job(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Any:
@@ -160,6 +176,7 @@ def _job(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more
         "trigger_tokens": machine.trigger(),
         "weights": machine.view.weights,
         "overhead_tokens": machine.overhead_tokens,
+        "memory": host.memory,
         **host.options,
         **more,
     }

@@ -52,7 +52,8 @@ class ContextManager:
         settings: Settings of the window; `None`: those of the environment.
         table: Where to look the model up; `None`: the built-in table.
         source: Who asks: `main`, or `subagent`, `compact`, `session_memory`, `collapse`.
-        memory: Asked before a full compaction; see `ullage.context`. `None`: nobody.
+        memory: Notes of the session (`SessionMemory`): kept up to date by `observe`, tried before a summary is written.
+            `None`: there are none.
         hooks: PreCompact, PostCompact, SessionStart; `Hooks` or its fields.
         providers: What is put back after a compaction.
         listeners: Told of every event, in order.
@@ -118,6 +119,7 @@ class ContextManager:
     def observe(self, response: Item) -> None:
         """Append the model's answer, with its `usage` if it has one: the next count is anchored on it."""
         self.machine.observe(response)
+        flows.answered(self.machine, self.host, response)
 
     # ---- questions ---------------------------------------------------------------------------
 

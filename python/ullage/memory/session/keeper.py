@@ -60,7 +60,7 @@ class SessionMemory:
     Args:
         folder: Where `summary.md` lies; nobody else's. Made when the first notes are written.
         session_id: Whose notes; the notes of another session are neither used nor changed. Empty: not compared.
-        policy: Thresholds; `None`: the defaults.
+        policy: Thresholds; with `enabled=False` nothing is updated by itself. `None`: the defaults, enabled.
         summarizer: The model that edits the notes, or a function as for `compact`; `None`: code copies facts.
         config: Further folders that may hold `template.md` and `prompt.md`, after `config` in the notes' own folder.
         weights: For the estimate of lengths; `None`: rough.
@@ -95,7 +95,7 @@ class SessionMemory:
         if summarizer is not None and not hasattr(summarizer, "summarize"):
             own = hasattr(summarizer, "asummarize")
             summarizer = summarizer if own else CallableSummarizer(summarizer)
-        policy = policy or SessionMemoryPolicy()
+        policy = policy or SessionMemoryPolicy(enabled=True)
         self._set = _Settings(
             folder=folder if isinstance(folder, NotesFolder) else NotesFolder(folder),
             session_id=session_id,
@@ -168,13 +168,14 @@ class SessionMemory:
         Returns:
             Whether an update is due, and why or why not.
         """
-        if source != "main" or self._closed:
-            return Due(False, f"source {source}" if source != "main" else "closed")
+        if self._closed or not self.policy.enabled:
+            return Due(False, "closed" if self._closed else "off")
         with self._guard:
-            self._progress = self._progress.answered(response)
-            due = update_due(self.policy, self._progress, tokens)
-        if due.update and self._begin(tuple(items), history) != "no_slot":
-            self._tell(SessionMemoryStarted(reason=due.why, tokens=tokens))
+            if source == "main":
+                self._progress = self._progress.answered(response)
+            due = update_due(self.policy, self._progress, tokens, source=source)
+        started = SessionMemoryStarted(reason=due.why, tokens=tokens)
+        if due.update and self._begin(tuple(items), history, started) != "no_slot":
             with self._guard:
                 self._progress = self._progress.updating(tokens)
         return due
@@ -190,14 +191,17 @@ class SessionMemory:
         with self._guard:
             self._progress = self._progress.resized(tokens)
 
-    def _begin(self, items: tuple[Item, ...], history: Sequence[Item] | None) -> str:
+    def _begin(
+        self, items: tuple[Item, ...], history: Sequence[Item] | None, started: Event
+    ) -> str:
         locks: list[Lock] = []
         whole = items if history is None else tuple(history)
-        work = Work(
-            lambda: update_flow(self._job(items, whole, locks.append)),
-            done=self._done,
-            put_out=partial(_release, locks),
-        )
+
+        def flow() -> Flow[UpdateReport]:
+            self._tell(started)
+            return update_flow(self._job(items, whole, locks.append))
+
+        work = Work(flow, done=self._done, put_out=partial(_release, locks))
         return self._background.submit(work)
 
     def _job(
