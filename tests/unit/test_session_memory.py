@@ -361,6 +361,16 @@ def test_notes_may_not_lose_most_of_what_they_say(folder):
     assert "fact number 199" in path.read_text()
 
 
+def test_notes_that_are_too_long_may_be_shortened_as_far_as_need_be(folder):
+    path = folder / "summary.md"
+    folder.mkdir()
+    body = "\n".join(f"- fact number {n} with some words" for n in range(2000))
+    path.write_text(DEFAULT_TEMPLATE.replace(ABOUT["Worklog"], f"{ABOUT['Worklog']}\n{body}"))
+    report = memory(folder, block(path, body, "- 2000 facts") + "<done/>").update(talk())
+    assert report.outcome is UpdateOutcome.UPDATED
+    assert "fact number 1999" in (folder / "previous.md").read_text()
+
+
 def test_a_conversation_too_long_for_the_model_is_absorbed_in_part(folder):
     def limited(request):
         if len(request.messages) > 9:

@@ -21,7 +21,7 @@ from ullage.memory.session.copies import Merged, merged
 from ullage.memory.session.edits import Refusal, apply_edit
 from ullage.memory.session.files import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesFolder
 from ullage.memory.session.ids import covered_end, item_key, safe_end
-from ullage.memory.session.limits import excess
+from ullage.memory.session.limits import Excess, excess
 from ullage.memory.session.prompt import DEFAULT_PROMPT, update_prompt
 from ullage.memory.session.record import Record, read_record, write_record
 from ullage.memory.session.report import UpdateOutcome, UpdateReport
@@ -212,13 +212,20 @@ class _Part:
         fixed = replace(self.loaded.record, session_id=own, written=written, known=True)
         return replace(fixed, **changes)
 
+    def over(self, text: str | None = None) -> Excess:
+        """What is too long in the notes, or in another text."""
+        policy = self.job.policy
+        return excess(
+            self.loaded.text if text is None else text,
+            section_tokens=policy.section_max_tokens,
+            total_tokens=policy.total_max_tokens,
+            measure=measure_of(self.job.weights),
+        )
+
     def report(self, text: str, **more: Any) -> UpdateReport:
         """The report of an update that came to its end."""
-        policy, measure = self.job.policy, measure_of(self.job.weights)
-        limits = (policy.section_max_tokens, policy.total_max_tokens)
-        over = excess(text, section_tokens=limits[0], total_tokens=limits[1], measure=measure)
+        titles = tuple(title for title, _ in self.over(text).sections)
         absorbed = self.end - self.start
-        titles = tuple(title for title, _ in over.sections)
         return UpdateReport(absorbed=absorbed, over=titles, chars=len(text), **more)
 
 
@@ -289,7 +296,7 @@ def _copied(text: str, *, facts: Facts, **options: Any) -> tuple[str, Merged]:
 def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
     draft: Draft = yield from talk_flow(_talk(part))
     part = replace(part, end=draft.end)
-    if not draft.problem and _emptied(part.loaded.text, draft):
+    if not draft.problem and not part.over() and _emptied(part.loaded.text, draft):
         draft = replace(draft, problem="the notes would lose most of what they say")
     told: dict[str, Any] = {
         "refusals": draft.refusals,
@@ -338,17 +345,11 @@ def _replayed(text: str, *, draft: Draft) -> tuple[str, int]:
 def _talk(part: _Part) -> Talk:
     job, loaded = part.job, part.loaded
     policy, path = job.policy, told_path(job.folder)
-    over = excess(
-        loaded.text,
-        section_tokens=policy.section_max_tokens,
-        total_tokens=policy.total_max_tokens,
-        measure=measure_of(job.weights),
-    )
     prompt = update_prompt(
         template=loaded.prompt,
         notes=loaded.text,
         path=path,
-        over=over,
+        over=part.over(),
         section_tokens=policy.section_max_tokens,
     )
     return Talk(
