@@ -14,11 +14,13 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ullage import exact
     from ullage._core import Ledger
     from ullage.compaction import CompactionReport, CompactionResult, Outcome, acompact, compact
     from ullage.context import ContextManager, Decided, Recovery, Request, Usage
     from ullage.counting import RemoteCounter, RequestCount, count_request
     from ullage.estimates import weights_for
+    from ullage.exact import count_tokens_exact, count_tokens_exact_up_to, encode_exact
     from ullage.exceptions import (
         CompactionError,
         ContextTooLarge,
@@ -104,9 +106,13 @@ __all__ = [
     "compact",
     "compact_session",
     "count_request",
+    "count_tokens_exact",
+    "count_tokens_exact_up_to",
+    "encode_exact",
     "estimate_each",
     "estimate_text",
     "estimate_tokens",
+    "exact",
     "group_rounds",
     "inspect_messages",
     "keep_window",
@@ -143,6 +149,11 @@ _HOMES = {
         "Usage",
     ),
     "ullage.estimates": ("weights_for",),
+    "ullage.exact": (
+        "count_tokens_exact",
+        "count_tokens_exact_up_to",
+        "encode_exact",
+    ),
     "ullage.exceptions": (
         "CompactionError",
         "ContextTooLarge",
@@ -219,6 +230,8 @@ def __getattr__(name: str) -> Any:
         value = import_module("ullage._engine").core.Ledger
         globals()[name] = value
         return value
+    if name == "exact":
+        return import_module("ullage.exact")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'ullage' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)
