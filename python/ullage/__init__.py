@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ullage.providers.overflow import classify
     from ullage.recall import Recall
     from ullage.sessions import CompactedSession, Session, compact_session, open_session
+    from ullage.stages.context_edits import apply_context_management
     from ullage.transcript import Conversation, Transcript, TranscriptLog
     from ullage.transcript.resume import messages_after_boundary, resume
     from ullage.validate import validate
@@ -102,6 +103,7 @@ __all__ = [
     "Window",
     "WindowSettings",
     "acompact",
+    "apply_context_management",
     "classify",
     "compact",
     "compact_session",
@@ -195,6 +197,7 @@ _HOMES = {
     ),
     "ullage.policy": ("Policy",),
     "ullage.providers.overflow": ("classify",),
+    "ullage.stages.context_edits": ("apply_context_management",),
     "ullage.recall": ("Recall",),
     "ullage.sessions": (
         "CompactedSession",

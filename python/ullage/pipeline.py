@@ -23,10 +23,19 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
+from ullage.context_management import ContextManagement
 from ullage.effects import Flow
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
-from ullage.stages import collapse, microcompact, snip, tool_budget, turn_snip
+from ullage.stages import (
+    collapse,
+    context_edits,
+    microcompact,
+    provider_clearing,
+    snip,
+    tool_budget,
+    turn_snip,
+)
 from ullage.stages.report import StageReport
 from ullage.stages.view import View
 
@@ -51,11 +60,15 @@ class Extras:
         params: Parameters of the provider, such as `context_management`.
         headers: HTTP headers, such as `anthropic-beta`; values of several levels are joined by commas.
         tools: Definitions that a level offers to the model.
+        applied_edits: What was done of a `context_management` that is not sent, in the API's form.
+        cache_edits: Tool uses that a host which can may drop from the provider's cached prefix; no public API takes them.
     """
 
     params: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     tools: list[Mapping[str, Any]] = field(default_factory=list)
+    applied_edits: list[dict[str, Any]] = field(default_factory=list)
+    cache_edits: list[str] = field(default_factory=list)
 
     def add_header(self, name: str, value: str) -> None:
         """Add a header; a second value follows the first, unless it is there already."""
@@ -154,7 +167,35 @@ def _turn_snip(view: View, policy: Policy, situation: Situation, state: Any) -> 
     return turn_snip.apply(view, policy, situation.overhead_tokens, state)
 
 
+def _edits(view: View, policy: Policy, situation: Situation, state: Any) -> Outcome:
+    del policy
+    if state.config is None:
+        return None
+    if provider_clearing.understands(situation.provider, situation.model):
+        situation.extras.params["context_management"] = state.config
+        for beta in ContextManagement.read(state.config).headers():
+            situation.extras.add_header("anthropic-beta", beta)
+        return None
+    report = context_edits.apply(view, situation.overhead_tokens, state)
+    situation.extras.applied_edits += state.applied_edits()
+    return report
+
+
+def _provider(view: View, policy: Policy, situation: Situation, state: Any) -> Outcome:
+    params, betas = provider_clearing.parameters(
+        policy, situation.provider, situation.model, situation.tools, state
+    )
+    # What the host itself gave as `context_management` goes before what the policy makes.
+    own = {key: value for key, value in params.items() if key not in situation.extras.params}
+    situation.extras.params.update(own)
+    for beta in betas if own else ():
+        situation.extras.add_header("anthropic-beta", beta)
+    return provider_clearing.report(view, state)
+
+
 def _microcompact(view: View, policy: Policy, situation: Situation, _: Any) -> Outcome:
+    if provider_clearing.comes_first(view, policy, situation.provider, situation.model):
+        return None
     return microcompact.apply(view, policy, situation.fill_percent(view), situation.now_ms)
 
 
@@ -182,6 +223,13 @@ LEVELS: tuple[Level, ...] = (
     Level("tool_budget", _tool_budget),
     Level("snip", _snip),
     Level(turn_snip.STAGE, _turn_snip, turn_snip.TurnSnip, reset=turn_snip.reset),
+    Level(context_edits.STAGE, _edits, context_edits.ContextEdits),
+    Level(
+        provider_clearing.STAGE,
+        _provider,
+        provider_clearing.ProviderClearing,
+        observe=provider_clearing.observe,
+    ),
     Level("microcompact", _microcompact),
     Level(collapse.STAGE, _collapse, collapse.Collapse, drain=_drain, reset=collapse.reset),
 )

@@ -192,6 +192,22 @@ class MicrocompactPolicy(_Group):
     provider_clear_tokens: int = _number(
         140_000, "tokens", "least that the provider clears at once", low=1
     )
+    provider_clear_inputs: bool = _choice(
+        False, "let the provider clear the inputs of the calls too", True, False
+    )
+    provider_thinking: str = _choice(
+        "default", "thinking that the provider keeps: as it does, all, or of some turns",
+        "default", "all", "turns",
+    )  # fmt: skip
+    provider_thinking_turns: int = _number(
+        2, "turns", "newest turns whose thinking stays, where it is of some turns", low=1
+    )
+    provider_compact_tokens: int = _number(
+        0, "tokens", "input size at which the provider writes a summary itself; 0: never"
+    )
+    by_cache_edit: bool = _choice(
+        False, "name old results as data, for a host that can drop them from a cache", True, False
+    )
     min_freed_tokens: int = _number(2_000, "tokens", "a pass that frees less is not done", low=0)
     low_watermark_percent: int = _number(
         50,

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from ullage.context import ContextManager
+from ullage.policy import Policy
 from ullage.providers.overflow import classify
 from ullage.testing import ScriptedServer, Step, scenario
 
@@ -43,6 +45,34 @@ def ask(client, streamed):
 def as_params(message):
     content = [block.model_dump(exclude_none=True) for block in message.content]
     return {"role": "assistant", "content": content}
+
+
+def test_clearing_by_the_provider_is_asked_for_and_read_back():
+    policy = Policy.buffered().change(
+        {
+            "micro.by_provider": True,
+            "micro.provider_trigger_tokens": 5_000,
+            "micro.provider_clear_tokens": 100,
+            "micro.provider_thinking": "all",
+        }
+    )
+    manager = ContextManager(model=MADE.model, policy=policy, system=MADE.system, tools=MADE.tools)
+    for message in MADE.messages:
+        manager.add(message)
+    made = manager.prepare()
+    with ScriptedServer() as server, claude(server) as client:
+        answer = client.beta.messages.create(
+            **{**REQUEST, "messages": made.messages},
+            extra_headers=made.headers,
+            **made.params,
+        )
+    edits = answer.context_management.applied_edits
+    assert edits[0].cleared_tool_uses > 0
+    manager.observe(answer.model_dump(mode="json"))
+    manager.add({"role": "user", "content": "go on"})
+    (report,) = [each for each in manager.prepare().reports if each.stage == "provider_clearing"]
+    assert len(report.tool_use_ids) == edits[0].cleared_tool_uses
+    assert report.freed > 0
 
 
 def test_a_generated_session_goes_on_with_bound_thinking():

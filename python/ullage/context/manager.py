@@ -25,6 +25,7 @@ from ullage.offload import OffloadStore
 from ullage.pins import Pin, pin_of, unpin
 from ullage.policy import Policy
 from ullage.recall import Recall
+from ullage.stages import context_edits
 from ullage.stages.report import StageReport
 from ullage.tools import ToolAnswer
 from ullage.window import Window, WindowSettings
@@ -58,6 +59,8 @@ class ContextManager:
         providers: What is put back after a compaction.
         listeners: Told of every event, in order.
         options: Further options of `ullage.compact`, such as `session_id` or `redact`.
+        context_management: Anthropic's parameter of that name, as a form of policy: sent on where the provider knows it, else done
+            here and told in `Request.applied_edits`. `None`: none.
 
     Example:
         >>> manager = ContextManager(model="claude-opus-4-5")
@@ -84,11 +87,15 @@ class ContextManager:
         providers: Providers | None = None,
         listeners: Iterable[Listener] = (),
         options: Mapping[str, Any] | None = None,
+        context_management: Mapping[str, Any] | None = None,
     ) -> None:
         row = (table or ModelTable.builtin()).lookup(model)
+        rules = policy or Policy.buffered()
+        if context_management is not None:
+            rules = context_edits.policy_for(rules, context_management, row)
         self.machine = Machine(
             model=row,
-            policy=policy or Policy.buffered(),
+            policy=rules,
             settings=settings or WindowSettings.from_env(),
             overhead=overhead_of(system, tools, row),
             source=source,
@@ -104,6 +111,8 @@ class ContextManager:
             listeners=tuple(listeners),
             options=dict(options or {}),
         )
+        if context_management is not None:
+            self.machine.states[context_edits.STAGE].config = dict(context_management)
         self._outgoing = Outgoing()
 
     # ---- what comes in -----------------------------------------------------------------------

@@ -52,6 +52,8 @@ class Outgoing:
             params={**extras.params, **done.params},
             headers=extras.headers,
             tools=extras.tools,
+            applied_edits=extras.applied_edits,
+            cache_edits=extras.cache_edits,
             rewritten_from=changed,
         )
 

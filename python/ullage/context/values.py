@@ -96,6 +96,8 @@ class Request:
         params: Parameters to add, such as `context_management`.
         headers: HTTP headers to add, such as `anthropic-beta`.
         tools: Tool definitions that levels offer to the model, to be added to the host's.
+        applied_edits: What was done here of a `context_management` that the provider does not know, in Anthropic's form.
+        cache_edits: Tool uses that a host which can may drop from the provider's cached prefix; never sent (MIC-2).
         rewritten_from: First message that differs from the previous request; `None`: that one is wholly a prefix of this.
     """
 
@@ -103,6 +105,8 @@ class Request:
         "_count",
         "_items",
         "_list",
+        "applied_edits",
+        "cache_edits",
         "compaction",
         "headers",
         "number",
@@ -127,6 +131,8 @@ class Request:
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
+        applied_edits: Sequence[Mapping[str, Any]] = (),
+        cache_edits: Sequence[str] = (),
         rewritten_from: int | None = None,
     ) -> None:
         self._items, self._count = items, count
@@ -134,6 +140,7 @@ class Request:
         self.number, self.tokens = number, tokens
         self.reports, self.compaction, self.repairs = tuple(reports), compaction, tuple(repairs)
         self.params, self.headers, self.tools = dict(params or {}), dict(headers or {}), list(tools)
+        self.applied_edits, self.cache_edits = list(applied_edits), tuple(cache_edits)
         self.rewritten_from = rewritten_from
 
     @property

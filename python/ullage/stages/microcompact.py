@@ -75,6 +75,8 @@ def _eligible(view: View, policy: Policy) -> list[Result]:
 
 
 def _is_short(view: View, result: Result) -> bool:
+    if result.id in view.cleared_elsewhere:
+        return True
     decision = view.decisions.get(result.id)
     return decision is not None and decision.stage == STAGE
 

@@ -24,6 +24,8 @@ def dump_view(view: View) -> dict[str, Any]:
         ],
         "added_texts": [[at, list(texts)] for at, texts in view.added_texts.items()],
         "whole": sorted(view.whole),
+        "emptied": sorted(view.emptied),
+        "unthought": sorted(view.unthought),
         "sent": view.sent,
         "changed_from": view.changed_from,
         "rewrites": view.rewrites,
@@ -60,6 +62,8 @@ def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Any) 
             view.decisions[name] = Decision(name, stage, text)
         view.added_texts = {int(at): list(texts) for at, texts in stored["added_texts"]}
         view.whole = set(stored["whole"])
+        view.emptied = set(stored.get("emptied", ()))
+        view.unthought = set(stored.get("unthought", ()))
         view.place(_placed(stored["parts"], history))
         view.sent, view.changed_from = stored["sent"], stored["changed_from"]
         view.rewrites = stored["rewrites"]

@@ -16,6 +16,7 @@ __all__ = ["Result", "View"]
 
 Item = Mapping[str, Any]
 
+_THINKING = ("thinking", "redacted_thinking")
 _PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
 
 
@@ -66,6 +67,9 @@ class View:
         decisions: By tool use id: what stands in place of a result, for ever.
         added_texts: By position in the history: texts behind a user input in the request's copy only.
         whole: Results that the budget has sent whole.
+        emptied: Tool uses whose input is shown empty.
+        unthought: Positions in the history of messages that are shown without their thinking.
+        cleared_elsewhere: Tool uses that the provider leaves out itself.
         sent: Messages before this index were part of a request.
         changed_from: Lowest index of what was sent and is not as it was; `None`: nothing changed.
         rewrites: How often anything but appending was done.
@@ -84,6 +88,9 @@ class View:
         self.decisions: dict[str, Decision] = {}
         self.added_texts: dict[int, list[str]] = {}
         self.whole: set[str] = set()
+        self.emptied: set[str] = set()
+        self.unthought: set[int] = set()
+        self.cleared_elsewhere: set[str] = set()
         self.sent = 0
         self.changed_from: int | None = None
         self.rewrites = 0
@@ -148,6 +155,18 @@ class View:
         for name in tool_use_ids:
             place = self.ledger.find_result(name)
             if self.decisions.pop(name, None) is not None and place is not None:
+                touched.add(place[0])
+        return self._refresh(touched)
+
+    def strip(self, tool_use_ids: Iterable[str], indexes: Iterable[int] = ()) -> int | None:
+        """Show calls without their input, and messages without their thinking, for ever; returns as `decide`."""
+        touched = set(indexes)
+        self.unthought.update(
+            at for at in (self.sources[i] for i in touched) if isinstance(at, int)
+        )
+        for name in tool_use_ids:
+            self.emptied.add(name)
+            if (place := self.ledger.find_call(name)) is not None:
                 touched.add(place[0])
         return self._refresh(touched)
 
@@ -230,6 +249,7 @@ class View:
         """Put messages of the history in place of message `index`; returns as `decide`."""
         back = View(self.weights)
         back.decisions, back.added_texts = self.decisions, self.added_texts
+        back.emptied, back.unthought = self.emptied, self.unthought
         for at in positions:
             back.add(history[at], at)
         self.originals[index : index + 1] = back.originals
@@ -267,7 +287,7 @@ class View:
 
     def _shown(self, item: Item, source: int | str) -> Item:
         texts = self.added_texts.get(source) if isinstance(source, int) else None
-        if not self.decisions and not texts:
+        if not (self.decisions or texts or self.emptied or self.unthought):
             return item
         message = message_of(item)
         content = None if message is None else message.get("content")
@@ -276,6 +296,8 @@ class View:
             blocks = [self._block(block) for block in content]
             if all(new is old for new, old in zip(blocks, content, strict=True)):
                 blocks = content
+            if source in self.unthought:
+                blocks = _without_thinking(blocks)
         for text in texts or ():
             blocks = _with_text(blocks, text)
         if blocks is content or message is None:
@@ -284,7 +306,10 @@ class View:
         return changed if message is item else {**item, "message": changed}
 
     def _block(self, block: Any) -> Any:
-        if not isinstance(block, Mapping) or block.get("type") != "tool_result":
+        kind = block.get("type") if isinstance(block, Mapping) else None
+        if kind == "tool_use" and block.get("id") in self.emptied and block.get("input"):
+            return {**block, "input": {}}
+        if kind != "tool_result":
             return block
         decision = self.decisions.get(str(block.get("tool_use_id")))
         return block if decision is None else {**block, "content": decision.text}
@@ -396,6 +421,16 @@ class View:
             removed=removed,
             **more,
         )
+
+
+def _without_thinking(blocks: list[Any]) -> list[Any]:
+    """The same list where there is none, or nothing else."""
+    rest = [
+        block
+        for block in blocks
+        if not (isinstance(block, Mapping) and block.get("type") in _THINKING)
+    ]
+    return rest if rest and len(rest) < len(blocks) else blocks
 
 
 def _with_text(content: Any, text: str) -> list[Any]:
