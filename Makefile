@@ -8,7 +8,7 @@ WORKERS ?= 2
 PYTEST ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test corpus check lint types rust wheel wheel-test bench docs fmt clean
+.PHONY: help demo test corpus check lint types rust wheel wheel-test bench gates docs fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -66,6 +66,10 @@ types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 bench: $(VENV)/.tools ## Run every benchmark: ours, our twin, the peers that install
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps .
 	$(BIN)/python -m pytest benches/python --benchmark-enable --benchmark-columns=min,median,rounds $(PYTEST)
+
+gates: wheel ## Instruction counts of the hot paths against the recorded ones (valgrind)
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	$(BIN)/python -m benches.gates
 
 fmt: $(VENV)/.tools ## Format everything
 	cargo fmt --all

@@ -1,0 +1,265 @@
+"""Instruction counts of the hot paths against what was recorded: a change that makes one dearer fails.
+
+    python -m benches.gates            compares; exit code 1 if a count grew by more than the tolerance
+    python -m benches.gates --write    records this machine's counts in benches/gates.json
+
+Instructions are free of a busy machine's noise, which times are not. They are counted by valgrind's callgrind in one
+process; each case runs once before it is counted, so that tables are loaded and caches have their usual state. Counts
+depend a little on the interpreter (it makes the calls and owns the dicts) and on the processor (string searches
+choose their code by it): the tolerance covers both, on x86-64 with AVX2. Another CPython than the one recorded gets
+three times the tolerance, another architecture is not compared.
+
+Profile of a case that failed: build with `cargo build --profile profiling -p ullage-python`, put the library in the place
+of the installed `_core`, then
+
+    valgrind --tool=callgrind --dump-before=getppid python -m benches.gates --child FOLDER
+
+(FOLDER is printed by `--keep`) and `callgrind_annotate` of the part that is named after the case's number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+RECORDED = Path(__file__).with_name("gates.json")
+TOLERANCE_PERCENT = 5
+LIMIT_SECONDS = 600
+MESSAGES = 1_000
+ROUNDS = 100
+
+
+class Case(NamedTuple):
+    """What is counted, and by what its count is divided."""
+
+    name: str
+    unit: str
+    prepare: Callable[[Path, Any], tuple[Callable[[], object], int]]
+
+
+# ---- inputs, made outside of valgrind ---------------------------------------------------------
+
+
+def write_inputs(folder: Path) -> None:
+    """Everything that the cases read: the same bytes on every machine."""
+    from benches.python.bench_bpe import generated_json, generated_logs
+    from benches.python.bench_ledger import conversation
+
+    from ullage.testing import Layout, scenario, session_file
+
+    rng = random.Random(1)
+    (folder / "messages.json").write_text(json.dumps(conversation(MESSAGES)))
+    (folder / "new.json").write_text(json.dumps(conversation(2, 7)))
+    sessions = [session_file(scenario(seed, turns=30), layout=Layout()) for seed in range(1, 4)]
+    (folder / "session.jsonl").write_bytes(b"".join(each.to_bytes() for each in sessions))
+    texts = {"code.txt": generated_json(rng) + generated_logs(rng), "scripts.txt": scripts(rng)}
+    for name, text in texts.items():
+        (folder / name).write_text(text[:300_000], encoding="utf-8")
+
+
+def scripts(rng: random.Random) -> str:
+    """Words of eight scripts from their commonest letters; no language, but as hard to split."""
+    ranges = [(0x430, 0x44F), (0x3B1, 0x3C9), (0x5D0, 0x5EA), (0x627, 0x64A)]
+    ranges += [(0x915, 0x939), (0xE01, 0xE2E), (0x3042, 0x3093), (0x4E00, 0x5200), (0xAC00, 0xB000)]
+    words = (
+        "".join(chr(rng.randint(*letters)) for _ in range(rng.randint(2, 8)))
+        for letters in (rng.choice(ranges) for _ in range(80_000))
+    )
+    return " ".join(words)
+
+
+# ---- cases, run inside of valgrind -----------------------------------------------------------
+
+
+def loaded(folder: Path, name: str) -> Any:
+    return json.loads((folder / name).read_text())
+
+
+def scan(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    items = loaded(folder, "messages.json")
+    return lambda: core.Ledger(None, items), MESSAGES
+
+
+def turn(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    ledger, new = core.Ledger(None, loaded(folder, "messages.json")), loaded(folder, "new.json")
+
+    def run() -> None:
+        for _ in range(ROUNDS):
+            ledger.extend(new)
+            ledger.anchored()
+            ledger.truncate(MESSAGES)
+
+    return run, ROUNDS
+
+
+def again(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    items = loaded(folder, "messages.json")
+    ledger = core.Ledger(None, items)
+
+    def run() -> None:
+        for _ in range(ROUNDS):
+            ledger.sync(items)
+            ledger.anchored()
+
+    return run, ROUNDS
+
+
+def index(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    path = str(folder / "session.jsonl")
+    return lambda: core.TranscriptIndex.open(path), Path(path).read_bytes().count(b"\n")
+
+
+def exact(name: str) -> Callable[[Path, Any], tuple[Callable[[], object], int]]:
+    def prepare(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+        text = (folder / name).read_text(encoding="utf-8")
+        half = len(text) // 2
+        # The first half comes before it is counted, the second is text that no cache has seen.
+        parts = iter([text[:half], text[half:]])
+        return lambda: core.count_text(next(parts)), len(text[half:].encode()) // 1000
+
+    return prepare
+
+
+def verify(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    ledger = core.Ledger(None, loaded(folder, "messages.json"))
+    return lambda: core.check(ledger, "anthropic", {}), MESSAGES
+
+
+def estimate(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    from ullage import weights_for
+    from ullage.models import ModelTable
+
+    weights = weights_for(ModelTable.builtin().lookup("claude-sonnet-4-5"))
+    text = (folder / "code.txt").read_text(encoding="utf-8")
+    return lambda: core.estimate_text(text, weights), len(text) // 1000
+
+
+CASES = (
+    Case("scan of 1,000 messages", "message", scan),
+    Case("a turn: two appended, counted, cut back", "turn", turn),
+    Case("the same list of 1,000 passed again", "pass", again),
+    Case("index of a transcript", "line", index),
+    Case("exact count, JSON and logs, unseen", "kilobyte", exact("code.txt")),
+    Case("exact count, other scripts, unseen", "kilobyte", exact("scripts.txt")),
+    Case("verifier over 1,000 messages", "message", verify),
+    Case("calibrated estimate of JSON and logs", "kilobyte", estimate),
+)
+
+
+def child(folder: Path) -> None:
+    """Runs every case between two calls that valgrind watches for; prints what to divide by."""
+    core = importlib.import_module("ullage._core")
+    units = []
+    for case in CASES:
+        run, count = case.prepare(folder, core)
+        run()
+        os.getppid()
+        run()
+        os.getppid()
+        units.append(count)
+    print(json.dumps(units))
+
+
+# ---- counting and comparing ------------------------------------------------------------------
+
+
+def counts(folder: Path) -> list[float]:
+    """Instructions a unit of each case."""
+    out = folder / "callgrind"
+    tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--dump-before=getppid"]
+    command = [*tool, sys.executable, "-m", "benches.gates", "--child", str(folder)]
+    # Hashes of strings decide how often a dict is probed.
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    run = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=LIMIT_SECONDS, env=environment
+    )
+    units = json.loads(run.stdout)
+    # Part 1 is all before the first mark; every second part from there is a case.
+    return [total(out.with_name(f"callgrind.{2 * at + 2}")) / n for at, n in enumerate(units)]
+
+
+def total(part: Path) -> int:
+    found = re.search(r"^(?:summary|totals): (\d+)", part.read_text(), re.MULTILINE)
+    assert found is not None, part
+    return int(found[1])
+
+
+def compare(found: list[float], recorded: dict[str, Any]) -> bool:
+    """Prints each case beside its record; whether none grew too much."""
+    tolerance = recorded["tolerance_percent"]
+    if recorded["python"] != python():
+        tolerance *= 3
+        print(
+            f"recorded with CPython {recorded['python']}, this is {python()}: {tolerance} % allowed"
+        )
+    good = True
+    for case, count in zip(CASES, found, strict=True):
+        before = recorded["instructions"].get(case.name)
+        change = 100 * (count / before - 1) if before else 0.0
+        dearer = change > tolerance
+        good &= not dearer
+        verdict = "TOO DEAR" if dearer else "cheaper: record it" if change < -tolerance else "ok"
+        verdict = verdict if before else "not recorded"
+        print(f"{case.name:<42}{count:>12,.0f} a {case.unit:<9}{change:>+7.1f} %  {verdict}")
+    return good
+
+
+def python() -> str:
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+def record(found: list[float]) -> None:
+    data = {
+        "architecture": platform.machine(),
+        "python": python(),
+        "tolerance_percent": TOLERANCE_PERCENT,
+        "instructions": {case.name: round(count) for case, count in zip(CASES, found, strict=True)},
+    }
+    RECORDED.write_text(json.dumps(data, indent=2) + "\n")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="benches.gates")
+    parser.add_argument("--write", action="store_true", help="record the counts")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with the profiles")
+    parser.add_argument("--child", type=Path, help="run the cases on the inputs in this folder")
+    chosen = parser.parse_args(arguments)
+    if chosen.child:
+        child(chosen.child)
+        return 0
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else None
+    if shutil.which("valgrind") is None:
+        print("gates skipped: valgrind is not installed")
+        return 0
+    if recorded and recorded["architecture"] != platform.machine() and not chosen.write:
+        print(f"gates skipped: recorded on {recorded['architecture']}")
+        return 0
+    folder = Path(tempfile.mkdtemp(prefix="ullage-gates-"))
+    try:
+        write_inputs(folder)
+        found = counts(folder)
+    finally:
+        if chosen.keep:
+            print(f"profiles: {folder}")
+        else:
+            shutil.rmtree(folder)
+    if chosen.write or recorded is None:
+        record(found)
+        return 0
+    return 0 if compare(found, recorded) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
