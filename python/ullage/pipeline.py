@@ -30,6 +30,7 @@ from ullage.policy import Policy
 from ullage.stages import (
     collapse,
     context_edits,
+    micro_state,
     microcompact,
     provider_clearing,
     snip,
@@ -91,6 +92,7 @@ class Situation:
         provider: Name of the provider's form.
         model: The model's row of the table; `None`: unknown.
         summarizer: For levels that ask a model; `None`: none is there.
+        line_summarizer: With a small model, for lines of single results; `None`: none is there.
         request: Number of the request that is being prepared, from 1.
         tools: Names of the tools that the host offers; a level's tool is used only if it is among them.
         history: All that was added; positions in `View.sources` and `StageReport.removed` are positions in it.
@@ -106,6 +108,7 @@ class Situation:
     provider: str = "anthropic"
     model: Any = None
     summarizer: Any = None
+    line_summarizer: Any = None
     request: int = 0
     tools: frozenset[str] = frozenset()
     history: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
@@ -193,10 +196,29 @@ def _provider(view: View, policy: Policy, situation: Situation, state: Any) -> O
     return provider_clearing.report(view, state)
 
 
-def _microcompact(view: View, policy: Policy, situation: Situation, _: Any) -> Outcome:
+def _microcompact(view: View, policy: Policy, situation: Situation, state: Any) -> Outcome:
     if provider_clearing.comes_first(view, policy, situation.provider, situation.model):
         return None
-    return microcompact.apply(view, policy, situation.fill_percent(view), situation.now_ms)
+    pressure = microcompact.Pressure(
+        situation.fill_percent(view),
+        situation.window_tokens,
+        situation.overhead_tokens,
+        situation.now_ms,
+        situation.line_summarizer,
+    )
+    return _with_edits(view, policy, pressure, situation.extras, state)
+
+
+def _with_edits(
+    view: View,
+    policy: Policy,
+    pressure: microcompact.Pressure,
+    extras: Extras,
+    state: micro_state.Micro,
+) -> Flow[StageReport | None]:
+    report = yield from microcompact.flow(view, policy, pressure, state)
+    extras.cache_edits += state.edits
+    return report
 
 
 def room_of(situation: Situation) -> collapse.Room:
@@ -230,7 +252,7 @@ LEVELS: tuple[Level, ...] = (
         provider_clearing.ProviderClearing,
         observe=provider_clearing.observe,
     ),
-    Level("microcompact", _microcompact),
+    Level(microcompact.STAGE, _microcompact, micro_state.Micro),
     Level(collapse.STAGE, _collapse, collapse.Collapse, drain=_drain, reset=collapse.reset),
 )
 """In order; each acts only on what the one before left over."""

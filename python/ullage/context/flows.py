@@ -31,6 +31,7 @@ class Host:
 
     Attributes:
         summarizer: For compactions; `None`: extractive.
+        line_summarizer: With a small model, for lines that stand for single tool results; `None`: put together by code.
         fallback: Who writes if that fails; `None`: the extractive one, for automatic compactions.
         offload: For large tool results; `None`: they stay, and are snipped.
         memory: Notes of the session, tried before a summary is written (AUTO-2); see `ullage.context`. `None`: none.
@@ -41,6 +42,7 @@ class Host:
     """
 
     summarizer: Any = None
+    line_summarizer: Any = None
     fallback: Any = None
     offload: Any = None
     memory: Any = None

@@ -248,6 +248,7 @@ class Machine:
             source=self.source,
             model=self.model,
             summarizer=host.summarizer,
+            line_summarizer=host.line_summarizer,
             request=self.requests + 1,
             tools=self.tools,
             history=self.history,

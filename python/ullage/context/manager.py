@@ -48,6 +48,7 @@ class ContextManager:
         system: The system prompt, to be counted; never changed.
         tools: Tool definitions, to be counted; never changed.
         summarizer: For automatic and manual compactions; `None`: extractive, without a model.
+        line_summarizer: With a small model, for the lines that stand for single tool results; `None`: put together by code.
         fallback: Who writes when the summarizer fails; `None`: the extractive one, for automatic compactions.
         store: For large tool results; `None`: they stay, and are snipped.
         settings: Settings of the window; `None`: those of the environment.
@@ -77,6 +78,7 @@ class ContextManager:
         system: Any = None,
         tools: Sequence[Mapping[str, Any]] = (),
         summarizer: Any = None,
+        line_summarizer: Any = None,
         fallback: Any = None,
         store: OffloadStore | None = None,
         settings: WindowSettings | None = None,
@@ -103,6 +105,7 @@ class ContextManager:
         )
         self.host = Host(
             summarizer=summarizer,
+            line_summarizer=line_summarizer,
             fallback=fallback,
             offload=store,
             memory=memory,

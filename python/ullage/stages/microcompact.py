@@ -1,22 +1,25 @@
 """Microcompact: old results of tools that can be run again become a placeholder or one line.
 
 Three ways, the least lossy first: results that a later one replaced (supersession), one line each for the older half, and
-a bare placeholder after a pause, when the provider's cache is cold anyway. Calls, ids and errors stay.
+a bare placeholder after a pause, when the provider's cache is cold anyway. Calls and ids stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
 
 from ullage.digests import Role
+from ullage.effects import Flow, drive
 from ullage.policy import MicrocompactPolicy, Policy
-from ullage.recall.text import call_title
-from ullage.stages.lines import one_line, outcome
+from ullage.stages.line_writer import line_for, lines_for
+from ullage.stages.micro_state import Micro, fingerprint
 from ullage.stages.report import Decision, StageReport
 from ullage.stages.view import Result, View
 
-__all__ = ["CLEARED", "apply", "line_for"]
+__all__ = ["CLEARED", "Pressure", "apply", "flow", "line_for"]
 
 STAGE = "microcompact"
 CLEARED = "[Old tool result content cleared]"
@@ -24,61 +27,81 @@ CLEARED = "[Old tool result content cleared]"
 _READS = ("Read", "NotebookRead")
 _WRITES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 
+ERRORS_LONGER = 4
+"""Failed results stay until so many times more newer results stand behind them than others need (PIPE-5)."""
+
+EPOCH_PERCENT = 5
+"""Percent of the window that the context must have grown by since the newest pass: each pass breaks the cached prefix."""
+
+
+class Pressure(NamedTuple):
+    """What the level is told beside the view.
+
+    Attributes:
+        fill_percent: Of the window, what the next request takes.
+        window_tokens: 0: unknown; then as the fill says.
+        overhead_tokens: System prompt and tool definitions.
+        now_ms: The host's clock in milliseconds since the epoch; `None`: unknown, nothing goes by time.
+        writer: A summarizer with a small model for the lines; `None`: none.
+    """
+
+    fill_percent: int
+    window_tokens: int = 0
+    overhead_tokens: int = 0
+    now_ms: int | None = None
+    writer: Any = None
+
 
 def apply(view: View, policy: Policy, fill_percent: int, now_ms: int | None) -> StageReport | None:
+    """One pass without a model and without memory of earlier ones; see `flow`."""
+    pressure = Pressure(fill_percent, now_ms=now_ms)
+    return drive(flow(view, policy, pressure, Micro()), lambda effect: None)
+
+
+def flow(view: View, policy: Policy, pressure: Pressure, state: Micro) -> Flow[StageReport | None]:
     """Clear or shorten old results; `None` if nothing is due or it would free too little.
 
     Args:
-        view: Changed in place by the decisions.
+        view: Changed by the decisions.
         policy: Which ways are on, and their numbers.
-        fill_percent: Of the window, what the next request takes.
-        now_ms: The host's clock in milliseconds since the epoch; `None`: unknown, nothing goes by time.
+        pressure: How full the window is.
+        state: Of the conversation; changed in place.
     """
-    micro = policy.micro
-    eligible = _eligible(view, policy)
-    if micro.by_time and _idle(view, micro, now_ms):
-        return _pass(
-            view, f"no answer for {micro.idle_minutes} minutes", eligible, lambda _: CLEARED, policy
-        )
-    if micro.by_supersession and fill_percent >= micro.supersede_start_percent:
-        chosen = _share(_superseded(view, eligible), eligible, micro.supersede_max_percent)
-        report = _pass(view, "replaced by a later result", chosen, lambda _: CLEARED, policy)
+    micro, fill = policy.micro, pressure.fill_percent
+    state.watch(view)
+    view.cleared_elsewhere.update(state.edits)
+    if not _any_due(view, micro, pressure):
+        return None
+    results = list(view.results())
+    kept = max(micro.keep_recent, policy.protect.tool_results) * state.weigh(micro.refetch_percent)
+    eligible = list(_eligible(view, policy, results, kept))
+    report = None
+    if micro.by_time and _idle(view, micro, pressure.now_ms):
+        why = f"no answer for {micro.idle_minutes} minutes"
+        report = _cleared(view, why, eligible, policy, state, pressure)
         if report is not None:
+            state.edits.clear()
             return report
-    if micro.by_line and fill_percent >= micro.line_start_percent:
-        older = [result for result in eligible if result.message < len(view) // 2]
-        return _pass(
-            view,
-            f"{fill_percent} % of the window",
-            older,
-            lambda result: line_for(view, result),
-            policy,
-        )
-    return None
+    if micro.by_cache_edit and fill >= micro.line_start_percent:
+        return _named(view, eligible, policy, state)
+    if not _new_epoch(view, eligible, pressure, state):
+        return None
+    if micro.by_supersession and fill >= micro.supersede_start_percent:
+        chosen = _share(_superseded(view, results, eligible, kept), eligible, micro)
+        report = _cleared(view, "replaced by a later result", chosen, policy, state, pressure)
+    if report is None and micro.by_line and fill >= micro.line_start_percent:
+        report = yield from _lines(view, policy, pressure, eligible, state)
+    return report
 
 
-def _eligible(view: View, policy: Policy) -> list[Result]:
-    """Results of the tools that may be cleared, without the newest and without what is cleared already."""
-    micro = policy.micro
-    found = [
-        result
-        for result in view.results()
-        if any(fnmatchcase(result.tool, name) for name in micro.tools)
-    ]
-    protected = max(micro.keep_recent, policy.protect.tool_results)
-    old = found[:-protected] if protected else found
-    return [
-        result
-        for result in old
-        if not result.is_error and not result.has_media and not _is_short(view, result)
-    ]
-
-
-def _is_short(view: View, result: Result) -> bool:
-    if result.id in view.cleared_elsewhere:
-        return True
-    decision = view.decisions.get(result.id)
-    return decision is not None and decision.stage == STAGE
+def _any_due(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
+    """Asked before anything is walked: most requests end here."""
+    fill = pressure.fill_percent
+    return (
+        (micro.by_time and _idle(view, micro, pressure.now_ms))
+        or (micro.by_supersession and fill >= micro.supersede_start_percent)
+        or ((micro.by_line or micro.by_cache_edit) and fill >= micro.line_start_percent)
+    )
 
 
 def _idle(view: View, micro: MicrocompactPolicy, now_ms: int | None) -> bool:
@@ -91,18 +114,59 @@ def _idle(view: View, micro: MicrocompactPolicy, now_ms: int | None) -> bool:
     return False
 
 
-def _superseded(view: View, eligible: Sequence[Result]) -> list[Result]:
-    """Reads of a file that a later whole read or write replaced; polls that an identical later call repeated."""
+def _new_epoch(view: View, eligible: Sequence[Result], pressure: Pressure, state: Micro) -> bool:
+    """Whether a pass may break the cached prefix: it is broken before anyway, or the context has grown enough."""
+    now, window = view.tokens(pressure.overhead_tokens), pressure.window_tokens
+    if view.changed_from is not None and eligible and view.changed_from <= eligible[0].message:
+        return True
+    if not state.floor_tokens or now < state.floor_tokens:
+        return True
+    return now - state.floor_tokens >= window * EPOCH_PERCENT // 100
+
+
+# ---- which -----------------------------------------------------------------------------------
+
+
+def _eligible(view: View, policy: Policy, results: Sequence[Result], kept: int) -> Iterator[Result]:
+    """Results of the tools that may be cleared, without the newest and without what is cleared already."""
+    found = [
+        result
+        for result in results
+        if any(fnmatchcase(result.tool, name) for name in policy.micro.tools)
+    ]
+    for newer, result in zip(range(len(found) - 1, -1, -1), found, strict=True):
+        least = kept * ERRORS_LONGER if result.is_error else kept
+        if newer >= least and not result.has_media and not _is_short(view, result):
+            yield result
+
+
+def _is_short(view: View, result: Result) -> bool:
+    if result.id in view.cleared_elsewhere:
+        return True
+    decision = view.decisions.get(result.id)
+    return decision is not None and decision.stage == STAGE
+
+
+def _superseded(
+    view: View, results: Sequence[Result], eligible: Sequence[Result], kept: int
+) -> list[Result]:
+    """Reads of a file that a later whole read or write replaced; calls that a later one repeated with success."""
     newest: dict[tuple[str, str], int] = {}
-    for result in view.results():
+    for result in results:
         if result.path and (result.tool in _WRITES or _is_whole_read(result)):
             newest["file", result.path] = result.message
-        newest[result.tool, repr(sorted(result.given.items(), key=repr))] = result.message
+        if not result.is_error:
+            newest["call", fingerprint(result)] = result.message
+    able = {result.id for result in eligible}
+    # A failure that was put right needs no longer protection than other results.
+    older = results[: max(0, len(results) - kept)]
+    able.update(r.id for r in older if r.is_error and not r.has_media and not _is_short(view, r))
+    old = [result for result in results if result.id in able]
     return [
         result
-        for result in eligible
+        for result in old
         if (result.tool in _READS and newest.get(("file", result.path), -1) > result.message)
-        or newest[result.tool, repr(sorted(result.given.items(), key=repr))] > result.message
+        or newest.get(("call", fingerprint(result)), -1) > result.message
     ]
 
 
@@ -110,9 +174,11 @@ def _is_whole_read(result: Result) -> bool:
     return result.tool in _READS and "offset" not in result.given and "limit" not in result.given
 
 
-def _share(chosen: Iterable[Result], eligible: Iterable[Result], percent: int) -> list[Result]:
+def _share(
+    chosen: Iterable[Result], eligible: Iterable[Result], micro: MicrocompactPolicy
+) -> list[Result]:
     """The oldest of the chosen, up to a share of all eligible tokens."""
-    room = sum(result.tokens for result in eligible) * percent // 100
+    room = sum(result.tokens for result in eligible) * micro.supersede_max_percent // 100
     taken = []
     for result in chosen:
         room -= result.tokens
@@ -122,25 +188,98 @@ def _share(chosen: Iterable[Result], eligible: Iterable[Result], percent: int) -
     return taken
 
 
+# ---- passes ----------------------------------------------------------------------------------
+
+
+def _lines(
+    view: View, policy: Policy, pressure: Pressure, eligible: Sequence[Result], state: Micro
+) -> Flow[StageReport | None]:
+    """Lines for results of the older half, large file reads first, down to the low watermark (PIPE-5, MIC-6)."""
+    micro, now = policy.micro, view.tokens(pressure.overhead_tokens)
+    window = pressure.window_tokens or now * 100 // max(1, pressure.fill_percent)
+    spare = now - window * micro.line_start_percent * micro.low_watermark_percent // 10_000
+    older = [result for result in eligible if result.message < len(view) // 2]
+    chosen = []
+    for result in sorted(older, key=lambda each: (not _is_large_read(each, policy), each.message)):
+        if spare <= 0:
+            break
+        spare -= result.tokens
+        chosen.append(result)
+    chosen.sort(key=lambda each: each.message)
+    if not chosen or sum(result.tokens for result in chosen) < micro.min_freed_tokens:
+        return None
+    texts = yield from lines_for(view, policy, pressure.writer, chosen)
+    why = f"{pressure.fill_percent} % of the window"
+    return _pass(view, why, list(zip(chosen, texts, strict=True)), policy, state, pressure)
+
+
+def _is_large_read(result: Result, policy: Policy) -> bool:
+    return result.tool in _READS and result.chars > policy.protect.large_read_chars
+
+
+def _cleared(
+    view: View,
+    why: str,
+    chosen: Iterable[Result],
+    policy: Policy,
+    state: Micro,
+    pressure: Pressure,
+) -> StageReport | None:
+    return _pass(view, why, [(result, CLEARED) for result in chosen], policy, state, pressure)
+
+
 def _pass(
-    view: View, why: str, chosen: Sequence[Result], text_of: Callable[[Result], str], policy: Policy
+    view: View,
+    why: str,
+    texts: Sequence[tuple[Result, str]],
+    policy: Policy,
+    state: Micro,
+    pressure: Pressure,
 ) -> StageReport | None:
     """One pass: all at once, or nothing where it would free less than the least."""
-    decided = []
-    for result in chosen:
-        text = text_of(result)
-        if len(text) < result.chars:
-            decided.append((result, Decision(result.id, STAGE, text)))
+    decided = [
+        (result, Decision(result.id, STAGE, text))
+        for result, text in texts
+        if len(text) < result.chars
+    ]
     gain = sum(
         result.tokens - result.tokens * len(decision.text) // result.chars
         for result, decision in decided
     )
     if not decided or gain < policy.micro.min_freed_tokens:
         return None
-    return view.report(STAGE, why, decided)
+    report = view.report(STAGE, why, decided)
+    state.passed((result for result, _ in decided), view.tokens(pressure.overhead_tokens))
+    return replace(report, visible_paths=_visible(view))
 
 
-def line_for(view: View, result: Result) -> str:
-    """A result in one line: tool, target, size, first meaningful line, exit status. No model is asked."""
-    title = one_line(call_title(result.tool, result.given), 100)
-    return f"[Compacted: {'; '.join([title, *outcome(view.text(result))])}]"
+def _named(
+    view: View, eligible: Sequence[Result], policy: Policy, state: Micro
+) -> StageReport | None:
+    """MIC-2: results that a host may drop from a cached prefix; the messages stay as they are."""
+    tokens = sum(result.tokens for result in eligible)
+    if not eligible or tokens < policy.micro.min_freed_tokens:
+        return None
+    state.edits += [result.id for result in eligible]
+    view.cleared_elsewhere.update(state.edits)
+    tokens = view.ledger.tokens()
+    return StageReport(
+        stage=STAGE,
+        why="named for the host's cache edits; the messages stay",
+        tokens_before=tokens,
+        tokens_after=tokens,
+        tool_use_ids=tuple(result.id for result in eligible),
+        tools=tuple(dict.fromkeys(result.tool for result in eligible)),
+        paths=tuple(dict.fromkeys(result.path for result in eligible if result.path)),
+        visible_paths=_visible(view),
+    )
+
+
+def _visible(view: View) -> tuple[str, ...]:
+    """Files whose result still stands in the request as it was, oldest first."""
+    found = (
+        result.path
+        for result in view.results()
+        if result.path and not result.replaced and result.id not in view.cleared_elsewhere
+    )
+    return tuple(dict.fromkeys(found))
