@@ -9,6 +9,8 @@ UllageError                     .code (stable), .hint (advice, not part of the m
 ├── UnknownHandle (LookupError)      nothing that left the context has this handle; .handle
 ├── ContextTooLarge                  the floor itself does not fit; .floor_tokens .limit_tokens
 ├── CompactionError                  .code is one of the six names of SPEC FULL-4
+├── InvalidNote (ValueError)         a note whose front matter cannot be read; .field .value .limit .path
+├── PathRefused (PermissionError)    a path that could leave its folder; .path .reason
 ├── StoreError (OSError)             the log, the offload store or the memory folder failed; .path
 ├── LogConflict                      the log changed under a writer, or another writer holds it
 ├── EngineError (ImportError)        the Rust engine was demanded and is missing, or is of another version
@@ -27,10 +29,12 @@ __all__ = [
     "ContextTooLarge",
     "EngineError",
     "InvalidMessage",
+    "InvalidNote",
     "InvalidPolicy",
     "InvalidTranscript",
     "LogConflict",
     "MissingExtra",
+    "PathRefused",
     "StoreError",
     "UllageError",
     "UnknownHandle",
@@ -209,6 +213,41 @@ class StoreError(UllageError, OSError):
         super().__init__(f"{path}: {reason}" if path else reason, hint=hint)
         self.reason = reason
         self.path = path
+
+
+class InvalidNote(UllageError, ValueError):
+    """A note of the memory folder is not of the form that can be read; it is passed over, never changed.
+
+    Attributes:
+        field: The key of its front matter.
+        value: What stands there, shortened.
+        limit: What it must be.
+        path: The note's file; "" if it has none yet.
+    """
+
+    code = "invalid_note"
+
+    def __init__(self, field: str, value: str, limit: str, *, path: str = "") -> None:
+        place = f"{path}: " if path else ""
+        super().__init__(
+            f"{place}{field} {limit}, not {value!r}" if value else f"{place}{field} {limit}"
+        )
+        self.field, self.value, self.limit, self.path = field, value, limit, path
+
+
+class PathRefused(UllageError, PermissionError):
+    """A path could leave the folder that it belongs to; nothing was read or written.
+
+    Attributes:
+        path: As it was given.
+        reason: What is wrong with it.
+    """
+
+    code = "path_refused"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"path {path[:200]!r} {reason}")
+        self.path, self.reason = path, reason
 
 
 class LogConflict(UllageError):

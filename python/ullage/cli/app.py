@@ -28,10 +28,14 @@ _COMMANDS = {
 }
 
 
+MEMORY = "See, search, add and check the notes that outlive a session."
+
+
 def _app() -> App:
     made = App(name="ullage", help=HELP, version=ullage.__version__, help_format="markdown")
     for name, text in _COMMANDS.items():
         made.command(f"ullage.cli.{name}:{name}_command", name=name, help=text)
+    made.command("ullage.cli.memory:memory_app", name="memory", help=MEMORY)
     made.register_install_completion_command(name="completion")
     return made
 

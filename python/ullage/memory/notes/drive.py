@@ -1,0 +1,30 @@
+"""Runs the flows of this package, which ask only for models."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ullage.compaction.attachments import Providers
+from ullage.compaction.perform import AsyncPerformer, Performer
+from ullage.effects import CancelToken, Flow, adrive, drive
+
+__all__ = ["arun", "run"]
+
+T = TypeVar("T")
+
+
+class _Nowhere:
+    """No files and no log to reach from here."""
+
+    providers: Any = Providers()
+    store: Any = None
+
+
+def run(flow: Flow[T], *, cancel: CancelToken | None = None) -> T:
+    """Run a flow in place."""
+    return drive(flow, Performer(_Nowhere()), cancel=cancel)
+
+
+async def arun(flow: Flow[T], *, cancel: CancelToken | None = None) -> T:
+    """Run a flow without blocking the event loop."""
+    return await adrive(flow, AsyncPerformer(_Nowhere()), cancel=cancel)

@@ -1,0 +1,308 @@
+"""Anthropic's memory tool (`memory_20250818`) over a memory folder: six commands, paths below `/memories`.
+
+The words of the answers are those of the provider's own implementation, as models were trained on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple
+
+from ullage.exceptions import LogConflict, MissingExtra, PathRefused, StoreError, UllageError
+from ullage.memory.notes.folder import MemoryFolder
+from ullage.memory.notes.sandbox import FileInfo
+
+__all__ = ["DEFINITION", "MemoryAnswer", "MemoryTool", "anthropic_tool"]
+
+DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}
+"""For the request's `tools`; with context editing put `memory` among the excluded tools."""
+
+ROOT: Final = "/memories"
+NUMBER_WIDTH: Final = 6
+LEVELS: Final = 2
+
+
+class MemoryAnswer(NamedTuple):
+    """Text of the tool result, and whether it is an error."""
+
+    text: str
+    is_error: bool = False
+
+
+class _Said(UllageError):
+    """An error in the words that the model knows."""
+
+    code = "memory_tool"
+
+
+class MemoryTool:
+    """Executes the tool's commands.
+
+    Args:
+        folder: Where the files lie; `/memories` is the folder itself.
+
+    Example:
+        >>> import tempfile
+        >>> tool = MemoryTool(MemoryFolder(tempfile.mkdtemp()))
+        >>> tool.call({"command": "create", "path": "/memories/port.md", "file_text": "8123"}).text
+        'File created successfully at: /memories/port.md'
+        >>> tool.call({"command": "view", "path": "/memories/../secret"}).is_error
+        True
+    """
+
+    def __init__(self, folder: MemoryFolder) -> None:
+        self.folder = folder
+        self.refused: list[str] = []
+
+    def definition(self) -> dict[str, str]:
+        """For the request's `tools`."""
+        return dict(DEFINITION)
+
+    def call(self, given: Mapping[str, Any]) -> MemoryAnswer:
+        """Execute one call.
+
+        Args:
+            given: The `input` of the `tool_use` block.
+
+        Returns:
+            The result; bad input and refused paths are errors in it, never raised. Refusals are kept in `refused`.
+        """
+        name = given.get("command")
+        command = _COMMANDS.get(name) if isinstance(name, str) else None
+        if command is None:
+            return MemoryAnswer(
+                f"Unknown command: {name!r}. Use one of {', '.join(_COMMANDS)}.", True
+            )
+        try:
+            return MemoryAnswer(command(self, given))
+        except PathRefused as exc:
+            self.refused.append(str(exc))
+            return MemoryAnswer(
+                f"Path {exc.path} would escape {ROOT} directory, or {exc.reason}", True
+            )
+        except (_Said, StoreError, LogConflict) as exc:
+            return MemoryAnswer(str(exc), True)
+
+    # ---- commands ----------------------------------------------------------------------------
+
+    def _view(self, given: Mapping[str, Any]) -> str:
+        path = _path(given, "path")
+        files = list(self.folder.sandbox.files())
+        if not path or any(info.path.startswith(f"{path}/") for info in files):
+            return _listing(path, files)
+        lines = self._text(path).split("\n")
+        first, last = _range(given.get("view_range"), len(lines))
+        numbered = _numbered(lines, first, last)
+        return f"Here's the content of {_shown(path)} with line numbers:\n{numbered}"
+
+    def _create(self, given: Mapping[str, Any]) -> str:
+        path = _path(given, "path")
+        try:
+            self.folder.sandbox.write(path, _given(given, "file_text").encode(), new=True)
+        except LogConflict:
+            raise _Said(f"File {_shown(path)} already exists") from None
+        return f"File created successfully at: {_shown(path)}"
+
+    def _str_replace(self, given: Mapping[str, Any]) -> str:
+        path, old, new = (
+            _path(given, "path"),
+            _given(given, "old_str"),
+            str(given.get("new_str") or ""),
+        )
+        text = self._text(path)
+        places = _places(text, old)
+        if not places:
+            raise _Said(
+                f"No replacement was performed, old_str `{old}` did not appear verbatim in {_shown(path)}."
+            )
+        if len(places) > 1:
+            lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places)
+            raise _Said(
+                f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. Please ensure it is unique"
+            )
+        changed = text.replace(old, new)
+        self._write(path, changed, text)
+        at = text.count("\n", 0, places[0])
+        snippet = _numbered(changed.split("\n"), max(1, at - 1), at + 3)
+        return f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
+
+    def _insert(self, given: Mapping[str, Any]) -> str:
+        path, at, added = (
+            _path(given, "path"),
+            given.get("insert_line"),
+            _given(given, "insert_text"),
+        )
+        text = self._text(path)
+        lines = text.removesuffix("\n").split("\n") if text else []
+        if type(at) is not int or not 0 <= at <= len(lines):
+            raise _Said(
+                f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}]."
+            )
+        lines.insert(at, added.rstrip("\n"))
+        self._write(path, "\n".join(lines) + "\n", text)
+        return f"The file {_shown(path)} has been edited."
+
+    def _delete(self, given: Mapping[str, Any]) -> str:
+        path = _path(given, "path")
+        if not path:
+            raise _Said(f"Cannot delete the {ROOT} directory itself")
+        inner = [
+            info.path for info in self.folder.sandbox.files() if info.path.startswith(f"{path}/")
+        ]
+        for each in inner or [path]:
+            self._found(each, self.folder.sandbox.delete)
+        return f"Successfully deleted {_shown(path)}"
+
+    def _rename(self, given: Mapping[str, Any]) -> str:
+        old, new = _path(given, "old_path"), _path(given, "new_path")
+        if not old:
+            raise _Said(f"Cannot rename the {ROOT} directory itself")
+        try:
+            self._found(old, lambda path: self.folder.sandbox.rename(path, new))
+        except LogConflict:
+            raise _Said(f"The destination {_shown(new)} already exists") from None
+        return f"Successfully renamed {_shown(old)} to {_shown(new)}"
+
+    # ---- files -------------------------------------------------------------------------------
+
+    def _found(self, path: str, act: Callable[[str], None]) -> None:
+        try:
+            act(path)
+        except StoreError as exc:
+            if isinstance(exc.__cause__, FileNotFoundError):
+                raise _Said(f"The path {_shown(path)} does not exist") from exc
+            raise
+
+    def _text(self, path: str) -> str:
+        try:
+            return self.folder.sandbox.read(path).decode("utf-8", "replace")
+        except StoreError as exc:
+            if isinstance(exc.__cause__, FileNotFoundError):
+                raise _Said(
+                    f"The path {_shown(path)} does not exist. Please provide a valid path."
+                ) from exc
+            raise
+
+    def _write(self, path: str, text: str, before: str) -> None:
+        self.folder.sandbox.write(path, text.encode(), expected=before.encode())
+
+
+_COMMANDS: Final[dict[str, Callable[[MemoryTool, Mapping[str, Any]], str]]] = {
+    "view": MemoryTool._view,
+    "create": MemoryTool._create,
+    "str_replace": MemoryTool._str_replace,
+    "insert": MemoryTool._insert,
+    "delete": MemoryTool._delete,
+    "rename": MemoryTool._rename,
+}
+
+
+# ---- parameters --------------------------------------------------------------------------------
+
+
+def _given(given: Mapping[str, Any], key: str) -> str:
+    value = given.get(key)
+    if not isinstance(value, str):
+        raise _Said(f"`{key}` must be a string")
+    return value
+
+
+def _path(given: Mapping[str, Any], key: str) -> str:
+    """The path below the root; `PathRefused` in the words of the caller's path."""
+    value = _given(given, key)
+    if value != ROOT and not value.startswith(f"{ROOT}/"):
+        raise _Said(f"Path must start with {ROOT}, got: {value}")
+    return value.removeprefix(ROOT).strip("/")
+
+
+def _range(given: Any, count: int) -> tuple[int, int]:
+    """First and last line, from 1; `[a, -1]` goes to the end."""
+    whole = (
+        isinstance(given, list | tuple) and len(given) == 2 and all(type(n) is int for n in given)
+    )
+    if not whole:
+        return 1, count
+    return max(1, given[0]), count if given[1] == -1 else given[1]
+
+
+def _places(text: str, part: str) -> list[int]:
+    found: list[int] = []
+    at = text.find(part) if part else -1
+    while at >= 0:
+        found.append(at)
+        at = text.find(part, at + 1)
+    return found
+
+
+# ---- what is shown -----------------------------------------------------------------------------
+
+
+def _shown(path: str) -> str:
+    return f"{ROOT}/{path}" if path else ROOT
+
+
+def _numbered(lines: list[str], first: int, last: int) -> str:
+    chosen = enumerate(lines[first - 1 : last], first)
+    return "\n".join(f"{number:>{NUMBER_WIDTH}}\t{line}" for number, line in chosen)
+
+
+def _listing(path: str, files: list[FileInfo]) -> str:
+    rows = sorted(_rows(path, files).items())
+    head = f"Here're the files and directories up to {LEVELS} levels deep in {_shown(path)}, excluding hidden items:"
+    total = sum(info.size for info in files if not path or info.path.startswith(f"{path}/"))
+    lines = (f"{_size(size)}\t{_shown(path)}/{name}" for name, size in rows)
+    return "\n".join((head, f"{_size(total)}\t{_shown(path)}", *lines))
+
+
+def _rows(path: str, files: list[FileInfo]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for info in files:
+        for name in _levels(info.path, path):
+            sizes[name] = sizes.get(name, 0) + info.size
+    return sizes
+
+
+def _levels(file: str, folder: str) -> Iterator[str]:
+    """The file itself, or the folders that lead to it, so far as they lie within the levels that are shown."""
+    if folder and not file.startswith(f"{folder}/"):
+        return
+    parts = PurePosixPath(file[len(folder) :].lstrip("/")).parts
+    for depth in range(1, min(len(parts), LEVELS) + 1):
+        yield "/".join(parts[:depth]) + ("" if depth == len(parts) else "/")
+
+
+def _size(count: int) -> str:
+    value, unit = float(count), "B"
+    for larger in ("K", "M"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.1f}{unit}".replace(".0", "")
+
+
+# ---- the SDK's own runner ----------------------------------------------------------------------
+
+
+def anthropic_tool(folder: MemoryFolder) -> Any:
+    """The tool for the official SDK's tool runner (`client.beta.messages.tool_runner`).
+
+    Raises:
+        MissingExtra: The package `anthropic` is not installed.
+    """
+    try:
+        from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
+    except ImportError as exc:
+        raise MissingExtra("anthropic", "anthropic") from exc
+    tool = MemoryTool(folder)
+
+    def run(_: Any, command: Any) -> str:
+        answer = tool.call(
+            command.model_dump() if hasattr(command, "model_dump") else dict(command)
+        )
+        if answer.is_error:
+            raise ToolError(answer.text)
+        return answer.text
+
+    made = type("UllageMemoryTool", (BetaAbstractMemoryTool,), dict.fromkeys(_COMMANDS, run))
+    return made()
