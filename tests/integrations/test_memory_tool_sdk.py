@@ -91,7 +91,7 @@ def test_the_runner_drives_every_command(server, tmp_path):
         False,
     ]
     assert "File created successfully" in str(results[0]["content"])
-    assert "     1\\t8123" in str(results[1]["content"])
+    assert "     1\t8123" in str(results[1]["content"])
     assert "server.md" in str(results[6]["content"])
     assert list(folder.sandbox.files()) == []
 

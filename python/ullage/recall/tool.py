@@ -77,7 +77,7 @@ class Recall:
     Example:
         >>> archive = Archive([{"role": "user", "content": "The port is 8123"}])
         >>> print(Recall(archive).call({"handle": "m0", "query": "PORT"}).text)
-        m0:2: The port is 8123
+        m0:3: The port is 8123
     """
 
     def __init__(

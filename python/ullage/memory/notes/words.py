@@ -58,7 +58,9 @@ class WordIndex:
 
     Example:
         >>> index = WordIndex()
-        >>> index.sync([Document("a", 1, "Deploy", "how to ship", "run make release"), Document("b", 1, "Tea", "", "")])
+        >>> notes = [("a", 1, "Deploy", "how to ship", "run make release"), ("b", 1, "Tea", "", "")]
+        >>> index.sync(Document(*note) for note in notes)
+        2
         >>> index.rank("how do I release?")
         ['a']
     """
