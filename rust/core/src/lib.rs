@@ -8,7 +8,7 @@
 //! # What this crate does not do
 //! No Python, no I/O, no clock, no environment, no randomness, no model calls. It never holds a
 //! message's text, and never decides anything that its arguments do not determine.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod bpe;
 pub mod clear;
@@ -23,6 +23,7 @@ pub mod plan;
 pub mod read;
 pub mod rounds;
 pub mod rules;
+mod simd;
 pub mod strings;
 pub mod text;
 pub mod truncate;

@@ -4,13 +4,19 @@
 //! is their sum weighted by [`Weights`], numbers fitted on real usage figures and kept as data.
 //! The features know nothing of any tokenizer; only the weights do.
 
+mod counter;
+mod escapes;
 mod image;
 mod json;
 mod kernel;
+mod lanes;
+mod marks;
 mod narrow;
 
+pub use counter::Counter;
+pub use escapes::string_escapes;
 pub use image::{image_size, image_tokens};
-pub use json::{JsonTally, float_repr, string_escapes, string_json_length};
+pub use json::{JsonTally, float_repr, string_json_length};
 
 use crate::digest::{BLOCK_KINDS, ROLES};
 
@@ -51,10 +57,15 @@ impl Text<'_> {
     /// Whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        self.unit_len() == 0
+    }
+
+    /// How many bytes or wider units it is stored in; never less than its code points.
+    fn unit_len(&self) -> usize {
         match self {
-            Self::Ascii(bytes) | Self::Latin1(bytes) | Self::Wtf8(bytes) => bytes.is_empty(),
-            Self::Ucs2(units) => units.is_empty(),
-            Self::Ucs4(units) => units.is_empty(),
+            Self::Ascii(bytes) | Self::Latin1(bytes) | Self::Wtf8(bytes) => bytes.len(),
+            Self::Ucs2(units) => units.len(),
+            Self::Ucs4(units) => units.len(),
         }
     }
 }
@@ -138,21 +149,9 @@ impl Features {
     /// Reads a text once.
     #[must_use]
     pub fn of(text: Text<'_>) -> Self {
-        let mut features = Self::default();
-        features.add_text(text);
-        features
-    }
-
-    /// Adds the counts of a text.
-    pub fn add_text(&mut self, text: Text<'_>) {
-        narrow::feed(text, &mut kernel::Kernel::new(&mut self.0));
-    }
-
-    /// Adds the counts of another.
-    pub fn add(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine = mine.saturating_add(theirs);
-        }
+        let mut counter = Counter::default();
+        counter.text(text);
+        counter.take()
     }
 }
 

@@ -200,7 +200,7 @@ fn features<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyTuple>> {
 
 #[pyfunction]
 fn json_features<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-    PyTuple::new(value.py(), json_tally(value)?.features.0)
+    PyTuple::new(value.py(), json_tally(value)?.counter.take().0)
 }
 
 #[pyfunction]

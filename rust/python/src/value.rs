@@ -264,8 +264,17 @@ unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyO
 #[cfg(not(feature = "abi3"))]
 fn with_string<R>(object: *mut ffi::PyObject, look: impl FnOnce(Text<'_>) -> R) -> R {
     // SAFETY: `object` is a str; strings are never changed, so its storage holds while it is borrowed. Kind and length
-    // say how large it is. All constructors that are left in 3.11 make strings that are ready.
+    // say how large it is. All constructors that are left in 3.11 make strings that are ready. The characters of a compact
+    // string of ASCII follow its head.
     unsafe {
+        let head = object.cast::<ffi::PyASCIIObject>();
+        if (*head).compact() & (*head).ascii() != 0 {
+            let length = usize::try_from((*head).length).unwrap_or(0);
+            return look(Text::Ascii(std::slice::from_raw_parts(
+                head.add(1).cast(),
+                length,
+            )));
+        }
         let length = usize::try_from(ffi::PyUnicode_GET_LENGTH(object)).unwrap_or(0);
         let data = ffi::PyUnicode_DATA(object);
         look(match ffi::PyUnicode_KIND(object) {

@@ -4,7 +4,7 @@ use super::path::Path;
 use super::sources::Source;
 use crate::error::Error;
 use crate::limits::MAX_NODES;
-use crate::text::{Features, JsonTally, MAX_DEPTH, Text, Weights, image_tokens, whole_tokens};
+use crate::text::{JsonTally, MAX_DEPTH, Text, Weights, image_tokens, whole_tokens};
 use crate::units::saturate;
 use crate::view::{Kind, LeafFault, Value, shown};
 
@@ -22,8 +22,9 @@ const MAX_PAGES: u64 = 600;
 
 /// Sums in 1/4096 token, rounded once at the end; rough counts are rounded per part.
 #[derive(Debug)]
-pub(super) struct Meter<'w> {
-    weights: Option<&'w Weights>,
+pub(super) struct Meter<'a> {
+    // The weights, and what is not weighed yet.
+    scale: Option<(&'a Weights, &'a mut JsonTally)>,
     chars: u64,
     rough: u64,
     micro: u64,
@@ -34,10 +35,10 @@ pub(super) struct Meter<'w> {
 /// Calibrated tokens, rough tokens, characters.
 pub(super) type Sums = (u32, u32, u32);
 
-impl<'w> Meter<'w> {
-    pub(super) fn new(weights: Option<&'w Weights>) -> Self {
+impl<'a> Meter<'a> {
+    pub(super) fn new(scale: Option<(&'a Weights, &'a mut JsonTally)>) -> Self {
         Self {
-            weights,
+            scale,
             chars: 0,
             rough: 0,
             micro: 0,
@@ -53,16 +54,14 @@ impl<'w> Meter<'w> {
 
     /// A value as compact JSON.
     pub(super) fn json<V: Value>(&mut self, value: V, field: Path<'_>) -> Result<(), Error> {
-        if self.weights.is_none() {
+        let length = if let Some((_, tally)) = &mut self.scale {
+            let before = tally.length;
+            walk(value, &mut **tally, 1, &mut 0).map(|()| tally.length - before)
+        } else {
             let mut length = Length(0);
-            walk(value, &mut length, 1, &mut 0).map_err(|fault| fault.at(field))?;
-            self.run += length.0;
-            return Ok(());
-        }
-        let mut tally = JsonTally::default();
-        walk(value, &mut tally, 1, &mut 0).map_err(|fault| fault.at(field))?;
-        self.run += tally.length;
-        self.add(&tally.features);
+            walk(value, &mut length, 1, &mut 0).map(|()| length.0)
+        };
+        self.run += length.map_err(|fault| fault.at(field))?;
         Ok(())
     }
 
@@ -76,7 +75,7 @@ impl<'w> Meter<'w> {
             None => Ok(()),
             Some(value) if value.is_null() => Ok(()),
             Some(value) if value.is_text() => {
-                if self.weights.is_none() {
+                if self.scale.is_none() {
                     self.run += value.chars();
                 } else {
                     value.with_text(|text| self.text(text));
@@ -90,7 +89,8 @@ impl<'w> Meter<'w> {
     /// Thinking behind a signature of so many characters: what stands there in clear may be
     /// empty or a shortened form, so that the longer of both counts.
     pub(super) fn hidden(&mut self, chars: u64) {
-        if let Some(weights) = self.weights {
+        self.settle();
+        if let Some((weights, _)) = &self.scale {
             self.micro = self.micro.max(weights.hidden.weigh(chars));
         }
     }
@@ -99,8 +99,8 @@ impl<'w> Meter<'w> {
     pub(super) fn encrypted(&mut self, data: Text<'_>) {
         let chars = data.char_len() as u64;
         self.run += chars;
-        match self.weights {
-            Some(weights) if weights.hidden.per_char > 0 => {
+        match &self.scale {
+            Some((weights, _)) if weights.hidden.per_char > 0 => {
                 self.micro = self.micro.saturating_add(weights.hidden.weigh(chars));
             }
             _ => self.weigh(data),
@@ -109,7 +109,7 @@ impl<'w> Meter<'w> {
 
     pub(super) fn image(&mut self, width: u32, height: u32) {
         self.rough += MEDIA_ROUGH_TOKENS;
-        if let Some(weights) = self.weights {
+        if let Some((weights, _)) = &self.scale {
             self.whole += u64::from(image_tokens(width, height, &weights.image));
         }
     }
@@ -142,26 +142,31 @@ impl<'w> Meter<'w> {
     }
 
     /// The sums; `overhead` in 1/4096 token.
-    pub(super) fn close(mut self, overhead: u32) -> Sums {
+    pub(super) fn close(&mut self, overhead: impl FnOnce(&Weights) -> u32) -> Sums {
         self.end_part();
+        self.settle();
         let rough = saturate(self.rough);
         let chars = saturate(self.chars);
-        if self.weights.is_none() {
+        let Some((weights, _)) = &self.scale else {
             return (rough, rough, chars);
-        }
-        let tokens = self.whole + whole_tokens(self.micro.saturating_add(u64::from(overhead)));
-        (saturate(tokens), rough, chars)
+        };
+        let micro = self.micro.saturating_add(u64::from(overhead(weights)));
+        (saturate(self.whole + whole_tokens(micro)), rough, chars)
     }
 
     fn weigh(&mut self, text: Text<'_>) {
-        if self.weights.is_some() {
-            self.add(&Features::of(text));
+        if let Some((_, tally)) = &mut self.scale {
+            tally.counter.text(text);
         }
     }
 
-    fn add(&mut self, features: &Features) {
-        if let Some(weights) = self.weights {
-            self.micro = self.micro.saturating_add(weights.weigh(features));
+    /// Weighs what was counted; once a block, since weights are the same for all of it.
+    fn settle(&mut self) {
+        if let Some((weights, tally)) = &mut self.scale
+            && !tally.counter.is_untouched()
+        {
+            let weight = weights.weigh(&tally.counter.take());
+            self.micro = self.micro.saturating_add(weight);
         }
     }
 }

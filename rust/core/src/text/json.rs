@@ -2,17 +2,18 @@
 //!
 //! The text meant is `json.dumps(value, ensure_ascii=False, separators=(",", ":"))`.
 
-use super::{Features, Text, feature};
+use super::escapes::string_escapes;
+use super::{Counter, Text, feature};
 
 /// What a walk over a value collects. The walk calls one method per thing it meets, with the number of
 /// containers around it: 0 for the value itself.
 ///
 /// Models see the members of a tool's input as named parameters, and JSON only inside of those: so what
 /// stands right inside the outermost container is told from what is deeper.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct JsonTally {
     /// Counts of keys, strings, numbers and words, each by itself, and of the JSON around them.
-    pub features: Features,
+    pub counter: Counter,
     /// Code points of the JSON.
     pub length: u64,
 }
@@ -27,15 +28,16 @@ impl JsonTally {
         } else {
             feature::ESCAPES
         };
-        self.features.add_text(text);
-        self.features.0[place] += escapes;
-        self.features.0[feature::STRUCTURE] += if outer { 0 } else { 2 };
+        self.counter.text(text);
+        self.counter.count(place, escapes);
+        self.counter
+            .count(feature::STRUCTURE, if outer { 0 } else { 2 });
         self.length += text.char_len() as u64 + escapes + 2;
     }
 
     /// A number as JSON spells it, or `true`, `false`, `null`.
     pub fn word(&mut self, ascii: &str) {
-        self.features.add_text(Text::Ascii(ascii.as_bytes()));
+        self.counter.text(Text::Ascii(ascii.as_bytes()));
         self.length += ascii.len() as u64;
     }
 
@@ -51,9 +53,9 @@ impl JsonTally {
 
     fn container(&mut self, members: usize, characters: usize, depth: u32) {
         if depth == 0 {
-            self.features.0[feature::ARGUMENTS] += members as u64;
+            self.counter.count(feature::ARGUMENTS, members as u64);
         } else {
-            self.features.0[feature::STRUCTURE] += characters as u64;
+            self.counter.count(feature::STRUCTURE, characters as u64);
         }
         self.length += characters as u64;
     }
@@ -63,83 +65,6 @@ impl JsonTally {
 #[must_use]
 pub fn string_json_length(text: Text<'_>) -> u64 {
     text.char_len() as u64 + string_escapes(text) + 2
-}
-
-/// How many code points longer a string gets by escaping: 1 for `"`, `\` and the control characters with
-/// a short form, 5 for the others.
-#[must_use]
-pub fn string_escapes(text: Text<'_>) -> u64 {
-    match text {
-        Text::Ascii(bytes) | Text::Latin1(bytes) | Text::Wtf8(bytes) => sum(bytes),
-        Text::Ucs2(units) => units.iter().map(|&unit| wide(u32::from(unit))).sum(),
-        Text::Ucs4(units) => units.iter().map(|&unit| wide(unit)).sum(),
-    }
-}
-
-/// Bytes looked at together: the compiler makes vector code of a row.
-const ROW: usize = 32;
-
-fn sum(bytes: &[u8]) -> u64 {
-    if bytes.len() < 2 * ROW && !any_special(bytes) {
-        return 0;
-    }
-    // 32 rows of at most 5 stay below 256 in each lane.
-    bytes.chunks(32 * ROW).map(sum_rows).sum()
-}
-
-/// Whether a short string has anything to escape: keys and paths seldom do.
-fn any_special(bytes: &[u8]) -> bool {
-    let word = |at: usize| {
-        bytes[at..]
-            .first_chunk()
-            .map(|&word| u64::from_le_bytes(word))
-    };
-    let Some(last) = bytes.len().checked_sub(8) else {
-        return bytes.iter().any(|&byte| extra(byte) != 0);
-    };
-    // The last word overlaps the one before it.
-    let mut places = (0..last).step_by(8).chain([last]);
-    places.any(|at| word(at).is_some_and(special_word))
-}
-
-/// Whether one of eight bytes is below 0x20, a quote or a backslash (the usual arithmetic on all eight at once).
-fn special_word(word: u64) -> bool {
-    const ONES: u64 = u64::MAX / 255;
-    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
-    let quotes = below(word ^ (ONES * 0x22), 1) | below(word ^ (ONES * 0x5C), 1);
-    (below(word, 0x20) | quotes) & (ONES * 0x80) != 0
-}
-
-fn sum_rows(bytes: &[u8]) -> u64 {
-    let (rows, rest) = bytes.as_chunks::<ROW>();
-    let mut lanes = [0_u8; ROW];
-    for row in rows {
-        add_row(&mut lanes, row);
-    }
-    if !rest.is_empty() {
-        let mut row = [b'a'; ROW];
-        row[..rest.len()].copy_from_slice(rest);
-        add_row(&mut lanes, &row);
-    }
-    lanes.iter().map(|&lane| u64::from(lane)).sum()
-}
-
-fn add_row(lanes: &mut [u8; ROW], row: &[u8; ROW]) {
-    for (lane, &byte) in lanes.iter_mut().zip(row) {
-        *lane = lane.wrapping_add(extra(byte));
-    }
-}
-
-/// Without branches, so that it is one step for many bytes.
-fn extra(byte: u8) -> u8 {
-    let control = if byte < 0x20 { 5 } else { 0 };
-    let short = byte.wrapping_sub(0x08) < 3 || byte.wrapping_sub(0x0C) < 2;
-    let quoted = byte == b'"' || byte == b'\\';
-    (control & if short { 1 } else { 5 }) | u8::from(quoted)
-}
-
-fn wide(point: u32) -> u64 {
-    u8::try_from(point).map_or(0, |byte| u64::from(extra(byte)))
 }
 
 /// A finite or infinite float as Python's `repr` spells it; JSON's `NaN`, `Infinity` for the others.

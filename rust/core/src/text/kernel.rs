@@ -1,129 +1,242 @@
-//! Counts character classes of narrow bytes: one look at each, more work only where the class changes.
+//! Counts character classes of narrow bytes, 64 at a time: runs and their neighbours are arithmetic on masks.
 
 use super::feature;
-use super::narrow::{BASE, SCRIPTS, WORDY_END};
+use super::lanes::{BLOCK, Block};
+use super::marks::{Marks, NOTHING, equal, marks};
+use super::narrow::BASE;
+use crate::simd::{Work, widest};
 
-const CONTROL: u8 = 0;
-const LOWER: u8 = 1;
-const UPPER: u8 = 2;
-const WIDE: u8 = 3;
-const DIGIT: u8 = 4;
-const PUNCT: u8 = 5;
-const SPACE: u8 = 6;
-const TAB: u8 = 7;
-const NEWLINE: u8 = 8;
-const SIGN: u8 = 9;
-
-/// Positions in `feature::NAMES`.
-const CLASS_AT: [usize; 10] = [23, 0, 1, NOWHERE, 10, 13, 17, 19, 21, NOWHERE];
-const NOWHERE: usize = usize::MAX;
-
-static CLASSES: [u8; 256] = classes();
-
-const fn classes() -> [u8; 256] {
-    let mut table = [SIGN; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = match byte as u8 {
-            b'a'..=b'z' => LOWER,
-            b'A'..=b'Z' => UPPER,
-            BASE..WORDY_END => WIDE,
-            b'0'..=b'9' => DIGIT,
-            b' ' => SPACE,
-            b'\t' => TAB,
-            b'\n' => NEWLINE,
-            b'!'..=b'~' => PUNCT,
-            0..BASE => CONTROL,
-            _ => SIGN,
-        };
-        byte += 1;
-    }
-    table
-}
-
-/// Feeds [`super::Features`] with narrow bytes, in pieces of any size.
+/// Feeds [`super::Features`] with narrow bytes, in pieces of whole blocks; only the last may be shorter.
 pub(super) struct Kernel<'a> {
     counts: &'a mut [u64],
-    before: u8,
-    class: u8,
-    run: usize,
+    before: Shadow,
+    last: u8,
 }
 
 impl<'a> Kernel<'a> {
     pub(super) fn new(counts: &'a mut [u64]) -> Self {
         Self {
             counts,
-            before: 0,
-            class: CONTROL,
-            run: 0,
+            before: Shadow::default(),
+            last: NOTHING,
         }
     }
 
     /// Counts what follows the bytes taken before.
     pub(super) fn take(&mut self, bytes: &[u8]) {
-        let mut seen = [0_u64; 10];
-        for &byte in bytes {
-            let class = CLASSES[usize::from(byte)];
-            seen[usize::from(class)] += 1;
-            if class == self.class {
-                self.run += 1;
-                self.counts[8] += u64::from(class == UPPER);
-                self.counts[16] += u64::from(class == PUNCT && byte == self.before);
-            } else {
-                self.enter(class);
+        widest(Taking {
+            kernel: self,
+            bytes,
+        });
+    }
+
+    #[inline(always)]
+    fn blocks(&mut self, bytes: &[u8]) {
+        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+        let mut tally = Tally::default();
+        for (number, block) in blocks.iter().enumerate() {
+            let before = number.checked_sub(1).map(|_| number * BLOCK - 1);
+            match before.and_then(|at| bytes[at..].first_chunk()) {
+                Some(earlier) => self.block(block, earlier, &mut tally),
+                None => self.staged(block, &mut tally),
             }
-            self.step(class);
-            if byte >= BASE {
-                let script = usize::from(byte - BASE).min(SCRIPTS - 1);
-                self.counts[feature::SCRIPTS + script] += 1;
-            }
-            let rare = matches!(byte | 0x20, b'j' | b'k' | b'q' | b'v' | b'w' | b'x' | b'z');
-            self.counts[9] += u64::from(rare && matches!(class, LOWER | UPPER));
-            self.before = byte;
+            self.last = block[BLOCK - 1];
         }
-        for (&at, count) in CLASS_AT.iter().zip(seen) {
-            if at != NOWHERE {
-                self.counts[at] += count;
-            }
+        if !rest.is_empty() {
+            self.staged(rest, &mut tally);
+        }
+        tally.add_to(self.counts);
+    }
+
+    /// At most one block of which the byte before lies elsewhere.
+    #[inline(always)]
+    fn staged(&mut self, bytes: &[u8], tally: &mut Tally) {
+        let mut stage = [NOTHING; BLOCK + 1];
+        stage[0] = self.last;
+        stage[1..=bytes.len()].copy_from_slice(bytes);
+        if let (Some(earlier), Some(block)) = (stage.first_chunk(), stage.last_chunk()) {
+            self.block(block, earlier, tally);
         }
     }
 
-    /// The class changes.
-    fn enter(&mut self, class: u8) {
-        let was = std::mem::replace(&mut self.class, class);
-        let (word, was_word) = (is_word(class), is_word(was));
-        self.run = if word && was_word { self.run + 1 } else { 1 };
-        self.counts[7] += u64::from(class == UPPER && was == LOWER);
-        match class {
-            LOWER | UPPER | WIDE if !was_word => {
-                self.counts[2] += 1;
-                self.counts[6] += u64::from(was != SPACE);
-            }
-            DIGIT => self.counts[11] += 1,
-            PUNCT => {
-                self.counts[14] += 1;
-                self.counts[15] += u64::from(matches!(was, SPACE | TAB | NEWLINE));
-            }
-            TAB => self.counts[20] += 1,
-            NEWLINE => self.counts[22] += 1,
-            _ => {}
+    #[inline(always)]
+    fn block(&mut self, block: &Block, earlier: &Block, tally: &mut Tally) {
+        let marks = marks(block, earlier);
+        if marks.high != 0 {
+            let counts = &mut self.counts[feature::SCRIPTS..feature::ARGUMENTS];
+            scripts(block, marks.high, counts);
         }
-    }
-
-    /// The run has become this long.
-    fn step(&mut self, class: u8) {
-        let at = match (self.run, class) {
-            (5, LOWER | UPPER | WIDE) => 3,
-            (9, LOWER | UPPER | WIDE) => 4,
-            (13, LOWER | UPPER | WIDE) => 5,
-            (4, DIGIT) => 12,
-            (2, SPACE) => 18,
-            _ => return,
-        };
-        self.counts[at] += 1;
+        tally.count(&marks, &mut self.before);
     }
 }
 
-fn is_word(class: u8) -> bool {
-    matches!(class, LOWER | UPPER | WIDE)
+struct Taking<'a, 'b, 'c> {
+    kernel: &'a mut Kernel<'b>,
+    bytes: &'c [u8],
+}
+
+impl Work for Taking<'_, '_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.kernel.blocks(self.bytes);
+    }
+}
+
+/// Counts codes of scripts: a look at the block for each script that is in it.
+#[inline(always)]
+fn scripts(block: &Block, high: u64, counts: &mut [u64]) {
+    let mut rest = high;
+    while rest != 0 {
+        let code = block[rest.trailing_zeros() as usize];
+        let found = equal(block, code);
+        if let Some(count) = counts.get_mut(usize::from(code - BASE)) {
+            *count += u64::from(found.count_ones());
+        }
+        rest &= !found;
+    }
+}
+
+/// A mask and the bits that it had in the block before, so that it can be looked at some bytes earlier.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    now: u64,
+    before: u64,
+}
+
+impl Run {
+    /// What was true `bytes` earlier.
+    #[inline(always)]
+    fn earlier(self, bytes: u32) -> u64 {
+        self.now << bytes | self.before >> (64 - bytes)
+    }
+
+    /// Where a run begins.
+    #[inline(always)]
+    fn starts(self) -> u64 {
+        self.now & !self.earlier(1)
+    }
+
+    /// The next block's mask.
+    #[inline(always)]
+    fn next(&mut self, now: u64) -> Self {
+        *self = Self {
+            now,
+            before: self.now,
+        };
+        *self
+    }
+}
+
+/// What the next block must know of the ones before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shadow {
+    lower: Run,
+    upper: Run,
+    word: Run,
+    words2: Run,
+    words4: Run,
+    words5: Run,
+    words8: Run,
+    words9: Run,
+    words13: Run,
+    digit: Run,
+    digits2: Run,
+    digits4: Run,
+    punct: Run,
+    white: Run,
+    space: Run,
+    gap: Run,
+    tab: Run,
+    newline: Run,
+}
+
+/// Counts of the first features, in their order.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally([u64; feature::SCRIPTS]);
+
+impl Tally {
+    #[inline(always)]
+    fn add(&mut self, place: usize, marks: u64) {
+        self.0[place] += u64::from(marks.count_ones());
+    }
+
+    #[inline(always)]
+    fn count(&mut self, marks: &Marks, before: &mut Shadow) {
+        self.words(marks, before);
+        self.numbers(marks, before);
+        self.signs(marks, before);
+        if marks.tab | marks.control | before.tab.now != 0 {
+            let tab = before.tab.next(marks.tab);
+            self.add(19, tab.now);
+            self.add(20, tab.starts());
+            self.add(23, marks.control);
+        }
+    }
+
+    #[inline(always)]
+    fn words(&mut self, marks: &Marks, before: &mut Shadow) {
+        let lower = before.lower.next(marks.lower);
+        let upper = before.upper.next(marks.upper);
+        let word = before.word.next(lower.now | upper.now | marks.wide);
+        let two = before.words2.next(word.now & word.earlier(1));
+        let four = before.words4.next(two.now & two.earlier(2));
+        let five = before.words5.next(four.now & four.earlier(1));
+        let eight = before.words8.next(four.now & four.earlier(4));
+        let nine = before.words9.next(eight.now & eight.earlier(1));
+        let thirteen = before.words13.next(nine.now & nine.earlier(4));
+        self.add(0, lower.now);
+        self.add(1, upper.now);
+        self.add(2, word.starts());
+        self.add(3, five.starts());
+        self.add(4, nine.starts());
+        self.add(5, thirteen.starts());
+        self.add(
+            6,
+            word.starts()
+                & !Run {
+                    now: marks.space,
+                    before: before.space.now,
+                }
+                .earlier(1),
+        );
+        self.add(7, upper.now & lower.earlier(1));
+        self.add(8, upper.now & upper.earlier(1));
+        self.add(9, marks.rare);
+    }
+
+    #[inline(always)]
+    fn numbers(&mut self, marks: &Marks, before: &mut Shadow) {
+        let digit = before.digit.next(marks.digit);
+        let two = before.digits2.next(digit.now & digit.earlier(1));
+        let four = before.digits4.next(two.now & two.earlier(2));
+        self.add(10, digit.now);
+        self.add(11, digit.starts());
+        self.add(12, four.starts());
+    }
+
+    #[inline(always)]
+    fn signs(&mut self, marks: &Marks, before: &mut Shadow) {
+        let punct = before.punct.next(marks.punct);
+        let space = before.space.next(marks.space);
+        let gap = before.gap.next(space.now & space.earlier(1));
+        let newline = before.newline.next(marks.newline);
+        let white = before.white.next(space.now | newline.now | marks.tab);
+        self.add(13, punct.now);
+        self.add(14, punct.starts());
+        self.add(15, punct.now & white.earlier(1));
+        self.add(16, punct.now & marks.same);
+        self.add(17, space.now);
+        self.add(18, gap.starts());
+        self.add(21, newline.now);
+        self.add(22, newline.starts());
+    }
+
+    #[inline(always)]
+    fn add_to(&self, counts: &mut [u64]) {
+        for (count, found) in counts.iter_mut().zip(self.0) {
+            *count += found;
+        }
+    }
 }

@@ -5,8 +5,6 @@ use super::kernel::Kernel;
 
 /// First code; scripts follow in the order of `feature::NAMES`.
 pub(super) const BASE: u8 = 0x80;
-/// How many scripts there are.
-pub(super) const SCRIPTS: usize = 16;
 /// Codes below this are letters of words: the scripts from `latin` to `kana`.
 pub(super) const WORDY_END: u8 = BASE + 6;
 
@@ -14,6 +12,10 @@ const OTHER: u8 = BASE + 14;
 const ASTRAL: u8 = BASE + 15;
 /// Characters that are made narrow at a time: they stay in the nearest cache.
 const BLOCK: usize = 1024;
+/// Units of wider strings that are looked at together.
+const ROW: usize = 64;
+/// Bytes of UTF-8 that are copied together where all of them are ASCII.
+const LANE: usize = 16;
 
 /// Upper ends (exclusive) of ranges of code points from U+0080 up, and the script of each. All ends
 /// are multiples of 64, so that two bytes of UTF-8 decide.
@@ -46,13 +48,13 @@ const RANGES: [(usize, u8); 26] = [
     (0x1_0000, 8), // half and full width forms
 ];
 
-/// Script code by code point / 64, for the basic plane.
-static TABLE: [u8; 1024] = table();
+/// Script code by code point / 64, for the basic plane; the last for all beyond it.
+static TABLE: [u8; 1025] = table();
 
-const fn table() -> [u8; 1024] {
-    let mut table = [0; 1024];
+const fn table() -> [u8; 1025] {
+    let mut table = [ASTRAL; 1025];
     let (mut row, mut range) = (2, 0);
-    while row < table.len() {
+    while row < table.len() - 1 {
         while row * 64 >= RANGES[range].0 {
             range += 1;
         }
@@ -66,28 +68,82 @@ const fn table() -> [u8; 1024] {
 pub(super) fn feed(text: Text<'_>, kernel: &mut Kernel<'_>) {
     match text {
         Text::Ascii(bytes) => kernel.take(bytes),
-        Text::Latin1(bytes) if bytes.is_ascii() => kernel.take(bytes),
-        Text::Latin1(bytes) => units(bytes, kernel, |unit| narrow(u32::from(unit))),
-        Text::Ucs2(points) => units(points, kernel, |unit| narrow(u32::from(unit))),
-        Text::Ucs4(points) => units(points, kernel, narrow),
+        Text::Latin1(bytes) | Text::Wtf8(bytes) if bytes.is_ascii() => kernel.take(bytes),
+        Text::Latin1(bytes) => units(bytes, kernel, |unit| (unit.is_ascii(), unit), latin),
+        Text::Ucs2(points) => {
+            units(
+                points,
+                kernel,
+                |unit| (unit < 0x80, unit as u8),
+                |unit| narrow(u32::from(unit)),
+            );
+        }
+        Text::Ucs4(points) => units(points, kernel, |unit| (unit < 0x80, unit as u8), narrow),
         Text::Wtf8(bytes) => wtf8(bytes, kernel),
     }
 }
 
-fn narrow(point: u32) -> u8 {
-    match point {
-        0..0x80 => point as u8,
-        0x80..0x1_0000 => TABLE[point as usize / 64],
-        _ => ASTRAL,
+/// Makes a text shorter than the place narrow; how many codes it has.
+pub(super) fn write(text: Text<'_>, place: &mut [u8]) -> usize {
+    match text {
+        Text::Ascii(bytes) => place[..bytes.len()].copy_from_slice(bytes),
+        Text::Latin1(bytes) => fill_units(place, bytes, latin),
+        Text::Ucs2(units) => fill_units(place, units, |unit| narrow(u32::from(unit))),
+        Text::Ucs4(units) => fill_units(place, units, narrow),
+        Text::Wtf8(mut bytes) => {
+            let mut written = 0;
+            while let Some((code, size)) = decode(bytes) {
+                place[written] = code;
+                written += 1;
+                bytes = &bytes[size..];
+            }
+            return written;
+        }
+    }
+    text.unit_len()
+}
+
+fn fill_units<T: Copy>(place: &mut [u8], units: &[T], narrow: impl Fn(T) -> u8) {
+    for (code, &unit) in place.iter_mut().zip(units) {
+        *code = narrow(unit);
     }
 }
 
-fn units<T: Copy>(units: &[T], kernel: &mut Kernel<'_>, narrow: impl Fn(T) -> u8) {
+/// As [`narrow`], but arithmetic alone.
+fn latin(byte: u8) -> u8 {
+    match byte {
+        0..0x80 => byte,
+        0x80..0xC0 => BASE + RANGES[0].1,
+        _ => BASE + RANGES[1].1,
+    }
+}
+
+/// The table is read for ASCII too: which of both comes next is anybody's guess, a load is not.
+fn narrow(point: u32) -> u8 {
+    let wide = TABLE[(point as usize / 64).min(TABLE.len() - 1)];
+    if point < 0x80 { point as u8 } else { wide }
+}
+
+/// Makes a block narrow at a time. `ascii` tells whether a unit is ASCII, and its byte if so: rows of those
+/// need no look at the table.
+fn units<T: Copy>(
+    units: &[T],
+    kernel: &mut Kernel<'_>,
+    ascii: impl Fn(T) -> (bool, u8),
+    narrow: impl Fn(T) -> u8,
+) {
     let mut block = [0; BLOCK];
     for part in units.chunks(BLOCK) {
-        for (code, &unit) in block.iter_mut().zip(part) {
-            *code = narrow(unit);
+        let (rows, rest) = part.as_chunks::<ROW>();
+        let (codes, _) = block.as_chunks_mut::<ROW>();
+        for (codes, row) in codes.iter_mut().zip(rows) {
+            *codes = if row.iter().fold(true, |all, &unit| all & ascii(unit).0) {
+                row.map(|unit| ascii(unit).1)
+            } else {
+                row.map(&narrow)
+            };
         }
+        fill_units(&mut block[rows.len() * ROW..], rest, &narrow);
         kernel.take(&block[..part.len()]);
     }
 }
@@ -104,29 +160,33 @@ pub(super) fn wtf8_len(bytes: &[u8]) -> usize {
 }
 
 fn wtf8(bytes: &[u8], kernel: &mut Kernel<'_>) {
+    let mut block = [0; BLOCK];
     let mut rest = bytes;
     while !rest.is_empty() {
-        let ascii = rest
-            .iter()
-            .position(|byte| !byte.is_ascii())
-            .unwrap_or(rest.len());
-        kernel.take(&rest[..ascii]);
-        rest = wide_run(&rest[ascii..], kernel);
+        let (filled, read) = fill(&mut block, rest);
+        kernel.take(&block[..filled]);
+        rest = &rest[read..];
     }
 }
 
-/// Takes at most one block that starts with a character above ASCII; gives back what follows.
-fn wide_run<'a>(bytes: &'a [u8], kernel: &mut Kernel<'_>) -> &'a [u8] {
-    let mut block = [0; BLOCK];
-    let mut filled = 0;
-    let mut rest = bytes;
-    while let (true, Some((code, size))) = (filled < BLOCK, decode(rest)) {
-        block[filled] = code;
-        filled += 1;
-        rest = &rest[size..];
+/// Fills a block as far as the bytes reach; how much of it, and how many bytes were read.
+fn fill(block: &mut [u8; BLOCK], bytes: &[u8]) -> (usize, usize) {
+    let (mut filled, mut read) = (0, 0);
+    while filled < BLOCK {
+        let plain = bytes[read..]
+            .first_chunk::<LANE>()
+            .filter(|lane| lane.is_ascii());
+        if let (Some(lane), Some(place)) = (plain, block[filled..].first_chunk_mut()) {
+            *place = *lane;
+            (filled, read) = (filled + LANE, read + LANE);
+        } else if let Some((code, size)) = decode(&bytes[read..]) {
+            block[filled] = code;
+            (filled, read) = (filled + 1, read + size);
+        } else {
+            break;
+        }
     }
-    kernel.take(&block[..filled]);
-    rest
+    (filled, read)
 }
 
 /// Code and size in bytes of the first character. What is not UTF-8 is one character a byte.

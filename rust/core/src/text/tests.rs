@@ -146,3 +146,86 @@ fn images_are_scaled_before_they_are_counted() {
     assert!(image_tokens(8000, 8000, &rule) <= 1568);
     assert_eq!(image_tokens(u32::MAX, 1, &rule), 56);
 }
+
+/// What each feature of the kernel means, one byte at a time.
+fn slowly(text: &str) -> [u64; feature::SCRIPTS] {
+    let mut counts = [0; feature::SCRIPTS];
+    let mut counted = |at: usize, yes: bool| counts[at] += u64::from(yes);
+    let bytes = text.as_bytes();
+    let run = |at: usize, test: &dyn Fn(&u8) -> bool| {
+        bytes[..=at].iter().rev().take_while(|b| test(b)).count()
+    };
+    for (at, byte) in bytes.iter().enumerate() {
+        let before = at.checked_sub(1).map_or(0, |at| bytes[at]);
+        let (word, number) = (
+            run(at, &u8::is_ascii_alphabetic),
+            run(at, &u8::is_ascii_digit),
+        );
+        let (sign, space) = (run(at, &u8::is_ascii_punctuation), run(at, &|b| *b == b' '));
+        counted(0, byte.is_ascii_lowercase());
+        counted(1, byte.is_ascii_uppercase());
+        counted(2, word == 1);
+        counted(3, word == 5);
+        counted(4, word == 9);
+        counted(5, word == 13);
+        counted(6, word == 1 && before != b' ');
+        counted(7, byte.is_ascii_uppercase() && before.is_ascii_lowercase());
+        counted(8, byte.is_ascii_uppercase() && before.is_ascii_uppercase());
+        counted(9, b"jkqvwxz".contains(&byte.to_ascii_lowercase()));
+        counted(10, number > 0);
+        counted(11, number == 1);
+        counted(12, number == 4);
+        counted(13, sign > 0);
+        counted(14, sign == 1);
+        counted(15, sign > 0 && b" \t\n".contains(&before));
+        counted(16, sign > 1 && *byte == before);
+        counted(17, space > 0);
+        counted(18, space == 2);
+        counted(19, *byte == b'\t');
+        counted(20, *byte == b'\t' && before != b'\t');
+        counted(21, *byte == b'\n');
+        counted(22, *byte == b'\n' && before != b'\n');
+        counted(23, byte.is_ascii_control() && !b"\t\n".contains(byte));
+    }
+    counts
+}
+
+#[test]
+fn masks_count_what_a_look_at_each_byte_counts() {
+    // Runs of all lengths, at all places of a block.
+    let mut text = String::new();
+    for (round, sign) in b"aZ9.-  \t\n\x01q!7Kw".iter().cycle().take(600).enumerate() {
+        let many = round * round % 17;
+        text.extend(std::iter::repeat_n(char::from(*sign), many));
+    }
+    for start in 0..130 {
+        for stop in [
+            start,
+            start + 1,
+            start + 63,
+            start + 64,
+            start + 65,
+            text.len(),
+        ] {
+            let part = &text[start..stop];
+            let found = Features::of(part.into()).0;
+            assert_eq!(found[..feature::SCRIPTS], slowly(part), "{start}..{stop}");
+        }
+    }
+}
+
+#[test]
+fn texts_add_up_whatever_their_lengths() {
+    let text = "Zwölf Boxkämpfer, jagen\tViktor!! 0123456789 漢字 ".repeat(9);
+    let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    let (mut together, mut sums) = (Counter::default(), [0; FEATURES]);
+    for (from, to) in ends.iter().zip(ends.iter().cycle().skip(40)) {
+        let part = text.get(*from..*to).unwrap_or_default();
+        together.text(part.into());
+        for (sum, count) in sums.iter_mut().zip(Features::of(part.into()).0) {
+            *sum += count;
+        }
+    }
+    assert_eq!(together.take().0, sums);
+    assert!(together.is_untouched());
+}

@@ -1,0 +1,313 @@
+//! A message that speaks: its role, flags, content and cost.
+
+use super::blocks::read_block;
+use super::calls::read_call;
+use super::draft::{Draft, Tools};
+use super::keys::{BARE_MESSAGE, message};
+use super::path::Path;
+use super::results::read_result_content;
+use super::usage::usage_total;
+use super::{MessageFields, envelope_flags, intern, invalid, time_of};
+use crate::digest::{
+    BlockDigest, BlockKind, MessageDigest, Role, block_flag, message_flag as flag,
+};
+use crate::error::Error;
+use crate::units::{saturate, saturate_len};
+use crate::view::{Value, is_blank, shown, with_utf8};
+
+/// A message with what stands around it; for a bare one both are the same.
+pub(super) struct Reader<'a, V> {
+    outer: &'a MessageFields<V>,
+    fields: &'a MessageFields<V>,
+    enveloped: bool,
+}
+
+impl<'a, V: Value> Reader<'a, V> {
+    pub(super) fn bare(fields: &'a MessageFields<V>) -> Self {
+        Self {
+            outer: fields,
+            fields,
+            enveloped: false,
+        }
+    }
+
+    pub(super) fn enveloped(outer: &'a MessageFields<V>, fields: &'a MessageFields<V>) -> Self {
+        Self {
+            outer,
+            fields,
+            enveloped: true,
+        }
+    }
+
+    fn root(&self) -> Path<'static> {
+        Path::Root {
+            enveloped: self.enveloped,
+        }
+    }
+
+    pub(super) fn read(
+        &self,
+        tools: &mut Tools<'_>,
+        blocks: &mut Vec<BlockDigest>,
+    ) -> Result<MessageDigest, Error> {
+        let role = self.role()?;
+        let uuid = intern(self.outer.get(message::UUID), tools.strings);
+        let assistant = role == Role::Assistant;
+        let response_id = if assistant {
+            intern(self.fields.get(message::ID), tools.strings)
+        } else {
+            0
+        };
+        let mut flags = envelope_flags(self.outer) | self.own_flags(role);
+        let first = blocks.len();
+        self.content(role, tools, blocks)?;
+        let blocks = &blocks[first..];
+        flags |= content_flags(self.fields.get(message::CONTENT)) | block_facts(blocks);
+        flags |= user_input(role, flags, blocks);
+        let counts = assistant && flags & flag::SYNTHETIC == 0;
+        let usage = if counts { usage_total(self.fields) } else { 0 };
+        flags |= if usage == 0 { 0 } else { flag::HAS_USAGE };
+        let (tokens, rough) = self.own_tokens(role, tools)?;
+        let all_tokens: u64 = blocks.iter().map(|block| u64::from(block.tokens)).sum();
+        let all_rough: u64 = blocks.iter().map(|block| u64::from(block.rough)).sum();
+        Ok(MessageDigest {
+            role,
+            flags,
+            tokens: saturate(u64::from(tokens) + all_tokens),
+            rough: saturate(u64::from(rough) + all_rough),
+            first_block: 0,
+            block_count: saturate_len(blocks.len()),
+            response_id,
+            uuid,
+            usage,
+            timestamp: time_of(self.outer),
+        })
+    }
+
+    fn role(&self) -> Result<Role, Error> {
+        let field = if self.enveloped {
+            "message.role"
+        } else {
+            "role"
+        };
+        let Some(name) = self.fields.get(message::ROLE) else {
+            return Err(invalid("is missing", field, String::new()));
+        };
+        let role = name.with_text(|text| {
+            with_utf8(text, |bytes| match bytes {
+                b"user" => Some(Role::User),
+                b"assistant" => Some(Role::Assistant),
+                b"system" | b"developer" => Some(Role::System),
+                b"tool" | b"function" => Some(Role::Tool),
+                _ => None,
+            })
+        });
+        role.ok_or_else(|| {
+            let reason = "must be user, assistant, system, developer or tool";
+            invalid(reason, field, shown(name))
+        })
+    }
+
+    fn role_is(&self, name: &str) -> bool {
+        self.fields
+            .get(message::ROLE)
+            .is_some_and(|value| value.is(name))
+    }
+
+    fn own_flags(&self, role: Role) -> u32 {
+        let fields = self.fields;
+        let given = |place| fields.given(place).is_some();
+        let mut flags = 0;
+        if role == Role::System {
+            flags |= if given(message::OUTPUT_CONFIG) {
+                flag::OUTPUT_CONFIG
+            } else {
+                0
+            };
+            flags |= if given(message::CLEAR_AT) {
+                flag::CLEAR_AT
+            } else {
+                0
+            };
+        }
+        let calls = fields.given(message::TOOL_CALLS);
+        if calls.is_some() || role == Role::Tool || self.role_is("developer") {
+            flags |= flag::OPENAI_CHAT;
+        }
+        if calls.is_some_and(|calls| !calls.is_list() || calls.size() == 0) {
+            flags |= flag::EMPTY_CALLS;
+        }
+        if given(message::REFUSAL) || given(message::AUDIO) || given(message::FUNCTION_CALL) {
+            flags |= flag::OTHER_CONTENT;
+        }
+        flags |= if fields.text(message::REASONING_CONTENT).is_some() {
+            flag::REASONING
+        } else {
+            0
+        };
+        flags |= if self.role_is("function") {
+            flag::FUNCTION_ROLE
+        } else {
+            0
+        };
+        flags |= if fields.yes(message::PREFIX) {
+            flag::PREFIX
+        } else {
+            0
+        };
+        flags |= if self.enveloped { flag::ENTRY } else { 0 };
+        if !self.enveloped && (self.outer.others || self.outer.mask & !BARE_MESSAGE != 0) {
+            flags |= flag::UNKNOWN_KEYS;
+        }
+        let synthetic = fields
+            .get(message::MODEL)
+            .is_some_and(|model| model.is("<synthetic>"));
+        flags
+            | if synthetic || self.outer.yes(message::IS_API_ERROR) {
+                flag::SYNTHETIC
+            } else {
+                0
+            }
+    }
+
+    fn content(
+        &self,
+        role: Role,
+        tools: &mut Tools<'_>,
+        blocks: &mut Vec<BlockDigest>,
+    ) -> Result<(), Error> {
+        let root = self.root();
+        let field = Path::Key(&root, "content");
+        let content = self.fields.get(message::CONTENT);
+        if role == Role::Tool {
+            blocks.push(self.tool_message(content, field, tools)?);
+            return Ok(());
+        }
+        if let Some(text) = content.filter(|content| content.is_text()) {
+            if !text.with_glimpse(|text| text.is_empty()) {
+                blocks.push(self.text_block(text, field, tools)?);
+            }
+        } else if let Some(list) = content.filter(|content| content.is_list()) {
+            each(list, |item, index| {
+                blocks.push(read_block(item, Path::Item(&field, index), tools)?);
+                Ok(())
+            })?;
+        }
+        let calls = self
+            .fields
+            .get(message::TOOL_CALLS)
+            .filter(|calls| calls.is_list());
+        let field = Path::Key(&root, "tool_calls");
+        calls.map_or(Ok(()), |calls| {
+            each(calls, |call, index| {
+                blocks.push(read_call(call, Path::Item(&field, index), tools)?);
+                Ok(())
+            })
+        })
+    }
+
+    /// A string content is one text block.
+    fn text_block(
+        &self,
+        text: V,
+        field: Path<'_>,
+        tools: &mut Tools<'_>,
+    ) -> Result<BlockDigest, Error> {
+        let mut draft = Draft::new(BlockKind::Text, tools);
+        draft.count_text(Some(text), field)?;
+        Ok(draft.finish())
+    }
+
+    fn tool_message(
+        &self,
+        content: Option<V>,
+        field: Path<'_>,
+        tools: &mut Tools<'_>,
+    ) -> Result<BlockDigest, Error> {
+        let mut draft = Draft::new(BlockKind::ToolResult, tools);
+        draft.set_id(self.fields.get(message::TOOL_CALL_ID));
+        draft.set_name(self.fields.get(message::NAME), "");
+        read_result_content(&mut draft, content, field)?;
+        Ok(draft.finish())
+    }
+
+    /// What the message costs beside its blocks: its role, and fields that hold text.
+    fn own_tokens(&self, role: Role, tools: &mut Tools<'_>) -> Result<(u32, u32), Error> {
+        let mut meter = tools.meter();
+        for place in [message::REASONING_CONTENT, message::REFUSAL] {
+            if let Some(value) = self.fields.text(place) {
+                value.with_text(|text| meter.text(text));
+            }
+        }
+        if let Some(call) = self.fields.given(message::FUNCTION_CALL) {
+            let root = self.root();
+            meter.json(call, Path::Key(&root, "function_call"))?;
+        }
+        let (tokens, rough, _) = meter.close(|weights| weights.messages[role as usize]);
+        Ok((tokens, rough))
+    }
+}
+
+/// Visits a list until the first error.
+fn each<V: Value>(
+    list: V,
+    mut visit: impl FnMut(V, usize) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (mut result, mut index) = (Ok(()), 0);
+    list.each_item(|item| {
+        if result.is_ok() {
+            result = visit(item, index);
+        }
+        index += 1;
+    });
+    result
+}
+
+fn content_flags<V: Value>(content: Option<V>) -> u32 {
+    let Some(content) = content.filter(|content| !content.is_null()) else {
+        return flag::EMPTY_CONTENT;
+    };
+    if content.is_list() {
+        return if content.size() == 0 {
+            flag::EMPTY_CONTENT
+        } else {
+            0
+        };
+    }
+    if !content.is_text() {
+        return flag::BAD_CONTENT;
+    }
+    content.with_glimpse(|text| {
+        flag::STRING_CONTENT
+            | if text.is_empty() {
+                flag::EMPTY_CONTENT
+            } else if is_blank(text) {
+                flag::BLANK_CONTENT
+            } else {
+                0
+            }
+    })
+}
+
+fn block_facts(blocks: &[BlockDigest]) -> u32 {
+    let mut flags = 0;
+    for block in blocks {
+        let blank = block.flags & (block_flag::EMPTY_TEXT | block_flag::BLANK_TEXT) != 0;
+        if block.kind == BlockKind::Text && !blank {
+            flags |= flag::HAS_TEXT;
+        }
+        let media = matches!(block.kind, BlockKind::Image | BlockKind::Document);
+        if media || block.has(block_flag::NESTED_MEDIA) {
+            flags |= flag::HAS_MEDIA;
+        }
+    }
+    flags
+}
+
+fn user_input(role: Role, flags: u32, blocks: &[BlockDigest]) -> u32 {
+    let theirs = role == Role::User && flags & (flag::META | flag::SUMMARY) == 0;
+    let said = blocks
+        .iter()
+        .any(|block| block.kind != BlockKind::ToolResult);
+    if theirs && said { flag::USER_INPUT } else { 0 }
+}
