@@ -116,7 +116,7 @@ class ContextManager:
         )
         if context_management is not None:
             self.machine.states[context_edits.STAGE].config = dict(context_management)
-        self._outgoing = Outgoing()
+        self._outgoing = Outgoing(model=row.name, system=system, tools=tools)
 
     # ---- what comes in -----------------------------------------------------------------------
 
@@ -131,6 +131,8 @@ class ContextManager:
     def observe(self, response: Item) -> None:
         """Append the model's answer, with its `usage` if it has one: the next count is anchored on it."""
         self.machine.observe(response)
+        if self.machine.view.messages:
+            self._outgoing.observe(self.machine.view.messages[-1])
         flows.answered(self.machine, self.host, response)
 
     # ---- questions ---------------------------------------------------------------------------

@@ -10,16 +10,27 @@ from ullage.context.explain import RequestRecord
 from ullage.context.machine import Machine
 from ullage.context.values import Request
 from ullage.pipeline import Extras
-from ullage.repair import repair
+from ullage.repair import Repairer
 from ullage.stages.report import StageReport
 
 __all__ = ["Outgoing"]
 
 
 class Outgoing:
-    """Makes requests of a view, legal for their provider."""
+    """Makes requests of a view, legal for their provider; a legal view costs what is new in it.
 
-    def __init__(self) -> None:
+    Args:
+        model: Name of the model.
+        system: The system prompt; only looked at.
+        tools: Tool definitions; only looked at.
+    """
+
+    def __init__(self, *, model: str, system: Any = None, tools: Sequence[Any] = ()) -> None:
+        # The manager itself sees to the window, which may be another than the one the table knows (A24).
+        facts = {"skip": ("A24",)}
+        self._repairer = Repairer(
+            model=model, system=system, tools=list(tools) or None, facts=facts
+        )
         self._previous: Sequence[Any] = ()
         self._count = 0
 
@@ -33,8 +44,7 @@ class Outgoing:
     ) -> Request:
         """The request as it stands; from now on it counts as sent."""
         items, count = machine.view.snapshot()
-        cut = any(report.removed_messages for report in machine.reports)
-        done = repair(items, model=machine.model.name, original=machine.history if cut else None)
+        done = self._repairer.repair(items, ledger=machine.view.ledger)
         sent = done.messages
         if sent is not items:
             count = len(sent)
@@ -56,6 +66,10 @@ class Outgoing:
             cache_edits=extras.cache_edits,
             rewritten_from=changed,
         )
+
+    def observe(self, message: Any) -> None:
+        """An answer to the newest request: what it thought is bound to that request."""
+        self._repairer.observe(message)
 
     def remember(self, machine: Machine) -> None:
         """What a restored conversation had sent last, as far as it still stands."""

@@ -29,6 +29,7 @@ class Micro:
         refetched: How many of them were fetched again.
         caution: How many times more of the newest results are protected; 1: as the policy says.
         floor_tokens: Size of the context after the newest pass; 0: there was none.
+        looked_tokens: Size of the context when all results were looked at last; 0: never.
         edits: Tool uses that were named for the host's cache edits (MIC-2).
     """
 
@@ -37,6 +38,7 @@ class Micro:
     refetched: int = 0
     caution: int = 1
     floor_tokens: int = 0
+    looked_tokens: int = 0
     edits: list[str] = field(default_factory=list)
 
     def dump(self) -> dict[str, Any]:

@@ -33,6 +33,9 @@ ERRORS_LONGER = 4
 EPOCH_PERCENT = 5
 """Percent of the window that the context must have grown by since the newest pass: each pass breaks the cached prefix."""
 
+LOOK_PERCENT = 1
+"""Percent of the window that must have come before all results are looked at again."""
+
 
 class Pressure(NamedTuple):
     """What the level is told beside the view.
@@ -70,7 +73,7 @@ def flow(view: View, policy: Policy, pressure: Pressure, state: Micro) -> Flow[S
     micro, fill = policy.micro, pressure.fill_percent
     state.watch(view)
     view.cleared_elsewhere.update(state.edits)
-    if not _any_due(view, micro, pressure):
+    if not _any_due(view, micro, pressure) or not _worth_a_look(view, pressure, state):
         return None
     results = list(view.results())
     kept = max(micro.keep_recent, policy.protect.tool_results) * state.weigh(micro.refetch_percent)
@@ -102,6 +105,16 @@ def _any_due(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
         or (micro.by_supersession and fill >= micro.supersede_start_percent)
         or ((micro.by_line or micro.by_cache_edit) and fill >= micro.line_start_percent)
     )
+
+
+def _worth_a_look(view: View, pressure: Pressure, state: Micro) -> bool:
+    """Whether enough has come since all results were looked at, so that looking costs a turn nothing on average."""
+    now, before = view.tokens(pressure.overhead_tokens), state.looked_tokens
+    step = pressure.window_tokens * LOOK_PERCENT // 100
+    if before <= now < before + step and view.changed_from is None and pressure.now_ms is None:
+        return False
+    state.looked_tokens = now
+    return True
 
 
 def _idle(view: View, micro: MicrocompactPolicy, now_ms: int | None) -> bool:

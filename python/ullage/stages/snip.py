@@ -24,9 +24,9 @@ def apply(view: View, policy: Policy, fill_percent: int) -> StageReport | None:
     if not snip.enabled:
         return None
     pressed = fill_percent >= snip.start_percent
-    start = 0 if pressed else view.sent
     if not pressed and not snip.on_arrival:
         return None
+    start = view.looked.get(STAGE, 0) if pressed else view.sent
     long = [
         result
         for result in view.results(start)
@@ -37,6 +37,8 @@ def apply(view: View, policy: Policy, fill_percent: int) -> StageReport | None:
         for result in long
         if (decision := _snip(view, result, policy)) is not None
     ]
+    if pressed:
+        view.looked[STAGE] = len(view)
     return (
         view.report(STAGE, f"results over {snip.max_chars:,} characters", chosen)
         if chosen

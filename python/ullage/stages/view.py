@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ullage._engine import core
-from ullage.digests import BlockFlag, BlockKind, MessageFlag, Role
+from ullage.digests import MessageFlag
 from ullage.stages.report import Decision, Made, Span, StageReport
+from ullage.stages.results import Result, Results
 from ullage.stages.wire import message_of, wire
 from ullage.transcript.view import rendered
 
@@ -17,38 +17,6 @@ __all__ = ["Result", "View"]
 Item = Mapping[str, Any]
 
 _THINKING = ("thinking", "redacted_thinking")
-_PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A tool result in the view, with the call that it answers.
-
-    Attributes:
-        message: Index of its message; `block` of its block.
-        tool: Name of the tool; empty if its call is not in the context.
-        given: The call's input.
-        chars: Length of its text as it stands in the view.
-        tokens: Calibrated estimate of it.
-    """
-
-    id: str
-    message: int
-    block: int
-    tool: str
-    given: Mapping[str, Any]
-    chars: int
-    tokens: int
-    is_error: bool
-    has_media: bool
-    replaced: bool
-
-    @property
-    def path(self) -> str:
-        """The file that the call names, or an empty string."""
-        return next(
-            (value for key in _PATH_KEYS if isinstance(value := self.given.get(key), str)), ""
-        )
 
 
 class View:
@@ -72,7 +40,9 @@ class View:
         cleared_elsewhere: Tool uses that the provider leaves out itself.
         sent: Messages before this index were part of a request.
         changed_from: Lowest index of what was sent and is not as it was; `None`: nothing changed.
-        rewrites: How often anything but appending was done.
+        rewrites: How often anything was changed that had been sent.
+        reader: Tool results, read once.
+        looked: By level: messages before this index it has looked at, and need not again until they change.
 
     Args:
         weights: For the calibrated estimate; `None`: characters / 4.
@@ -94,6 +64,8 @@ class View:
         self.sent = 0
         self.changed_from: int | None = None
         self.rewrites = 0
+        self.reader = Results()
+        self.looked: dict[str, int] = {}
         self.bases: dict[int | str, int] = {}  # estimate of what a usage figure covered, by source
         self._lent = False
 
@@ -117,7 +89,7 @@ class View:
         """
         place = len(self.messages) if source is None else source
         known = rendered(item) if isinstance(item, dict) and "type" in item else item
-        if known is None:
+        if known is None or not isinstance(known, Mapping):
             core.Ledger(None, [item])  # raises for what is no entry either
             return False
         shown = self._shown(known, place)
@@ -190,9 +162,11 @@ class View:
         return self._changed(min(touched))
 
     def _changed(self, index: int) -> int | None:
-        self.rewrites += 1
+        self.reader.cut(index)
+        self.looked = {name: min(at, index) for name, at in self.looked.items()}
         if index >= self.sent:
             return None
+        self.rewrites += 1
         self.changed_from = index if self.changed_from is None else min(index, self.changed_from)
         return index
 
@@ -340,41 +314,8 @@ class View:
         return max(0, int(self.ledger.anchored(0).total) - self.freed())
 
     def results(self, start: int = 0) -> Iterator[Result]:
-        """Tool results from message `start` on, oldest first."""
-        for index in range(start, len(self.messages)):
-            if self.ledger.message(index).role not in (Role.USER, Role.TOOL):
-                continue
-            for number, block in enumerate(self.ledger.blocks(index)):
-                if block.kind == BlockKind.TOOL_RESULT and block.id:
-                    yield self._result(index, number, block)
-
-    def _result(self, index: int, number: int, block: Any) -> Result:
-        name = self.ledger.string(block.id)
-        tool, given = self._call(name)
-        return Result(
-            id=name,
-            message=index,
-            block=number,
-            tool=tool,
-            given=given,
-            chars=block.chars,
-            tokens=block.tokens,
-            is_error=bool(block.flags & BlockFlag.IS_ERROR),
-            has_media=bool(block.flags & BlockFlag.NESTED_MEDIA),
-            replaced=name in self.decisions
-            or bool(block.flags & (BlockFlag.CLEARED | BlockFlag.OFFLOADED)),
-        )
-
-    def _call(self, tool_use_id: str) -> tuple[str, Mapping[str, Any]]:
-        place = self.ledger.find_call(tool_use_id)
-        if place is None:
-            return "", {}
-        digest = self.ledger.blocks(place[0])[place[1]]
-        message = message_of(self.originals[place[0]]) or {}
-        content = message.get("content")
-        block = content[place[1]] if isinstance(content, list) and place[1] < len(content) else {}
-        given = block.get("input") if isinstance(block, Mapping) else None
-        return self.ledger.string(digest.name), given if isinstance(given, Mapping) else {}
+        """Tool results from message `start` on, oldest first; each is read once."""
+        return self.reader.read(self.ledger, self.originals, self.decisions, start)
 
     def text(self, result: Result) -> str:
         """The text of a result as it was added; texts of several blocks are joined by line ends."""

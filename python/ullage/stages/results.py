@@ -1,0 +1,134 @@
+"""Tool results of a view with the calls that they answer, each read once."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.digests import BlockFlag, BlockKind, Role
+from ullage.stages.wire import message_of
+
+__all__ = ["Result", "Results"]
+
+Item = Mapping[str, Any]
+
+_PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
+
+# As plain numbers: operators of enumerations cost more than the rest of a look.
+_RESULT = int(BlockKind.TOOL_RESULT)
+_ANSWERING = (int(Role.USER), int(Role.TOOL))
+_IS_ERROR = int(BlockFlag.IS_ERROR)
+_NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
+_SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tool result in the view, with the call that it answers.
+
+    Attributes:
+        message: Index of its message; `block` of its block.
+        tool: Name of the tool; empty if its call is not in the context.
+        given: The call's input.
+        chars: Length of its text as it stands in the view.
+        tokens: Calibrated estimate of it.
+        replaced: Something stands in its place already.
+    """
+
+    id: str
+    message: int
+    block: int
+    tool: str
+    given: Mapping[str, Any]
+    chars: int
+    tokens: int
+    is_error: bool
+    has_media: bool
+    replaced: bool
+
+    @property
+    def path(self) -> str:
+        """The file that the call names, or an empty string."""
+        return next(
+            (value for key in _PATH_KEYS if isinstance(value := self.given.get(key), str)), ""
+        )
+
+
+class Results:
+    """The results of a view, oldest first; what was read stays until the view changes there.
+
+    Attributes:
+        found: Those read so far; `read_all` reads the rest.
+        generation: Changes when anything that was read is read again.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Result] = []
+        self.generation = 0
+        self._upto = 0
+
+    def cut(self, index: int) -> None:
+        """Messages from here on are not what they were."""
+        if index < self._upto:
+            self._upto = index
+            self.generation += 1
+            del self.found[self._first(index) :]
+
+    def _first(self, message: int) -> int:
+        return bisect_left(self.found, message, key=lambda result: result.message)
+
+    def read(
+        self, ledger: Any, originals: Sequence[Item], replaced: Mapping[str, Any], start: int = 0
+    ) -> Iterator[Result]:
+        """Results from message `start` on.
+
+        Args:
+            ledger: Of the view.
+            originals: Its messages as they were added.
+            replaced: Results in whose place something stands, by tool use id.
+            start: A position in the view.
+        """
+        for index in range(self._upto, len(ledger)):
+            if ledger.message(index).role in _ANSWERING:
+                self._read(index, ledger, originals, replaced)
+        self._upto = len(ledger)
+        # A copy: a level may change the view while it looks.
+        return iter(self.found[self._first(start) :])
+
+    def _read(
+        self, index: int, ledger: Any, originals: Sequence[Item], replaced: Mapping[str, Any]
+    ) -> None:
+        for number, block in enumerate(ledger.blocks(index)):
+            if block.kind != _RESULT or not block.id:
+                continue
+            name = ledger.string(block.id)
+            tool, given = _call(name, ledger, originals)
+            self.found.append(
+                Result(
+                    id=name,
+                    message=index,
+                    block=number,
+                    tool=tool,
+                    given=given,
+                    chars=block.chars,
+                    tokens=block.tokens,
+                    is_error=bool(block.flags & _IS_ERROR),
+                    has_media=bool(block.flags & _NESTED_MEDIA),
+                    replaced=name in replaced or bool(block.flags & _SHORTENED),
+                )
+            )
+
+
+def _call(
+    tool_use_id: str, ledger: Any, originals: Sequence[Item]
+) -> tuple[str, Mapping[str, Any]]:
+    place = ledger.find_call(tool_use_id)
+    if place is None:
+        return "", {}
+    digest = ledger.blocks(place[0])[place[1]]
+    content = (message_of(originals[place[0]]) or {}).get("content")
+    block = content[place[1]] if isinstance(content, list) and place[1] < len(content) else {}
+    given = block.get("input") if isinstance(block, Mapping) else None
+    return ledger.string(digest.name), given if isinstance(given, Mapping) else {}
