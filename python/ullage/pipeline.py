@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from ullage.context_management import ContextManagement
+from ullage.cost import expected_cost, is_cold
 from ullage.effects import Flow
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
@@ -32,6 +33,7 @@ from ullage.stages import (
     context_edits,
     micro_state,
     microcompact,
+    offers,
     provider_clearing,
     snip,
     tool_budget,
@@ -205,8 +207,27 @@ def _microcompact(view: View, policy: Policy, situation: Situation, state: Any) 
         situation.overhead_tokens,
         situation.now_ms,
         situation.line_summarizer,
+        _patience(view, policy, situation),
     )
     return _with_edits(view, policy, pressure, situation.extras, state)
+
+
+def _patience(
+    view: View, policy: Policy, situation: Situation
+) -> Callable[[int, int], bool] | None:
+    """Whether clearing pays soon enough (BEY-2); `None`: the policy does not ask."""
+    limit, model = policy.cost.wait_requests, situation.model
+    if not limit or model is None:
+        return None
+    cold = is_cold(view, model, situation.now_ms)
+
+    def pays(first: int, freed: int) -> bool:
+        found = expected_cost(
+            view, model, first, freed, overhead_tokens=situation.overhead_tokens, cold=cold
+        )
+        return found.break_even_turns is not None and found.break_even_turns <= limit
+
+    return pays
 
 
 def _with_edits(
@@ -236,6 +257,11 @@ def _collapse(view: View, policy: Policy, situation: Situation, state: Any) -> O
     return collapse.apply(view, policy, room_of(situation), state)
 
 
+def _offers(view: View, policy: Policy, situation: Situation, state: Any) -> Outcome:
+    offers.notice(view, policy, situation.fill_percent(view), state)
+    return None
+
+
 def _drain(view: View, policy: Policy, situation: Situation, state: Any) -> Outcome:
     del situation
     return collapse.drain(view, policy, state)
@@ -254,6 +280,7 @@ LEVELS: tuple[Level, ...] = (
     ),
     Level(microcompact.STAGE, _microcompact, micro_state.Micro),
     Level(collapse.STAGE, _collapse, collapse.Collapse, drain=_drain, reset=collapse.reset),
+    Level(offers.STAGE, _offers, offers.Offers),
 )
 """In order; each acts only on what the one before left over."""
 

@@ -18,9 +18,11 @@ from ullage.exceptions import InvalidPolicy
 __all__ = [
     "AutocompactPolicy",
     "CollapsePolicy",
+    "CostPolicy",
     "EffectiveValue",
     "KeepPolicy",
     "MicrocompactPolicy",
+    "OfferPolicy",
     "Policy",
     "ProtectPolicy",
     "RestorePolicy",
@@ -377,6 +379,37 @@ class SessionMemoryPolicy(_Group):
     stale_seconds: int = _number(60, "seconds", "an update older than this counts as stuck", low=1)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CostPolicy(_Group):
+    """Whether a rewrite waits until it pays."""
+
+    GROUP: ClassVar[str] = "cost"
+
+    wait_requests: int = _number(
+        0, "requests", "clearing that pays only after more than this is put off; 0: never put off"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfferPolicy(_Group):
+    """What the model itself is told of its context, and may ask for; each tool only where the host offers it."""
+
+    GROUP: ClassVar[str] = "offer"
+
+    notice_percent: int = _number(
+        0, "percent of the window", "from here the model is told how full it is; 0: never", high=99
+    )
+    notice_step_percent: int = _number(
+        10, "percent of the window", "growth until it is told again", low=1, high=100
+    )
+    compact_min_tokens: int = _number(
+        20_000, "tokens", "a compaction that the model asks for must be able to free this", low=0
+    )
+    compact_limit: int = _number(
+        3, "compactions", "most that the model may ask for in a conversation", low=0
+    )
+
+
 _GROUPS: dict[str, type[_Group]] = {
     cls.GROUP: cls
     for cls in (
@@ -391,6 +424,8 @@ _GROUPS: dict[str, type[_Group]] = {
         TruncatePolicy,
         ProtectPolicy,
         SessionMemoryPolicy,
+        CostPolicy,
+        OfferPolicy,
     )
 }
 
@@ -429,6 +464,8 @@ class Policy:
     truncate: TruncatePolicy = TruncatePolicy()
     protect: ProtectPolicy = ProtectPolicy()
     session_memory: SessionMemoryPolicy = SessionMemoryPolicy()
+    cost: CostPolicy = CostPolicy()
+    offer: OfferPolicy = OfferPolicy()
 
     def __post_init__(self) -> None:
         for name, kind in _GROUPS.items():

@@ -19,7 +19,7 @@ from ullage.context.values import Request
 from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
 from ullage.exceptions import CompactionError, ContextTooLarge
-from ullage.stages import collapse, fold, truncate
+from ullage.stages import collapse, fold, offers, truncate
 from ullage.stages.report import StageReport
 
 __all__ = ["Host", "answered", "autocompact", "compact", "noted", "prepare"]
@@ -67,8 +67,13 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
     view, policy = machine.view, machine.policy
     note = partial(noted, machine)
     reports = yield from pipeline.run(view, policy, situation, machine.states, note, machine.levels)
-    result = None
-    if machine.decide().compact:
+    result, asked = None, machine.states[offers.STAGE].take()
+    if asked is not None and machine.window.compaction:
+        result, summed = yield from autocompact(
+            machine, host, why="the model asked", instructions=asked
+        )
+        reports += [summed] if summed is not None else []
+    elif machine.decide().compact:
         result, summed = yield from autocompact(machine, host)
         reports += [summed] if summed is not None else []
     limit = machine.window.context * machine.policy.truncate.start_percent // 100
@@ -81,7 +86,7 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
 
 def noted(machine: Machine, report: StageReport) -> Flow[StageReport]:
     """A report, numbered, in the account and told to the listeners."""
-    report = replace(report, request=machine.requests + 1)
+    report = replace(report, request=machine.requests + 1, cost=machine.cost_of(report))
     machine.reports.append(report)
     yield Emit(LevelActed(report=report))
     return report
@@ -119,12 +124,14 @@ def expand(machine: Machine, collapse_id: str) -> Flow[StageReport]:
 
 
 def autocompact(
-    machine: Machine, host: Host, *, why: str = "summary"
+    machine: Machine, host: Host, *, why: str = "summary", instructions: str = ""
 ) -> Flow[tuple[CompactionResult | None, StageReport | None]]:
     """An automatic compaction: memory first, then a full one. A failure is counted, never raised (AUTO-5)."""
     base = list(machine.view.messages)
     try:
-        result = yield from compaction_flow(_job(machine, host, base, "auto"))
+        result = yield from compaction_flow(
+            _job(machine, host, base, "auto", instructions=instructions)
+        )
     except CompactionError as exc:
         if exc.code == "aborted":
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import orjson
@@ -15,6 +16,7 @@ from ullage.compaction import CompactionResult
 from ullage.context.explain import RequestRecord
 from ullage.context.tally import Tally
 from ullage.context.values import Decided, Usage
+from ullage.cost import Cost, cost_of, is_cold
 from ullage.estimates import weights_for
 from ullage.models import Model
 from ullage.pins import Pin
@@ -100,6 +102,7 @@ class Machine:
     recovered: int = 0  # number of the request that the last resorts are at work for
     steps_tried: list[str] = field(default_factory=list)
     learned_limit: int | None = None
+    now_ms: int | None = None  # the clock of the newest request; not saved
     records: list[RequestRecord] = field(default_factory=list)
     figure: Figure | None = None
     window: Window = field(init=False)
@@ -235,10 +238,27 @@ class Machine:
             return "refills", f"full again within {turns} turns, {tracking.refills} times in a row"
         return "", ""
 
+    # ---- costs -------------------------------------------------------------------------------
+
+    def cost_of(self, report: StageReport) -> Cost | None:
+        """What a rewrite for the next request costs; levels that acted before it have broken the prefix already (BEY-2)."""
+        number = self.requests + 1
+        newest = takewhile(lambda each: each.request == number, reversed(self.reports))
+        earlier = [each.first_changed for each in newest if each.first_changed is not None]
+        return cost_of(
+            report,
+            self.view,
+            self.model,
+            overhead_tokens=self.overhead_tokens,
+            broken_from=min(earlier, default=None),
+            cold=is_cold(self.view, self.model, self.now_ms),
+        )
+
     # ---- what levels are told ----------------------------------------------------------------
 
     def situation(self, host: Any, now_ms: int | None) -> pipeline.Situation:
         """What the levels are told for the next request."""
+        self.now_ms = now_ms
         return pipeline.Situation(
             window_tokens=self.window.context,
             overhead_tokens=self.overhead_tokens,

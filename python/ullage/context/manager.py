@@ -333,7 +333,7 @@ class ContextManager:
         return tools.recall_of(self.machine, self.host)
 
     def answer(self, name: str, given: Any) -> ToolAnswer:
-        """The answer to a model's call of one of the library's tools (`recall`, `Snip`), for a tool result.
+        """The answer to a model's call of one of the library's tools, for a tool result: `recall`, `Snip`, `compact_context`, `context_usage`.
 
         Args:
             name: The tool that was called.

@@ -12,6 +12,7 @@ import orjson
 from ullage.calibration import Correction
 from ullage.context.explain import RequestRecord
 from ullage.context.machine import Figure, Machine, Tracking
+from ullage.cost import Cost
 from ullage.exceptions import InvalidPolicy
 from ullage.pins import Pin
 from ullage.policy import Policy
@@ -156,6 +157,8 @@ def _load_report(stored: Mapping[str, Any]) -> StageReport:
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
     }
+    if "cost" in stored:
+        values["cost"] = Cost.load(stored["cost"])
     values["removed"] = tuple(Span(*span) for span in stored.get("removed", ()))
     for name in ("tokens_before", "tokens_after"):
         values.setdefault(name, 0)

@@ -9,7 +9,8 @@ from ullage.context.flows import Host
 from ullage.context.machine import Machine
 from ullage.exceptions import InvalidPolicy
 from ullage.recall import RECALL_TOOL, Archive, Recall, left
-from ullage.stages import turn_snip
+from ullage.stages import offers, turn_snip
+from ullage.stages.offers import COMPACT_TOOL, CONTEXT_TOOL
 from ullage.stages.turn_snip import SNIP_TOOL
 from ullage.tools import ToolAnswer
 
@@ -48,7 +49,23 @@ def _snip(machine: Machine, host: Host, given: Any) -> ToolAnswer:
     return turn_snip.answer(given, machine.view, machine.states[turn_snip.STAGE])
 
 
+def _compact(machine: Machine, host: Host, given: Any) -> ToolAnswer:
+    del host
+    state, possible = machine.states[offers.STAGE], machine.window.compaction
+    return offers.ask(given, machine.view, machine.policy, state, possible=possible)
+
+
+def _usage(machine: Machine, host: Host, given: Any) -> ToolAnswer:
+    del host, given
+    usage = machine.usage()
+    lines = [f"{usage.tokens:,} of {usage.window_tokens:,} tokens ({usage.percent} %)."]
+    lines += [f"{name}: {tokens:,}" for name, tokens in usage.by_category.items()]
+    return ToolAnswer("\n".join(lines))
+
+
 _TOOLS: dict[str, Callable[[Machine, Host, Any], ToolAnswer]] = {
     RECALL_TOOL.name: _recall,
     SNIP_TOOL.name: _snip,
+    COMPACT_TOOL.name: _compact,
+    CONTEXT_TOOL.name: _usage,
 }

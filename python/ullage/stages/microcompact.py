@@ -6,7 +6,7 @@ a bare placeholder after a pause, when the provider's cache is cold anyway. Call
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -46,6 +46,7 @@ class Pressure(NamedTuple):
         overhead_tokens: System prompt and tool definitions.
         now_ms: The host's clock in milliseconds since the epoch; `None`: unknown, nothing goes by time.
         writer: A summarizer with a small model for the lines; `None`: none.
+        pays: Whether a rewrite from a message on that frees so many tokens is worth its cost now; `None`: always.
     """
 
     fill_percent: int
@@ -53,6 +54,7 @@ class Pressure(NamedTuple):
     overhead_tokens: int = 0
     now_ms: int | None = None
     writer: Any = None
+    pays: Callable[[int, int], bool] | None = None
 
 
 def apply(view: View, policy: Policy, fill_percent: int, now_ms: int | None) -> StageReport | None:
@@ -219,8 +221,11 @@ def _lines(
         spare -= result.tokens
         chosen.append(result)
     chosen.sort(key=lambda each: each.message)
-    if not chosen or sum(result.tokens for result in chosen) < micro.min_freed_tokens:
+    most = sum(result.tokens for result in chosen)
+    if not chosen or most < micro.min_freed_tokens:
         return None
+    if pressure.pays is not None and not pressure.pays(chosen[0].message, most):
+        return None  # before a model is asked for lines that would not be used
     texts = yield from lines_for(view, policy, pressure.writer, chosen)
     why = f"{pressure.fill_percent} % of the window"
     return _pass(view, why, list(zip(chosen, texts, strict=True)), policy, state, pressure)
@@ -260,6 +265,8 @@ def _pass(
         for result, decision in decided
     )
     if not decided or gain < policy.micro.min_freed_tokens:
+        return None
+    if pressure.pays is not None and not pressure.pays(decided[0][0].message, gain):
         return None
     report = view.report(STAGE, why, decided)
     state.passed((result for result, _ in decided), view.tokens(pressure.overhead_tokens))

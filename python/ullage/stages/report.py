@@ -69,7 +69,7 @@ class StageReport:
         request: Number of the request that it was for, from 1; 0: none, it happened between two.
         visible_paths: Files of such results that can still be seen.
         records: Lines for the transcript, so that a resume gives the same view.
-        cost: What the rewrite costs and saves; `None`: nobody worked it out.
+        cost: What the rewrite costs and saves, a `ullage.cost.Cost`; `None`: nothing that was sent has changed.
     """
 
     stage: str
