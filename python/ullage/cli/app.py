@@ -23,6 +23,7 @@ _COMMANDS = {
     "compact": "Compact a transcript, without a model or with one; write one that can be resumed.",
     "resume": "Print exactly what the model would be sent.",
     "replay": "Run a session turn by turn through every level, as if live.",
+    "batch": "Inspect or compact whole folders on threads; goes on where it stopped.",
     "validate": "Check what the model would be sent against the rules of its API.",
     "policy": "Print every setting with its value, unit and reason.",
 }

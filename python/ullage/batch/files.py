@@ -1,0 +1,78 @@
+"""Which files of some folders are transcripts, by their names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ullage.exceptions import StoreError
+
+__all__ = ["SUFFIXES", "Found", "find_transcripts"]
+
+SUFFIXES = (".jsonl", ".json", ".traj")
+"""What the tools that we read name their sessions; the content decides later."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Found:
+    """A file and the folder that was named, so that what is written keeps its place below it.
+
+    Attributes:
+        path: The file.
+        root: The folder it was found in; the file's own folder if the file itself was named.
+    """
+
+    path: Path
+    root: Path
+
+    @property
+    def relative(self) -> Path:
+        """The path below the folder that was named."""
+        return self.path.relative_to(self.root)
+
+
+def find_transcripts(paths: Iterable[str | os.PathLike[str]], *, pattern: str = "") -> list[Found]:
+    """Files that may be transcripts, sorted; hidden files and folders are left out.
+
+    Args:
+        paths: Folders, searched to any depth, and files, taken whatever their name.
+        pattern: Only files of folders whose name or path below the folder fits, such as `*.jsonl`
+            or `2026-*/*.jsonl`. Empty: `.jsonl`, `.json` and `.traj`.
+
+    Returns:
+        Each file once, however often it was named.
+
+    Raises:
+        StoreError: A path does not exist or cannot be listed.
+    """
+    found: dict[Path, Found] = {}
+    for path in map(Path, paths):
+        for each in _below(path, pattern):
+            found.setdefault(each.path.resolve(), each)
+    return sorted(found.values())
+
+
+def _below(path: Path, pattern: str) -> Iterator[Found]:
+    if path.is_file():
+        yield Found(path, path.parent)
+        return
+    if not path.is_dir():
+        raise StoreError("is no file and no folder", path=str(path))
+    for folder, folders, names in os.walk(path, onerror=_refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in names:
+            each = Found(Path(folder, name), path)
+            if not name.startswith(".") and _fits(each, pattern) and each.path.is_file():
+                yield each
+
+
+def _refuse(error: OSError) -> None:
+    raise StoreError(f"cannot be listed: {error.strerror}", path=str(error.filename)) from error
+
+
+def _fits(found: Found, pattern: str) -> bool:
+    if pattern:
+        return found.relative.match(pattern)
+    return found.path.suffix in SUFFIXES

@@ -1,0 +1,167 @@
+"""Runs a task over files on threads, and keeps what was done."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ullage.batch.files import Found
+from ullage.batch.manifest import Manifest
+from ullage.exceptions import InvalidPolicy, UllageError
+
+__all__ = ["Done", "Status", "Task", "run_batch"]
+
+Task = Callable[[Found], Mapping[str, Any]]
+MAX_WORKERS = 64
+
+
+class Status(enum.StrEnum):
+    """How one file ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    KEPT = "kept"
+    """Done by an earlier run; the report is of then."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Done:
+    """One file of a batch.
+
+    Attributes:
+        path: The file.
+        status: How it ended.
+        report: What the task gave; for a failure `code`, `error` and `hint`.
+    """
+
+    path: Path
+    status: Status
+    report: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Done({self.path.name}, {self.status})"
+
+
+def run_batch(
+    task: Task,
+    files: Sequence[Found],
+    *,
+    name: str = "",
+    workers: int = 2,
+    manifest: Manifest | None = None,
+    retry_failed: bool = False,
+) -> Iterator[Done]:
+    """Runs a task over files; a file that fails does not stop the others.
+
+    Files that an earlier run has done come first, then the others as they are finished: at most twice as many as there
+    are workers are begun before the caller has taken one. A caller that stops early leaves a manifest of what was done.
+
+    Args:
+        task: Called with one file, on a thread; gives plain data.
+        files: From `find_transcripts`.
+        name: The task with its options, as the manifest knows it; empty: the task's own name.
+        workers: Threads, 1 to 64.
+        manifest: What earlier runs have done; `None`: nothing.
+        retry_failed: Whether files that failed before are tried again.
+
+    Yields:
+        Each file once.
+
+    Raises:
+        InvalidPolicy: A number of workers out of range.
+        StoreError: The manifest cannot be written.
+    """
+    if not 1 <= workers <= MAX_WORKERS:
+        raise InvalidPolicy("workers", workers, f"must be from 1 to {MAX_WORKERS}")
+    kept = Manifest() if manifest is None else manifest
+    book = _Book(kept, name or getattr(task, "__name__", "task"), retry_failed)
+    return _run(task, files, workers, book)
+
+
+def _run(task: Task, files: Sequence[Found], workers: int, book: _Book) -> Iterator[Done]:
+    kept = {found: done for found in files if (done := book.known(found)) is not None}
+    yield from kept.values()
+    left = iter([found for found in files if found not in kept])
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="ullage-batch")
+    try:
+        begun = {pool.submit(_one, task, found) for found in itertools.islice(left, 2 * workers)}
+        while begun:
+            finished, begun = wait(begun, return_when=FIRST_COMPLETED)
+            begun |= {
+                pool.submit(_one, task, found) for found in itertools.islice(left, len(finished))
+            }
+            # All of them are kept before the caller sees one, who may stop there.
+            yield from [book.keep(*future.result()) for future in _in_order(finished)]
+    finally:
+        # Whoever stops early waits for the files that are being written, and for no others.
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _in_order(finished: set[Future[Any]]) -> list[Future[Any]]:
+    return sorted(finished, key=lambda future: future.result()[0].found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A file as it was when its task began."""
+
+    found: Found
+    size: int
+    changed: int
+
+    @classmethod
+    def of(cls, found: Found) -> _Mark:
+        try:
+            stat = found.path.stat()
+        except OSError:
+            return cls(found, -1, -1)
+        return cls(found, stat.st_size, stat.st_mtime_ns)
+
+
+def _one(task: Task, found: Found) -> tuple[_Mark, Done]:
+    mark = _Mark.of(found)
+    try:
+        return mark, Done(found.path, Status.DONE, dict(task(found)))
+    except (UllageError, OSError) as exc:
+        report = {
+            "code": getattr(exc, "code", "os_error"),
+            "error": str(exc),
+            "hint": getattr(exc, "hint", ""),
+        }
+        return mark, Done(found.path, Status.FAILED, report)
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """The manifest, for one task."""
+
+    manifest: Manifest
+    task: str
+    retry_failed: bool
+
+    def known(self, found: Found) -> Done | None:
+        mark = _Mark.of(found)
+        path = str(found.path.resolve())
+        record = self.manifest.find(self.task, path, size=mark.size, changed=mark.changed)
+        if record is None or (record["status"] == Status.FAILED and self.retry_failed):
+            return None
+        written = record["report"].get("written")
+        if written and not Path(written).exists():
+            return None
+        failed = record["status"] == Status.FAILED
+        return Done(found.path, Status.FAILED if failed else Status.KEPT, record["report"])
+
+    def keep(self, mark: _Mark, done: Done) -> Done:
+        self.manifest.add(
+            self.task,
+            str(done.path.resolve()),
+            size=mark.size,
+            changed=mark.changed,
+            record={"status": str(done.status), "report": dict(done.report)},
+        )
+        return done

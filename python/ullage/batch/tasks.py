@@ -1,0 +1,110 @@
+"""What a batch does to one file. Both give plain data and raise the library's own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ullage.batch.files import Found
+from ullage.estimates import weights_for
+from ullage.exceptions import StoreError
+from ullage.inspection import inspect_messages
+from ullage.models import ModelTable
+from ullage.policy import Policy
+from ullage.sessions import Session, compact_session, open_session
+from ullage.window import WindowSettings, window
+
+__all__ = ["compact_file", "inspect_file"]
+
+
+def inspect_file(
+    found: Found, *, model: str | None = None, policy: Policy | None = None
+) -> dict[str, Any]:
+    """What a session holds, in a few numbers.
+
+    Args:
+        found: The file.
+        model: Whose window and tokenizer; `None`: the one in the file.
+        policy: For what each level would free; `None`: `Policy.buffered()`.
+
+    Returns:
+        Format, bytes, messages, tokens (calibrated, or by the provider's newest usage where there is
+        one), window, state and what each level would free.
+
+    Raises:
+        InvalidTranscript, InvalidMessage: The file is no session.
+    """
+    session = open_session(found.path)
+    name = model or session.model
+    row = ModelTable.builtin().lookup(name)
+    held = inspect_messages(session.items, weights=weights_for(row), policy=policy)
+    marks = window(row, settings=WindowSettings.from_env())
+    return {
+        **_facts(session),
+        "model": name or None,
+        "messages": len(session.messages),
+        "rounds": held.rounds,
+        "tokens": held.anchored_tokens,
+        "from_usage": held.anchored,
+        "window_tokens": marks.context,
+        "above_autocompact": marks.state(held.anchored_tokens).above_autocompact,
+        "categories": dict(held.categories),
+        "freeable": {level.level: level.tokens for level in held.freeable},
+    }
+
+
+def compact_file(
+    found: Found,
+    *,
+    output: Path | None = None,
+    overwrite: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Compacts a session into a folder.
+
+    Args:
+        found: The file.
+        output: A folder; the file is written at its own path below it. `None`: nothing is written.
+        overwrite: Whether an existing file may be replaced.
+        options: Arguments of `ullage.compact`, such as `keep`.
+
+    Returns:
+        Outcome, tokens before and after, and where it was written; outcome `nothing_to_do` is no error.
+
+    Raises:
+        StoreError: It cannot be written, or would be written over the session itself.
+        InvalidTranscript, InvalidMessage, CompactionError: As for `open_session` and `compact`.
+    """
+    session = open_session(found.path)
+    target = None if output is None else _target(found, output)
+    done = compact_session(session, output=target, overwrite=overwrite, **(options or {}))
+    counts = done.result.report
+    return {
+        **_facts(session),
+        "outcome": done.result.outcome.value,
+        "reason": done.result.reason,
+        "tokens_before": counts.tokens_before,
+        "tokens_after": counts.tokens_after,
+        "written": None if done.path is None else str(done.path),
+    }
+
+
+def _facts(session: Session) -> dict[str, Any]:
+    return {
+        "format": session.format,
+        "bytes": session.size,
+        "boundaries": len(session.boundaries),
+        "warnings": list(session.warnings),
+    }
+
+
+def _target(found: Found, output: Path) -> Path:
+    target = output / found.relative.with_suffix(".jsonl")
+    if target.resolve() == found.path.resolve():
+        raise StoreError("would be written over", path=str(found.path), hint="name another folder")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StoreError(f"cannot be made: {exc.strerror}", path=str(target.parent)) from exc
+    return target

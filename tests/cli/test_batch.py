@@ -1,0 +1,79 @@
+"""`ullage batch` as a person meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ullage.testing import Layout, scenario, session_file
+
+pytest.importorskip("cyclopts")
+pytest.importorskip("rich")
+
+
+def ullage(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ullage", "batch", *map(str, words)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONUTF8": "1"},
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sessions")
+    for seed, name in enumerate(("one.jsonl", "two.jsonl"), 1):
+        path = folder / "project" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(session_file(scenario(seed, turns=12), layout=Layout()).to_bytes())
+    return folder
+
+
+def test_inspect_in_words_and_as_json(folder: Path) -> None:
+    done = ullage("inspect", folder)
+    assert done.returncode == 0, done.stderr
+    assert "one.jsonl" in done.stdout
+    assert done.stdout.endswith("2 files: 2 done\n")
+    found = json.loads(ullage("inspect", folder, "--json").stdout)
+    assert [Path(each["file"]).name for each in found["files"]] == ["one.jsonl", "two.jsonl"]
+    assert found["totals"]["done"] == 2
+    assert found["totals"]["tokens"] == sum(each["tokens"] for each in found["files"])
+
+
+def test_compact_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
+    command = ("compact", folder, "-o", tmp_path, "--keep", "2000", "--json")
+    first = json.loads(ullage(*command).stdout)
+    assert first["totals"]["done"] == 2
+    assert (tmp_path / "project" / "one.jsonl").is_file()
+    second = json.loads(ullage(*command).stdout)
+    assert second["totals"] == {**first["totals"], "done": 0, "kept": 2}
+    # Other settings are another task; the files of the first stand in the way.
+    other = ullage("compact", folder, "-o", tmp_path, "--keep", "1000", "--json")
+    assert other.returncode == 1
+    assert json.loads(other.stdout)["totals"]["failed"] == 2
+
+
+def test_a_bad_file_is_told_and_the_others_are_done(folder: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"x"')
+    done = ullage("inspect", folder, bad)
+    assert done.returncode == 1
+    assert "failed: " in done.stderr
+    assert "bad.json" in done.stderr
+    assert "3 files: 2 done, 1 failed" in done.stdout
+
+
+def test_wrong_words_are_refused(tmp_path: Path) -> None:
+    for words in (("inspect",), ("inspect", tmp_path / "none"), ("melt", tmp_path)):
+        done = ullage(*words)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+    empty = ullage("inspect", tmp_path)
+    assert (empty.returncode, empty.stdout) == (0, "0 files: nothing to do\n")
