@@ -145,11 +145,15 @@ def clean(given: Any, limit: int = MAX_TEXT) -> str:
 
 def text_of(item: Any) -> str:
     """The text blocks of a message, one per paragraph."""
-    texts = (clean(b.get("text")) for b in blocks_of(item) if b.get("type") in _TEXT_TYPES)
+    texts = (clean(b.get("text")) for b in blocks_of(item) if _is_text(b))
     return "\n\n".join(text for text in texts if text.strip())
 
 
-_TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+_TEXT_TYPES = ("text", "input_text", "output_text")
+
+
+def _is_text(block: Block) -> bool:
+    return block.get("type") in _TEXT_TYPES  # a type that is no string compares, but has no hash
 
 
 def result_text(block: Block) -> str:

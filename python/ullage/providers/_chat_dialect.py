@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ullage.providers._common import Losses, is_text
+from ullage.providers._common import USER_FILLER, Losses, is_text
 
 __all__ = ["DIALECTS", "Dialect", "DialectName", "adapt"]
 
@@ -37,7 +37,7 @@ def adapt(chat: list[dict[str, Any]], dialect: Dialect, losses: Losses) -> list[
     if dialect.one_system:
         chat = one_system(chat, losses)
     if dialect.alternate:
-        chat = _alternate(chat)
+        chat = _user_first(_alternate(chat))
     return [_flat(message) for message in chat] if dialect.flat else chat
 
 
@@ -87,6 +87,13 @@ def _alternate(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
             joined = parts_of(last["content"]) + parts_of(message.get("content"))
             merged[-1] = {**last, **message, "content": joined or None}
     return merged
+
+
+def _user_first(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    head = 1 if chat and chat[0]["role"] == "system" else 0
+    if len(chat) == head or chat[head]["role"] == "user":
+        return chat
+    return [*chat[:head], {"role": "user", "content": USER_FILLER}, *chat[head:]]
 
 
 def parts_of(content: Any) -> list[Any]:

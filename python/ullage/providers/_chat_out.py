@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block, Item
@@ -68,7 +68,7 @@ class Writer:
         """All messages; user messages in a row are one turn, so that its results stay together."""
         chat: list[dict[str, Any]] = []
         run: list[tuple[int, Mapping[str, Any]]] = []
-        for index, message in bare(messages):
+        for index, message in _whole_answers(bare(messages)):
             if message["role"] == "user":
                 run.append((index, message))
                 continue
@@ -165,6 +165,9 @@ class Writer:
         parts = self.parts(message, index)
         calls = self.calls(message, index)
         thought = self.thought(message, index)
+        if thought and self.dialect.reasoning and not (parts or calls or data):
+            self.losses.add("thinking", where, "a message of nothing else is refused")
+            return []
         if not (parts or calls or data or thought):
             return []  # what it held has been noted as a loss
         written: dict[str, Any] = {**data.get("message", {}), "role": "assistant"}
@@ -257,6 +260,36 @@ class Writer:
         text = as_text(block)
         self.losses.add(kind, where, "left out" if text is None else "sent as text")
         return None if text is None else {"type": "text", "text": text}
+
+
+Numbered = tuple[int, Mapping[str, Any]]
+
+
+def _whole_answers(messages: Iterable[Numbered]) -> Iterator[Numbered]:
+    """Answers stored in pieces, in one where a piece calls tools: results must follow the calls at once."""
+    waiting: Numbered | None = None
+    for index, message in messages:
+        goes_on = waiting is not None and message["role"] == "assistant"
+        if waiting is not None and not goes_on:
+            yield waiting
+            waiting = None
+        if waiting is not None:
+            first, held = waiting
+            content = [*blocks_of(held.get("content")), *blocks_of(message.get("content"))]
+            waiting = first, {**message, **held, "content": content}
+        elif message["role"] == "assistant" and _calls_tools(message):
+            waiting = index, message
+        else:
+            yield index, message
+    if waiting is not None:
+        yield waiting
+
+
+def _calls_tools(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    return isinstance(content, list) and any(
+        block.get("type") == "tool_use" for block in blocks_of(content)
+    )
 
 
 def _with_media(moved: list[dict[str, Any]], said: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from ullage.messages import Block, Item
 from ullage.providers._chat_dialect import DIALECTS, DialectName, adapt
 from ullage.providers._chat_in import Reader, leading_system, tool_in
 from ullage.providers._chat_out import Writer, tools_out
-from ullage.providers._common import Internal, Shaped, reverse
+from ullage.providers._common import USER_FILLER, Internal, Shaped, reverse
 
 __all__ = ["DialectName", "from_provider", "to_provider"]
 
@@ -74,6 +74,8 @@ def from_provider(
     chat = list(body.get("messages") or ())
     system = None
     if chat and (system := leading_system(chat[0])) is not None:
+        chat = chat[1:]
+    if chat[:1] == [{"role": "user", "content": USER_FILLER}]:
         chat = chat[1:]
     for message in chat:
         reader.take(message)

@@ -12,7 +12,14 @@ from ullage.repair.pairs import synthetic_id
 from ullage.repair.result import Repaired
 from ullage.repair.texts import INTERRUPTED, ORPHANS
 from ullage.validate import Report
-from ullage.validate.responses import CALLS, known_items, made_by_model, name_of, output_of
+from ullage.validate.responses import (
+    CALLS,
+    kind_of,
+    known_items,
+    made_by_model,
+    name_of,
+    output_of,
+)
 
 __all__ = ["repair_responses"]
 
@@ -54,8 +61,7 @@ def repair_responses(
 
 
 def _kind(line: Line) -> str:
-    kind = line.get("type")
-    return kind if isinstance(kind, str) and kind else "message" if line.get("role") else ""
+    return kind_of(line.value)
 
 
 def _readable(work: Lines) -> None:
@@ -64,6 +70,9 @@ def _readable(work: Lines) -> None:
         if isinstance(line.value, str) and line.value.strip():
             work.note("R01", line, "made a string a user message")
             line.value = {"role": "user", "content": line.value}
+        elif not _kind(line) and as_text(line.get("content")).strip():
+            work.note("R01", line, "made it a user message: it has no role")
+            line.put(role="user")
         if _kind(line):
             kept.append(line)
         else:

@@ -45,10 +45,12 @@ class Place(NamedTuple):
 
 def message_of(item: Any) -> Mapping[str, Any]:
     """The message of an item: itself, or what its envelope holds; empty if it has none."""
-    inner = item.get("message") if isinstance(item, Mapping) else None
+    if type(item) is not dict and not isinstance(item, Mapping):  # dicts are told at once
+        return {}
+    inner = item.get("message")
     if isinstance(inner, Mapping):
         return inner
-    return item if isinstance(item, Mapping) and "role" in item else {}
+    return item if "role" in item else {}
 
 
 def blocks_of(item: Any) -> list[Any]:
@@ -61,7 +63,9 @@ def blocks_of(item: Any) -> list[Any]:
 
 def thought_key(block: Any) -> str | None:
     """What identifies a thinking block: its signature or data; `None` for any other block."""
-    if not isinstance(block, Mapping) or block.get("type") not in _THOUGHTS:
+    if type(block) is not dict and not isinstance(block, Mapping):
+        return None
+    if block.get("type") not in _THOUGHTS:
         return None
     key = block.get("signature") if block["type"] == "thinking" else block.get("data")
     return f"{block['type']}:{key}"
@@ -85,7 +89,7 @@ def _bytes(value: Any) -> bytes:
 
 def hashed(block: Any) -> bytes:
     """A block's bytes for comparison: without its cache marker, its own keys in order of name."""
-    if not isinstance(block, Mapping):
+    if type(block) is not dict and not isinstance(block, Mapping):
         return _bytes(block)
     # Order of a block's own keys says nothing; order inside a tool input reaches the model.
     plain = {str(key): block[key] for key in sorted(block, key=str) if key != "cache_control"}

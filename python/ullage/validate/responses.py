@@ -65,7 +65,9 @@ def kind_of(item: Any) -> str:
     if not isinstance(item, Mapping):
         return ""
     kind = item.get("type")
-    return str(kind) if kind else "message" if "role" in item else ""
+    if isinstance(kind, str) and kind:
+        return kind
+    return "message" if isinstance(item.get("role"), str) else ""
 
 
 def output_of(kind: str) -> str:
