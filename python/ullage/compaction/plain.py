@@ -20,8 +20,9 @@ Message: TypeAlias = Mapping[str, Any]
 LONGEST_NOTE = 2_000
 """Characters of a block that is only told about: a page that a server tool fetched may have 100 000."""
 
-_KEPT = frozenset({"text", "tool_use", "tool_result"})
-_DROPPED = frozenset({"thinking", "redacted_thinking", "fallback"})
+# Tuples: a type may be anything, and only strings are sure to have a hash.
+_KEPT = ("text", "tool_use", "tool_result")
+_DROPPED = ("thinking", "redacted_thinking", "fallback")
 _SENT_ONLY = ("cache_control", "citations")
 
 
@@ -47,8 +48,7 @@ def _message(message: Message) -> Message | None:
 def _fits(block: Any) -> bool:
     if not isinstance(block, Mapping):
         return True
-    kind = block.get("type")
-    return kind in _KEPT and not any(key in block for key in _SENT_ONLY)
+    return block.get("type") in _KEPT and not any(key in block for key in _SENT_ONLY)
 
 
 def _block(block: Any) -> Any:
@@ -62,5 +62,11 @@ def _block(block: Any) -> Any:
     if kind == "compaction":
         text = block.get("content")
         return {"type": "text", "text": text} if isinstance(text, str) and text else None
-    told = orjson.dumps(block, default=str).decode()
-    return {"type": "text", "text": f"[{kind}: {told[:LONGEST_NOTE]}]"}
+    return {"type": "text", "text": f"[{kind}: {_told(block)[:LONGEST_NOTE]}]"}
+
+
+def _told(block: Any) -> str:
+    try:
+        return orjson.dumps(block, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # what strict JSON cannot hold: lone surrogates, large integers, depth
+        return repr(block).encode(errors="replace").decode()

@@ -165,6 +165,8 @@ def _thinking(
     tried: list[bool] = []
 
     def turn(draft: Draft) -> None:
+        if not request.check(draft.build()).rules & {"A13", "A14"}:
+            return  # a step before this one has mended it
         # Put back once; if that was no help, the turn ends without its thinking.
         if originals is not None and not tried:
             tried.append(True)

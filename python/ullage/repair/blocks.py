@@ -176,6 +176,7 @@ def _content(draft: Draft, slot: Slot) -> None:
     content = slot.message.get("content")
     if isinstance(content, Mapping):
         draft.note("A02", slot, "put the content block into a list")
+        slot.edit({**slot.message, "content": None})  # once: a later round must not see it again
         slot.blocks = [content]
     elif content is not None and not isinstance(content, str | list | tuple) and not slot.blocks:
         draft.note("A02", slot, "made the content text")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from operator import is_
+from typing import Any, Literal, Self
 
 import orjson
 
@@ -107,7 +108,7 @@ class Repairer:
         self._track = Track(self.originals, system=system, tools=tools, bound=bound)
         # Until a list is rewritten nothing needs to be hashed: it is its own original.
         self._tracking = original is not None
-        self._plain: list[Any] = []
+        self._items: list[Any] = []
         self._answers: list[Any] = []
         self._reading = _Reading({"system": system, "tools": tools, **params}, known.core)
         self._params_fine = not any(check_params(params, known))
@@ -135,7 +136,7 @@ class Repairer:
             legal = self._follow(messages, ledger)
         except InvalidMessage:  # an item that cannot be read: the whole repair names it
             legal = False
-            if any(old is not new for old, new in zip(self._plain, messages, strict=False)):
+            if not self._grown(messages):
                 self._begin_tracking()
             self._restart(None)
         done = Repaired(messages) if legal and not resume else self._whole(messages, resume)
@@ -165,6 +166,46 @@ class Repairer:
         self._track.bound = True
         self._restart(self._ledger)
 
+    # ---- saving ------------------------------------------------------------------------------
+
+    def dump(self) -> dict[str, Any]:
+        """What cannot be found out from the messages again, as plain JSON."""
+        facts = self._options["facts"] or {}
+        return {
+            "seen": self._seen,
+            "tracking": self._tracking,
+            "bound_thinking": bool(facts.get("bound_thinking")),
+            **(self._track.dump() if self._tracking else {}),
+        }
+
+    @classmethod
+    def load(
+        cls,
+        stored: Mapping[str, Any],
+        messages: Sequence[Any],
+        *,
+        history: Iterable[Any] | None = None,
+        **options: Any,
+    ) -> Self:
+        """A repairer that goes on where the stored one stood.
+
+        Args:
+            stored: What `dump` gave.
+            messages: The list as `repair` saw it last; further messages at its end do not matter.
+            history: All that was ever said, with the thinking as the model made it; `None`: `messages`.
+            **options: As the stored one was made with.
+        """
+        made = cls(**options)
+        if stored["tracking"]:
+            made._tracking = True
+            made._track.load(stored, messages if history is None else history)
+        if stored["bound_thinking"]:
+            made._options["facts"] = {**(options.get("facts") or {}), "bound_thinking": True}
+            made._track.bound = True
+        if stored["seen"]:
+            made.repair(messages[: stored["seen"]])
+        return made
+
     # ---- inside ------------------------------------------------------------------------------
 
     def _whole(self, messages: Sequence[Any], resume: str) -> Repaired:
@@ -175,12 +216,12 @@ class Repairer:
         if self._tracking:
             return
         self._tracking = True
-        for item in self._plain:
+        for item in self._items:
             self._track.feed(item)
         self._track.sent(None)
         for response in self._answers:
             self._track.observe(response)
-        self._plain, self._answers = [], []
+        self._answers = []
 
     def _note_sent(self, messages: Sequence[Any], done: Repaired) -> None:
         if done.repairs and not self._tracking:  # thinking made from here on follows what was sent
@@ -192,29 +233,40 @@ class Repairer:
     def _follow(self, messages: Sequence[Any], ledger: Any) -> bool:
         """Reads what is new; whether the list is surely legal."""
         ledger = self._current(messages, ledger)
-        start, seen = min(ledger.changed_since(self._version), self._seen), self._seen
-        if ledger is not self._ledger or start < seen:
-            if self._ledger is not None:
-                self._begin_tracking()
-            seen = seen if ledger is self._ledger else -1
+        start, answer_at = self._unread(messages, ledger), self._seen
+        if start < self._seen:
+            self._begin_tracking()
+            # In another ledger nothing says which message answers the newest request.
+            answer_at = answer_at if ledger is self._ledger else -1
             self._restart(ledger)
             start = 0
-        self._version = ledger.version
-        self.read = len(messages) - start
-        self._read_on(messages, start, seen)
-        self._seen = len(messages)
+        if ledger is not self._ledger:
+            self._reading.adopt(ledger)
+        self._ledger, self._version = ledger, ledger.version
+        self._read_on(messages, start, answer_at)
+        self.read, self._seen = len(messages) - start, len(messages)
         fine = self._track.fine() or not self._tracking
         return self._params_fine and fine and self._reading.legal()
 
-    def _read_on(self, messages: Sequence[Any], start: int, seen: int) -> None:
+    def _unread(self, messages: Sequence[Any], ledger: Any) -> int:
+        """First message that is not as it was when the list was read last."""
+        if ledger is self._ledger:
+            return int(min(ledger.changed_since(self._version), self._seen))
+        return self._seen if self._grown(messages) else 0
+
+    def _grown(self, messages: Sequence[Any]) -> bool:
+        """Whether the list begins with the very messages that were read last."""
+        return len(messages) >= len(self._items) and all(map(is_, self._items, messages))
+
+    def _read_on(self, messages: Sequence[Any], start: int, answer_at: int) -> None:
         for index in range(start, len(messages)):
-            self._reading.feed(messages[index])
-            if not self._tracking:
-                self._plain.append(messages[index])
-                continue
-            if index == seen:
-                self._track.answering()
-            self._track.feed(messages[index])
+            item = messages[index]
+            self._items.append(item)
+            self._reading.feed(item)
+            if self._tracking:
+                if index == answer_at:
+                    self._track.answering()
+                self._track.feed(item)
 
     def _current(self, messages: Sequence[Any], ledger: Any) -> Any:
         if ledger is None:
@@ -224,10 +276,11 @@ class Repairer:
         return self._own if ledger is None else ledger
 
     def _restart(self, ledger: Any) -> None:
-        self._ledger, self._seen = ledger, 0
+        self._ledger, self._seen, self._items = ledger, 0, []
         self._version = 0 if ledger is None else ledger.version
         self._track.restart()
-        self._reading.restart(ledger)
+        self._reading.restart()
+        self._reading.adopt(ledger)
 
 
 class _Reading:
@@ -242,12 +295,17 @@ class _Reading:
         self._body_limit = int(facts.get("body_limit", BODY_LIMIT))
         self._measured = facts.get("body_bytes")
         self._head = _size({"messages": [], **around})
-        self.restart(None)
+        self._verifier: Any = None
+        self.restart()
 
-    def restart(self, ledger: Any) -> None:
+    def restart(self) -> None:
+        """The list is fed from its beginning again."""
         self._bytes = self._head
         self._pages = 0
         self._readable = True
+
+    def adopt(self, ledger: Any) -> None:
+        """Take the digests from this ledger; `None`: from none."""
         self._verifier = None if ledger is None else core.Verifier(ledger, "anthropic", self._facts)
 
     def feed(self, item: Any) -> None:

@@ -120,10 +120,12 @@ def close_turn(draft: Draft) -> None:
     draft.drop_empty("A13", "dropped a message that held only thinking")
     spoken = (slot for slot in reversed(draft.slots) if slot.role in (USER, ASSISTANT))
     last = next(spoken, None)
-    if last is not None and last.role == USER and start < len(draft.slots):
-        draft.note("A13", last, "ended the open turn with two lines of text")
+    if last is None or start >= len(draft.slots):
+        return
+    draft.note("A13", last, "ended the open turn with lines of text")
+    if last.role == USER:
         draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
-        draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
+    draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
 
 
 def drop_thinking(draft: Draft) -> None:

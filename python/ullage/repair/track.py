@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ullage.repair.draft import ASSISTANT, USER
@@ -39,7 +39,7 @@ class Track:
         self.bound = bound
         self._head = PrefixHash(system, tools)
         self._sent = self._head.copy()
-        self._learned: dict[int, Any] = {}  # by id(); the reference keeps the id its own
+        self._learned: dict[int, Any] = {}  # by `_mark`; the reference keeps the id its own
         self._answering = False
         self.restart()
 
@@ -63,7 +63,7 @@ class Track:
 
     def observe(self, response: Any) -> None:
         """A response to the newest request, before it is fed as a part of the list."""
-        if id(response) not in self._learned and message_of(response).get("role") == ASSISTANT:
+        if _mark(response) not in self._learned and message_of(response).get("role") == ASSISTANT:
             self._learn(response, self._sent.feed(response) if self.bound else ())
 
     def sent(self, messages: Iterable[Any] | None) -> None:
@@ -77,7 +77,7 @@ class Track:
         role = str(message_of(item).get("role", ""))
         self._answering = self._answering and role in (ASSISTANT, "")
         found = list(self._list.feed(item)) if self.bound else []
-        if role == ASSISTANT and id(item) not in self._learned:
+        if role == ASSISTANT and _mark(item) not in self._learned:
             answers_sent = self.bound and self._answering
             self._learn(item, self._sent.feed(item) if answers_sent else found)
         self._check(item, found)
@@ -90,7 +90,35 @@ class Track:
             if key not in known:
                 self.originals.bind(key, digest)
         self.originals.learn(item, goes_on=self._previous == ASSISTANT)
-        self._learned[id(item)] = item
+        self._learned[_mark(item)] = item
+
+    # ---- saving ------------------------------------------------------------------------------
+
+    def dump(self) -> dict[str, Any]:
+        """What is known of thinking beside the blocks themselves, as plain JSON."""
+        made = self.originals
+        return {
+            "order": dict(made.order),
+            "bound": {key: sorted(each.hex() for each in made.bound[key]) for key in made.bound},
+            "refused": sorted(made.refused),
+        }
+
+    def load(self, stored: Mapping[str, Any], history: Iterable[Any]) -> None:
+        """Take back what `dump` gave; `history` holds the blocks."""
+        made = self.originals
+        previous = ""
+        for item in history:
+            role = str(message_of(item).get("role", ""))
+            if role == ASSISTANT:
+                made.learn(item, goes_on=previous == ASSISTANT)
+                self._learned[_mark(item)] = item
+            previous = role or previous
+        made.order.update(stored["order"])
+        if stored["refused"]:
+            made.forget()
+            made.refused.update(stored["refused"])
+        for key, digests in stored["bound"].items():
+            made.bound[key] = {bytes.fromhex(each) for each in digests}
 
     def _check(self, item: Any, found: Iterable[tuple[int, str, bytes]]) -> None:
         made = self.originals
@@ -104,6 +132,12 @@ class Track:
             known = made.blocks.get(thought_key(block) or "")
             altered = known is not None and known != as_made(block)
             self._broken = self._broken or altered or foreign_compaction(block, made)
+
+
+def _mark(item: Any) -> int:
+    """Tells an assistant message also in another envelope: its list of blocks is the same object."""
+    content = message_of(item).get("content")
+    return id(content) if isinstance(content, list) else id(item)
 
 
 def _run_through(running: PrefixHash, item: Any) -> None:

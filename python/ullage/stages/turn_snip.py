@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Self
 
 from ullage.digests import Role
@@ -200,9 +201,8 @@ def _words(names: Sequence[str], good: Sequence[str], current: str) -> str:
 def _turns(view: View, state: TurnSnip) -> dict[str, tuple[int, int]]:
     """Turns in the view by id, oldest first: where they start and stop."""
     starts = turn_starts(view.ledger)
-    stops = [*starts[1:], len(view)]
     found = {}
-    for start, stop in zip(starts, stops, strict=True):
+    for start, stop in pairwise([*starts, len(view)]):
         source = view.sources[start]
         if isinstance(source, int) and source in state.ids:
             found[state.ids[source]] = (start, stop)

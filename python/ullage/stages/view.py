@@ -324,7 +324,7 @@ class View:
         inner = content[result.block].get("content") if isinstance(content, list) else content
         if isinstance(inner, str):
             return inner
-        texts = (part.get("text") for part in inner or () if isinstance(part, Mapping))
+        texts = (part.get("text") for part in _parts(inner) if isinstance(part, Mapping))
         return "\n".join(text for text in texts if isinstance(text, str))
 
     def report(
@@ -390,3 +390,7 @@ def spans(positions: Iterable[int]) -> tuple[Span, ...]:
         else:
             found.append(Span(at, at + 1))
     return tuple(found)
+
+
+def _parts(content: Any) -> Sequence[Any]:
+    return content if isinstance(content, list | tuple) else ()

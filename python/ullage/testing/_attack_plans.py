@@ -8,10 +8,11 @@ from typing import Any
 
 from ullage.compaction import compact
 from ullage.context import ContextManager
+from ullage.effects import drive
 from ullage.lists import keep_window, truncate_head
 from ullage.media import strip_media
 from ullage.policy import Policy
-from ullage.stages import fold, microcompact, snip, tool_budget, truncate, turn_snip
+from ullage.stages import collapse, fold, microcompact, snip, tool_budget, truncate, turn_snip
 from ullage.stages.view import View
 from ullage.testing._attack_talks import TOOLS
 from ullage.testing._seal import sign_thinking
@@ -22,7 +23,7 @@ __all__ = ["PADDED", "PADDING", "PLANS", "Left"]
 Items = list[Any]
 Plan = Callable[[random.Random, Items, str], Sequence[Any]]
 
-PADDED = ("compact_all", "compact_keep", "compact_from", "compact_up_to", "fold")
+PADDED = ("compact_all", "compact_keep", "compact_from", "compact_up_to", "fold", "collapse")
 PADDING = [
     {"role": "user", "content": "Please read the long report first. " + "It says a lot. " * 130},
     {"role": "assistant", "content": [{"type": "text", "text": "I have read it all."}]},
@@ -50,11 +51,24 @@ _BY_LINE = _POLICY.change({"micro.by_supersession": False, "micro.by_time": Fals
 _SUPERSEDED = _POLICY.change({"micro.by_line": False, "micro.by_time": False})
 
 
+_COLLAPSE = _POLICY.change(
+    {
+        "collapse.enabled": True,
+        "collapse.min_span_tokens": 1,
+        "collapse.keep_recent_rounds": 1,
+        "protect.user_inputs": 1,
+    }
+)
+
+
 class _Store:
     """Keeps what is offloaded to itself."""
 
     def put(self, name: str, text: str, *, suffix: str = ".txt") -> str:
         return f"memory/{len(name)}-{len(text)}"
+
+    def get(self, name: str) -> str:
+        return ""
 
 
 def _view(items: Items) -> View:
@@ -98,14 +112,11 @@ def _timed(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
     ]
     view = _view(stamped)
     microcompact.apply(view, _BY_TIME, 100, 1_900_000_000_000)
-    return [
-        item["message"] if isinstance(item, Mapping) and "message" in item else item
-        for item in view.messages
-    ]
+    return [item.get("message", item) for item in view.messages]
 
 
 def _room(rng: random.Random, view: View) -> int:
-    return 1 + view.ledger.tokens() * rng.randint(30, 95) // 100
+    return 1 + int(view.ledger.tokens()) * rng.randint(30, 95) // 100
 
 
 def _truncate(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
@@ -117,6 +128,15 @@ def _truncate(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
 def _fold(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
     view = _view(items)
     fold.apply(view, _POLICY.change({"truncate.margin_tokens": 0}), _room(rng, view), 0)
+    return list(view.messages)
+
+
+def _collapse(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
+    view, state = _view(items), collapse.Collapse()
+    room = collapse.Room(view.tokens() * 100 // 97)
+    drive(collapse.apply(view, _COLLAPSE, room, state), lambda effect: None)
+    if rng.random() < 0.5:
+        collapse.drain(view, _COLLAPSE, state)
     return list(view.messages)
 
 
@@ -139,7 +159,7 @@ def _compact(direction: str, keep: int | None) -> Plan:
     def plan(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
         options: dict[str, Any] = {"keep": keep} if direction == "full" else {}
         if direction != "full":
-            options = {"direction": direction, "at": rng.randrange(len(items))}
+            options = {"direction": direction, "at": rng.randrange(len(items) or 1)}
         return list(compact(items, model=model, **options).messages)
 
     return plan
@@ -190,6 +210,7 @@ PLANS: dict[str, Plan] = {
     "micro_superseded": _viewed(lambda view: microcompact.apply(view, _SUPERSEDED, 100, None)),
     "truncate": _truncate,
     "fold": _fold,
+    "collapse": _collapse,
     "truncate_head": _head,
     "keep_window": _keep,
     "strip_media": _media,

@@ -137,7 +137,8 @@ class Attack:
         model = rng.choice(MODELS["anthropic"])
         items = form("anthropic", talk(rng), model)
         if plan in PADDED:
-            items = sign_thinking([*PADDING, *items], model=model, tools=TOOLS)
+            padded: list[Any] = [*PADDING, *items]
+            items = sign_thinking(padded, model=model, tools=TOOLS)
         self._damaged = damaged = rng.random() < 0.4
         if damaged:
             items = broken(rng, items, anthropic=True)
@@ -151,7 +152,7 @@ class Attack:
             self.counts[f"refused:{type(exc).__name__}"] += 1
             return
         except Exception as exc:
-            self._fail(f"the plan raises {type(exc).__name__}", traceback.format_exc())
+            self._fail(f"the plan raises {type(exc).__name__}", traceback.format_exc()[-1500:])
             return
         if _bytes(items) != before:
             self._fail("a plan changes its input", plan)

@@ -124,7 +124,8 @@ def validate(
             facts=facts,
         )
         body = {"messages": messages, "system": system, "tools": tools, **params}
-        flat = {"body_bytes": _body_bytes(body), **known.core, "skip": tuple(skip)}
+        skip = (*known.core.get("skip", ()), *skip)
+        flat = {"body_bytes": _body_bytes(body), **known.core, "skip": skip}
         violations = _over_digests(name, messages, model, flat)
         violations += check_params(params, known)
         violations += check_pages(messages, flat.get("page_limit", 0))
@@ -132,7 +133,8 @@ def validate(
         violations += check_wire(messages) if wire else ()
         return _report(name, violations, skip)
     known = chat_facts(name, model=model, tools=tools, params=params)
-    flat = {**known.core, **(facts or {}), "skip": tuple(skip)}
+    skip = (*(facts or {}).get("skip", ()), *skip)
+    flat = {**known.core, **(facts or {}), "skip": skip}
     return _report(name, [*_over_digests(name, messages, model, flat), *check_chat(messages)], skip)
 
 
