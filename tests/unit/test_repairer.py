@@ -223,3 +223,70 @@ def test_originals_given_at_the_start_hold():
     whole = [user("q"), thought("s0"), user("q2"), thought("s1"), user("q3")]
     repairer = Repairer(model=BOUND, original=Originals.of(whole))
     assert signs(repairer.repair([user("summary"), *whole[2:]])) == []
+
+
+def told(done: Repaired) -> Any:
+    return list(done.messages), done.repairs, done.left
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("rewritten", [False, True])
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_saved_one_goes_on_as_if_it_had_not_been_saved(stop, rewritten, dropped):
+    import json
+
+    def lists():
+        talk = [user("q"), call("t0", "s0"), result("t0"), thought("s1"), user("q1")]
+        yield talk
+        talk = [user("summary"), *talk[1:]] if rewritten else talk
+        for number in range(4):
+            talk = [*talk, call(f"n{number}", f"a{number}"), result(f"n{number}")]
+            yield talk
+
+    one, other = Repairer(model=BOUND), Repairer(model=BOUND)
+    history: list[Any] = []
+    for number, talk in enumerate(lists()):
+        history += [item for item in talk if not any(item is old for old in history)]
+        assert told(one.repair(talk)) == told(other.repair(talk))
+        if dropped and number == 2:
+            one.drop_thinking()
+            other.drop_thinking()
+            assert told(one.repair(talk)) == told(other.repair(talk))
+        if number == stop - 1:
+            stored = json.loads(json.dumps(other.dump()))
+            other = Repairer.load(stored, talk, history=history, model=BOUND)
+
+
+def test_another_ledger_of_the_same_list_is_no_rewrite():
+    from ullage._engine import core
+
+    talk = [user("q"), thought("s0"), user("next")]
+    repairer = Repairer(model=BOUND)
+    repairer.repair(talk)
+    talk += [thought("s1"), user("more")]
+    assert repairer.repair(talk, ledger=core.Ledger(None, talk)).messages is talk
+    assert repairer.read == 2
+    assert not repairer._tracking
+
+
+def test_an_answer_is_known_in_another_envelope():
+    """A host observes the response as it came and sends its message alone."""
+    repairer = Repairer(model=BOUND)
+    talk = [user("summary"), thought("s0"), user("q")]
+    repairer.repair([user("all"), *talk[1:]])
+    first = repairer.repair(talk)
+    assert signs(first) == []
+    for number in range(2):
+        answer = call(f"t{number}", f"n{number}")
+        repairer.observe({**answer, "usage": {"input_tokens": 1}})
+        talk += [answer, result(f"t{number}")]
+        done = repairer.repair(talk)
+        assert signs(done) == [f"n{at}" for at in range(number + 1)]
+
+
+def test_rules_that_facts_say_to_skip_are_skipped_by_the_whole_repair_too():
+    facts = {"skip": ("A24",), "window": 10}
+    talk = [user("x" * 100), {"role": "assistant", "content": "y"}]
+    done = repair(talk, facts=facts)
+    assert done.ok
+    assert len(done.repairs) == 1
