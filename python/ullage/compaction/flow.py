@@ -27,7 +27,7 @@ from ullage.events import (
     HookFinished,
     HookStarted,
 )
-from ullage.exceptions import CompactionError
+from ullage.exceptions import CompactionError, UllageError
 from ullage.facts.reading import text_of
 from ullage.hooks import Hook, HookReply
 
@@ -50,15 +50,19 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
 
     Raises:
         CompactionError: By name (SPEC FULL-4); nothing has changed.
-        InvalidMessage: An item is no object.
+        InvalidMessage: An item is no object; manual only, like all errors that are no `CompactionError`.
+        LogConflict: The log changed meanwhile; nothing was written.
+        StoreError: The log could not be written.
     """
     try:
         state = prepare(job)
         result = yield from _compact(state)
     except Cancelled as exc:
         raise CompactionError("aborted", "the compaction was cancelled") from exc
-    except CompactionError as exc:
-        if exc.code == "aborted":
+    except UllageError as exc:
+        # What a person asked for says why it failed in its own words; the agent's loop never stops for it.
+        own = isinstance(exc, CompactionError)
+        if exc.code == "aborted" or not (own or job.trigger == "auto"):
             raise
         result = _ended(job, Outcome.FAILED, exc.code, error=exc)
     with suppress(Cancelled):  # too late: what is done is done

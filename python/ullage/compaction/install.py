@@ -41,6 +41,11 @@ def install_in(
         LogConflict: The log's context no longer begins with what was compacted; nothing was written.
         StoreError: The disk is full, or another fault; the log is as it was.
     """
+    with log.one_writer:  # what was looked at is what is written behind
+        return _install(log, draft, ids)
+
+
+def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) -> CompactionResult:
     context = log.resume().entries
     here = [item.get("uuid") for item in context]
     if tuple(here[: len(ids)]) != tuple(ids):

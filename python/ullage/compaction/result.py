@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from ullage.exceptions import CompactionError
+from ullage.exceptions import UllageError
 
 __all__ = ["CompactionReport", "CompactionResult", "Outcome"]
 
@@ -92,7 +92,7 @@ class CompactionResult:
     head: tuple[Item, ...] = field(default=(), repr=False)
     report: CompactionReport = field(default_factory=CompactionReport)
     user_notice: str = ""
-    error: CompactionError | None = None
+    error: UllageError | None = None
 
     @property
     def compacted(self) -> bool:

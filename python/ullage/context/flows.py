@@ -18,7 +18,7 @@ from ullage.context.outgoing import Outgoing
 from ullage.context.values import Request
 from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
-from ullage.exceptions import CompactionError, ContextTooLarge
+from ullage.exceptions import CompactionError, ContextTooLarge, LogConflict
 from ullage.stages import collapse, fold, offers, truncate
 from ullage.stages.report import StageReport
 
@@ -152,12 +152,17 @@ def compact(machine: Machine, host: Host, instructions: str) -> Flow[CompactionR
 
     Raises:
         CompactionError: It failed; nothing has changed.
+        LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
     base = list(machine.view.messages)
     job = _job(machine, host, base, "manual", instructions=instructions)
     result = yield from compaction_flow(job)
     if result.compacted:
-        yield from _installed(machine, result, base, "compact", "asked for", automatic=False)
+        report = yield from _installed(
+            machine, result, base, "compact", "asked for", automatic=False
+        )
+        if report is None:
+            raise LogConflict("the conversation changed while it was compacted")
         _resized(machine, host)
     return result
 

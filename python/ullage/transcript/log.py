@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,6 +45,9 @@ class TranscriptLog:
     Each call writes its records with one system call, whole or not at all. One writer at a time;
     readers at any time. What a torn last line held stays in the file.
 
+    Attributes:
+        one_writer: Held by each write; hold it to look and write without another thread in between.
+
     Example:
         >>> import tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "session.jsonl"
@@ -71,6 +75,7 @@ class TranscriptLog:
         self._given = dict(envelope or {})
         self._leaf: str | None = None
         self._envelope: dict[str, Any] = {}
+        self.one_writer = threading.RLock()
         self._read_tail()
 
     @classmethod
@@ -201,13 +206,14 @@ class TranscriptLog:
             LogConflict: As for `append`.
             StoreError: As for `append`.
         """
-        leaf = self._leaf
-        entries = []
-        for index, item in enumerate(items):
-            entry = self.entry(item, parent=leaf, index=index)
-            leaf = _next_leaf(entry, leaf)
-            entries.append(entry)
-        self.write(entries)
+        with self.one_writer:
+            leaf = self._leaf
+            entries = []
+            for index, item in enumerate(items):
+                entry = self.entry(item, parent=leaf, index=index)
+                leaf = _next_leaf(entry, leaf)
+                entries.append(entry)
+            self.write(entries)
         return entries
 
     def entry(self, item: Item, *, parent: str | None, index: int | None = None) -> dict[str, Any]:
@@ -244,9 +250,11 @@ class TranscriptLog:
         """
         if not entries:
             return
-        self._file.append(b"".join(_line(entry, at) for at, entry in enumerate(entries)))
-        for entry in entries:
-            self._leaf = _next_leaf(entry, self._leaf)
+        lines = b"".join(_line(entry, at) for at, entry in enumerate(entries))
+        with self.one_writer:
+            self._file.append(lines)
+            for entry in entries:
+                self._leaf = _next_leaf(entry, self._leaf)
         if self._durability == "fsync":
             self._file.sync()
 
