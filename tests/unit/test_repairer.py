@@ -290,3 +290,50 @@ def test_rules_that_facts_say_to_skip_are_skipped_by_the_whole_repair_too():
     done = repair(talk, facts=facts)
     assert done.ok
     assert len(done.repairs) == 1
+
+
+def long_loop() -> list[Any]:
+    talk = [user("long " * 3000), {"role": "assistant", "content": "ok"}, user("work")]
+    for number in range(8):
+        talk += [call(f"t{number}", f"s{number}"), result(f"t{number}", "word " * 30)]
+    return talk
+
+
+def test_a_compaction_for_a_bound_model_is_legal_by_itself():
+    from ullage import compact
+
+    talk = long_loop()
+    for model, kept in ((BOUND, []), ("claude-opus-4-6", ["s6", "s7"])):
+        done = compact(talk, model=model, keep=150)
+        assert done.compacted
+        assert validate(list(done.messages), model=model, original=talk).ok
+        assert signs(Repaired(list(done.messages))) == kept
+        assert [m for m in done.messages if m in talk] or model == BOUND
+    closed = [*talk, thought("end"), user("next"), thought("s9"), user("newest")]
+    done = compact(closed, model=BOUND, keep=200)
+    assert validate(list(done.messages), model=BOUND, original=closed).ok
+    assert done.messages[-1] is closed[-1]
+
+
+def test_a_kept_beginning_keeps_its_thinking():
+    from ullage import compact
+
+    talk = [user("q"), thought("s0"), user("more"), *long_loop(), thought("s9"), user("now")]
+    done = compact(talk, model=BOUND, direction="from", at=2)
+    assert signs(Repaired(list(done.messages))) == ["s0"]
+    assert validate(list(done.messages), model=BOUND, original=talk).ok
+
+
+def test_thinking_after_a_compaction_within_a_turn_stays():
+    """The two lines that end the old turn stay where they are, so that what follows them holds."""
+    from ullage import compact
+
+    repairer, talk = Repairer(model=BOUND), long_loop()
+    repairer.repair(talk)
+    talk = list(compact(talk, model=BOUND, keep=150).messages)
+    assert repairer.repair(talk).messages is talk
+    for number in range(3):
+        talk += [call(f"n{number}", f"n{number}"), result(f"n{number}")]
+        done = repairer.repair(talk)
+        assert done.messages is talk
+        assert signs(done) == [f"n{at}" for at in range(number + 1)]

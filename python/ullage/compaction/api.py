@@ -17,6 +17,7 @@ from ullage.estimates import weights_for
 from ullage.events import Listener
 from ullage.exceptions import InvalidPolicy
 from ullage.hooks import Hooks
+from ullage.models import ModelTable
 from ullage.pins import Pin
 from ullage.policy import KeepPolicy, Policy
 from ullage.summarizers.callable import CallableSummarizer
@@ -189,8 +190,10 @@ def _of_model(model: str | None) -> dict[str, Any]:
     if model is None:
         return {"weights": weights_for()}
     marks = window(model, settings=WindowSettings.from_env())
+    row = ModelTable.builtin().find(model)
     return {
         "window_tokens": marks.context,
         "trigger_tokens": marks.threshold,
         "weights": weights_for(model),
+        "bound_thinking": row is not None and row.bound_thinking,
     }

@@ -15,6 +15,7 @@ from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.state import State
 from ullage.compaction.summary import summary_message
 from ullage.pins import missing_pins
+from ullage.repair import unbound
 from ullage.transcript.attachments import render
 from ullage.transcript.write import BoundaryInfo, Kept
 
@@ -82,7 +83,7 @@ def _assemble(
         for name, said in hook_context
     ]
     first, last = state.kept()
-    kept = state.source.stored[first:last]
+    kept = _without_bound_thinking(state, state.source.stored[first:last])
     if state.source.entries:
         return _as_entries(state, text, attached, context, kept)
     summary = ({"role": "user", "content": text},)
@@ -98,6 +99,17 @@ def _assemble(
         hook_results=hooked,
         head=state.source.head,
     )
+
+
+def _without_bound_thinking(state: State, kept: tuple[Item, ...]) -> tuple[Item, ...]:
+    """What stays behind a summary, as a model takes it whose thinking is bound to what was before it.
+
+    A kept beginning has nothing new before it. A turn that is still open is ended by two lines, since its
+    thinking may not be missing; in a log there are none: the request is mended instead.
+    """
+    if not state.job.bound_thinking or state.cut.start > 0:
+        return kept
+    return tuple(unbound(kept, close=not state.source.entries))
 
 
 def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:

@@ -40,6 +40,8 @@ class Job:
         trigger_tokens: Where the next automatic compaction would start; `None`: unknown, not compared.
         overhead_tokens: System prompt and tools; `None`: taken from the newest usage figure, if any.
         weights: For the calibrated estimate; `None`: rough.
+        bound_thinking: The model refuses thinking that stands behind another prefix than the one it was
+            made after: what is kept behind the summary goes without its thinking.
         summarizer: Who writes the summary.
         fallback: Who does if that fails; `None`: nobody, the failure stands.
         hooks: Of the host.
@@ -66,6 +68,7 @@ class Job:
     trigger_tokens: int | None = None
     overhead_tokens: int | None = None
     weights: Any = field(default=None, repr=False)
+    bound_thinking: bool = False
     summarizer: Any = field(default_factory=ExtractiveSummarizer)
     fallback: Any = None
     hooks: Hooks = field(default_factory=Hooks)

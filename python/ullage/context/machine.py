@@ -308,8 +308,10 @@ def _parts(result: CompactionResult, base: Sequence[Any], key: str) -> list[int 
     order = [*range(len(result.head)), *kept]
     parts: list[int | Made] = []
     for message in result.messages:
-        if order and message is base[order[0]]:
-            parts.append(order.pop(0))
+        here = next((at for at, place in enumerate(order) if message is base[place]), None)
+        if here is not None:
+            parts.append(order[here])
+            del order[: here + 1]
         else:
             parts.append(Made(f"{key}.{len(parts)}", dict(message)))
     return parts

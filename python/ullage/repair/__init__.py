@@ -5,5 +5,6 @@ from __future__ import annotations
 from ullage.repair.call import repair
 from ullage.repair.growing import Repairer
 from ullage.repair.result import Repair, Repaired
+from ullage.repair.thinking import unbound
 
-__all__ = ["Repair", "Repaired", "Repairer", "repair"]
+__all__ = ["Repair", "Repaired", "Repairer", "repair", "unbound"]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ullage.repair.draft import ASSISTANT, USER, Draft, Slot, text_block
 from ullage.repair.texts import RECEIVED, TURN_CLOSED
 from ullage.validate.originals import Originals, Place, current_turn, prefixes, thought_key
 
-__all__ = ["binding_params", "close_turn", "drop_thinking", "repair_binding", "restore_turn"]
+__all__ = [
+    "binding_params",
+    "close_turn",
+    "drop_thinking",
+    "repair_binding",
+    "restore_turn",
+    "unbound",
+]
 
 
 def repair_binding(draft: Draft, originals: Originals, *, system: Any, tools: Any) -> None:
@@ -126,6 +133,26 @@ def close_turn(draft: Draft) -> None:
     if last.role == USER:
         draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
     draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
+
+
+def unbound(messages: Iterable[Any], *, close: bool = True) -> list[Any]:
+    """Messages without their thinking, to stand behind a prefix that it was not made after.
+
+    Args:
+        messages: The kept end of a conversation; messages without thinking are the same objects.
+        close: End a turn that is still open and lost thinking with lines of text (1.34: the open turn's
+            thinking may not be missing). Not where results of its calls are still to come.
+    """
+    given = list(messages)
+    draft = Draft(given)
+    start = current_turn(given)
+    drop_thinking(draft)
+    lost = any(each.message >= start for each in draft.repairs)
+    last = next((slot for slot in reversed(draft.slots) if slot.role in (USER, ASSISTANT)), None)
+    if close and lost and last is not None and last.role == USER:
+        draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
+        draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
+    return draft.build()
 
 
 def drop_thinking(draft: Draft) -> None:
