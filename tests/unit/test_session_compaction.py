@@ -230,6 +230,26 @@ def test_long_sections_are_cut_and_it_says_where_the_rest_is(kept, folder):
     assert f"the whole section is in {path}" in summary(result)
 
 
+def test_a_small_window_gets_shorter_notes(kept, folder):
+    items = talk(60, size=60)
+    kept.update(items)
+    path = folder / "summary.md"
+    text = path.read_text()
+    for section in parse_notes(DEFAULT_TEMPLATE)[3:]:
+        remarks = "\n".join(f"- remark {n}: {WORDS}" for n in range(80))
+        text = text.replace(section.about, f"{section.about}\n{remarks}")
+    path.write_text(text)
+    wide = compact(items, memory=kept, keep=2_000, trigger_tokens=100_000)
+    assert wide.report.summary_tokens > 8_000
+    small = compact(items, memory=kept, keep=2_000, trigger_tokens=17_000)
+    assert small.report.summarizer == "session_memory"
+    assert small.report.tokens_after <= 17_000 * 60 // 100
+    assert "was cut" in summary(small)
+    # Less than half of them would say too little.
+    tiny = compact(items, memory=kept, keep=2_000, trigger_tokens=9_000)
+    assert passed(tiny) == "too_much_kept"
+
+
 def test_pins_and_the_newest_input_are_there(kept):
     items = [*talk(60), {"role": "user", "content": "And now the last thing."}]
     kept.update(items[:-1])

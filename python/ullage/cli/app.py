@@ -30,6 +30,7 @@ _COMMANDS = {
 
 
 MEMORY = "See, search, add and check the notes that outlive a session."
+SESSION_MEMORY = "Show the notes of a session, or bring them up to date."
 
 
 def _app() -> App:
@@ -37,6 +38,8 @@ def _app() -> App:
     for name, text in _COMMANDS.items():
         made.command(f"ullage.cli.{name}:{name}_command", name=name, help=text)
     made.command("ullage.cli.memory:memory_app", name="memory", help=MEMORY)
+    notes = "ullage.cli.session_memory:session_memory_app"
+    made.command(notes, name="session-memory", help=SESSION_MEMORY)
     made.register_install_completion_command(name="completion")
     return made
 

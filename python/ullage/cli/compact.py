@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
+from ullage.cli.session_memory import memory_of
 from ullage.compaction.prompt import load_template
 from ullage.policy import Policy
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
@@ -44,6 +45,13 @@ def compact_command(
     template: Annotated[
         Path | None, Parameter(help="a file whose text replaces the summarizer's prompt")
     ] = None,
+    session_memory: Annotated[
+        bool,
+        Parameter(negative="", help="use the session's notes, if they will do: no call is made"),
+    ] = False,
+    memory_folder: Annotated[
+        Path | None, Parameter(help="where these lie; default: as for `ullage session-memory`")
+    ] = None,
     conversation: Annotated[
         int, Parameter(help="which one, from 0, where a file holds several")
     ] = 0,
@@ -59,6 +67,10 @@ def compact_command(
     writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
     target = _target(file, output, in_place=in_place, dry_run=dry_run)
+    rules = Policy.load(policy)
+    memory = None
+    if session_memory or memory_folder is not None:
+        memory = memory_of(opened, memory_folder, policy=rules.session_memory)
     with out.progress("compacting", 1) as step:
         done = compact_session(
             opened,
@@ -66,7 +78,8 @@ def compact_command(
             overwrite=force,
             instructions=instructions,
             keep=keep,
-            policy=Policy.load(policy),
+            policy=rules,
+            memory=memory,
             summarizer=writer,
             template=load_template(template),
             **({"model": model} if model else {}),

@@ -28,6 +28,8 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, Repair]:
     """The summary, what code puts back, and the words around it."""
     cap = state.job.policy.summary.facts_max_tokens
     cap = 0 if accepted.by_code else min(cap, state.removed_tokens // 3)
+    if accepted.facts_tokens is not None:
+        cap = min(cap, accepted.facts_tokens)
     fixed = repair(state.facts, accepted.text, tokens=cap) if cap else Repair("", {}, 0)
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
     text = summary_message(body, state.situation(), pins=state.pins)

@@ -49,6 +49,7 @@ class Accepted:
     attempts: int
     dropped: int
     by_code: bool
+    facts_tokens: int | None = None  # most that code may append; `None`: the policy's
 
 
 def write_summary(state: State, instructions: str) -> Flow[Accepted]:

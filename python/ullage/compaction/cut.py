@@ -10,7 +10,7 @@ from ullage.facts import is_user_input
 from ullage.facts.reading import role_of, text_of
 from ullage.policy import KeepPolicy
 
-__all__ = ["Cut", "Direction", "choose_cut", "must_stay", "scaled_keep"]
+__all__ = ["Cut", "Direction", "choose_cut", "least_keep", "must_stay", "scaled_keep"]
 
 Direction: TypeAlias = Literal["full", "from", "up_to"]
 
@@ -75,14 +75,15 @@ def choose_cut(
     if direction != "full":
         place = _legal(ledger, _position(source, direction, at))
         return Cut(place, length) if direction == "from" else Cut(0, place)
-    for candidate in (keep, _least(keep)):
+    for candidate in (keep, least_keep(keep)):
         start = _kept_from(source, ledger, candidate)
         if most_kept is None or ledger.tokens(start, length) <= most_kept:
             return Cut(0, start)
     return Cut(0, must_stay(source, ledger))
 
 
-def _least(keep: KeepPolicy) -> KeepPolicy:
+def least_keep(keep: KeepPolicy) -> KeepPolicy:
+    """What is kept where a policy's measure would be too much."""
     quarter = keep.min_tokens // 4
     return KeepPolicy(min_tokens=quarter, max_tokens=max(quarter, 1), min_text_messages=0)
 

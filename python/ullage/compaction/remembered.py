@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ullage._engine import core
 from ullage.compaction.calls import Accepted
-from ullage.compaction.cut import Cut, must_stay, scaled_keep
+from ullage.compaction.cut import Cut, least_keep, must_stay, scaled_keep
 from ullage.compaction.state import State, recut
 from ullage.effects import Flow
 from ullage.facts.reading import is_summary, text_of
@@ -33,14 +33,13 @@ class Remembered:
     """Notes that can stand for a part of the conversation.
 
     Attributes:
-        text: The notes, within their limits.
         start: First message that they have not absorbed.
-        shortened: Titles of sections that lost something; the text says where the rest is.
+        text: The notes within so many tokens; `None`: within their own limits. What is cut is said, with where the
+            rest is.
     """
 
-    text: str = field(repr=False)
     start: int
-    shortened: tuple[str, ...] = ()
+    text: Callable[[int | None], str] = field(repr=False)
 
 
 class Memory(Protocol):
@@ -74,35 +73,60 @@ def remembered(state: State, instructions: str) -> Flow[tuple[State, Accepted] |
     return _weighed(state, found)
 
 
+LEAST_SHARE = 2
+"""The notes may be cut to 1/2 to fit a small window; where not even that fits, a summary is better."""
+
+
 def _weighed(state: State, found: Remembered) -> tuple[State, Accepted] | str:
-    cut = Cut(0, _kept_from(state, found.start))
-    text = f"{NOTES_OPENING}\n\n{_contained(found.text)}"
-    new = recut(state, cut)
-    if state.measure(text) > new.removed_tokens * MOST_PERCENT // 100:
-        return "not_smaller"
-    limit = state.job.trigger_tokens
-    if limit is not None:
-        # Facts that the notes lack are appended, up to their own cap.
-        facts = min(state.job.policy.summary.facts_max_tokens, new.removed_tokens // 3)
-        stays = state.tokens - new.removed_tokens + state.overhead
-        after = stays + state.measure(text) + facts
-        if after > limit * state.job.policy.auto.max_after_percent // 100:
+    room = _room(state)
+    new = recut(state, Cut(0, _kept_from(state, found.start, room)))
+    whole = _framed(found.text(None))
+    text, size = whole, state.measure(whole)
+    left = size if room is None else room - (state.tokens - new.removed_tokens)
+    if left < size:
+        # Where a section is cut it says so, which takes a little room again.
+        text = _framed(found.text(max(left * 9 // 10, 0)))
+        size, least = state.measure(text), size // LEAST_SHARE
+        if left < least or size > left:
             return "too_much_kept"
-    return new, Accepted(text, SESSION_MEMORY, 0, 0, by_code=False)
+    if size > new.removed_tokens * MOST_PERCENT // 100:
+        return "not_smaller"
+    facts = None if room is None else left - size
+    return new, Accepted(text, SESSION_MEMORY, 0, 0, by_code=False, facts_tokens=facts)
 
 
-def _kept_from(state: State, start: int) -> int:
+def _framed(notes: str) -> str:
+    return f"{NOTES_OPENING}\n\n{_contained(notes)}"
+
+
+def _room(state: State) -> int | None:
+    """Tokens that the new context may have, so that it stays clear of the next compaction (P-8); `None`: unknown."""
+    limit = state.job.trigger_tokens
+    if limit is None:
+        return None
+    return limit * state.job.policy.auto.max_after_percent // 100 - state.overhead - FRAME_TOKENS
+
+
+FRAME_TOKENS = 300
+"""What the summary message says around the notes."""
+
+
+def _kept_from(state: State, start: int, room: int | None) -> int:
     """KEEP-1 to KEEP-3: from the first message that is not in the notes, back until enough stays."""
     source, job = state.source, state.job
     ledger = core.Ledger(job.weights, source.context)
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
-    window = ledger.keep_window(
-        min(start, must_stay(source, ledger)),
-        floor=_floor(source.context, start),
-        min_tokens=keep.min_tokens,
-        max_tokens=keep.max_tokens,
-        min_text_messages=keep.min_text_messages,
-    )
+    for enough in (keep, least_keep(keep)):
+        window = ledger.keep_window(
+            min(start, must_stay(source, ledger)),
+            floor=_floor(source.context, start),
+            min_tokens=enough.min_tokens,
+            max_tokens=enough.max_tokens,
+            min_text_messages=enough.min_text_messages,
+        )
+        # A quarter of the room is for the notes.
+        if room is None or window.tokens <= room * 3 // 4:
+            break
     return int(window.start)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from ullage.memory.session.background import Slots
 from ullage.memory.session.keeper import SessionMemory
 from ullage.memory.session.report import UpdateOutcome, UpdateReport
+from ullage.memory.session.state import NotesState
 from ullage.memory.session.triggers import Due, Progress, update_due
 from ullage.memory.session.update import UpdateJob, update_flow
 
 __all__ = [
     "Due",
+    "NotesState",
     "Progress",
     "SessionMemory",
     "Slots",

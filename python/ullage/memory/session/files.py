@@ -82,7 +82,7 @@ class NotesFolder:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, guarded: Iterable[Path] = ()) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         self._guarded = (*guarded, self.path)
 
     @property

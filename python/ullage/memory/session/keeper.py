@@ -22,6 +22,7 @@ from ullage.memory.session.feed import FactsFeed
 from ullage.memory.session.files import Lock, NotesFolder
 from ullage.memory.session.recall import recall_flow
 from ullage.memory.session.report import UpdateOutcome, UpdateReport
+from ullage.memory.session.state import NotesState, look
 from ullage.memory.session.triggers import Due, Progress, update_due
 from ullage.memory.session.update import UpdateJob, measure_of, update_flow
 from ullage.offload import file_stem
@@ -285,6 +286,15 @@ class SessionMemory:
             StoreError: What lies there is not a plain text file of reasonable size.
         """
         return self._set.folder.read().text
+
+    def state(self, items: Sequence[Item]) -> NotesState:
+        """How the notes stand beside a conversation.
+
+        Raises:
+            StoreError: As for `notes`.
+        """
+        settings = self._set
+        return look(settings.folder, items, config=settings.config, weights=settings.weights)
 
     # ---- for a compaction --------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ullage.compaction.remembered import Remembered
@@ -54,14 +55,24 @@ def recall_flow(
     start = _start(items, loaded)
     if start is None:
         return "unknown_pointer"
-    cut = cut_notes(
-        loaded.notes.text,
+    return Remembered(start, partial(_text, loaded.notes.text, told_path(folder), policy, measure))
+
+
+def _text(
+    notes: str,
+    where: str,
+    policy: SessionMemoryPolicy,
+    measure: Callable[[str], int],
+    tokens: int | None,
+) -> str:
+    total = policy.total_max_tokens if tokens is None else min(tokens, policy.total_max_tokens)
+    return cut_notes(
+        notes,
         section_tokens=policy.section_max_tokens,
-        total_tokens=policy.total_max_tokens,
+        total_tokens=total,
         measure=measure,
-        where=told_path(folder),
-    )
-    return Remembered(cut.text, start, cut.shortened)
+        where=where,
+    ).text
 
 
 def _waited(policy: SessionMemoryPolicy, busy_seconds: Callable[[], float | None]) -> Flow[None]:

@@ -1,0 +1,176 @@
+"""`ullage session-memory`: the notes of a session, shown and brought up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from ullage.cli.output import Output, share, tokens
+from ullage.estimates import weights_for
+from ullage.memory.session import NotesState, SessionMemory, UpdateReport
+from ullage.models import ModelTable
+from ullage.policy import Policy, SessionMemoryPolicy
+from ullage.sessions import Session, open_session
+from ullage.summarizers import summarizer_of
+
+__all__ = ["memory_of", "session_memory_app", "show_command", "update_command"]
+
+File = Annotated[Path, Parameter(help="a transcript of any known format")]
+Folder = Annotated[
+    Path | None,
+    Parameter(
+        help="where summary.md lies; default: FILE's name without its end, then session-memory"
+    ),
+]
+Number = Annotated[int, Parameter(help="which one, from 0, where a file holds several")]
+Json = Annotated[bool, Parameter(negative="", help="print JSON")]
+
+
+def memory_of(
+    opened: Session,
+    folder: Path | None = None,
+    *,
+    policy: SessionMemoryPolicy | None = None,
+    summarizer: Any = None,
+) -> SessionMemory:
+    """The notes of a transcript, where Claude Code keeps them, or in a folder.
+
+    Args:
+        opened: The session.
+        folder: Where `summary.md` lies; `None`: beside the transcript.
+        policy: Limits; `None`: the defaults.
+        summarizer: Who edits; `None`: code.
+    """
+    options: dict[str, Any] = {
+        "policy": policy,
+        "summarizer": summarizer,
+        "weights": weights_for(ModelTable.builtin().lookup(opened.model)) if opened.model else None,
+        "mode": "inline",
+    }
+    if folder is not None:
+        return SessionMemory(folder, **options)
+    return SessionMemory.for_session(opened.path.parent, opened.path.stem, **options)
+
+
+def show_command(
+    file: File, *, folder: Folder = None, conversation: Number = 0, json: Json = False
+) -> int:
+    """Show the notes of a session: what they say, how long they are, how far they reach. Exit code 1: there are none."""
+    out = Output(as_json=json)
+    opened = open_session(file, number=conversation)
+    state = memory_of(opened, folder).state(opened.items)
+    if json:
+        out.json(_as_data(state))
+    else:
+        _show(out, state, SessionMemoryPolicy())
+    return 0 if state.exists else 1
+
+
+def update_command(
+    file: File,
+    *,
+    folder: Folder = None,
+    summarizer: Annotated[
+        str, Parameter(alias="-s", help="who edits; extractive: code, without a model")
+    ] = "extractive",
+    base_url: Annotated[str, Parameter(help="of a compatible server, for the summarizer")] = "",
+    conversation: Number = 0,
+    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    json: Json = False,
+) -> int:
+    """Bring the notes of a session up to date. Exit code 1: they could not be."""
+    out = Output(as_json=json)
+    opened = open_session(file, number=conversation)
+    # Copies need no summarizer: a model is one that is asked.
+    writer = None if summarizer == "extractive" else summarizer_of(summarizer, base_url=base_url)
+    memory = memory_of(opened, folder, policy=Policy.load(policy).session_memory, summarizer=writer)
+    report = memory.update(opened.items)
+    if json:
+        out.json({"file": str(opened.path), "path": str(memory.path), **_told(report)})
+    else:
+        _tell(out, memory, report)
+    return 0 if report.absorbed_all or report.reason == "nothing new" else 1
+
+
+session_memory_app = App(
+    name="session-memory", help="Notes of a session: show them, bring them up to date."
+)
+session_memory_app.command(show_command, name="show")
+session_memory_app.command(update_command, name="update")
+
+
+# ---- reports ---------------------------------------------------------------------------------
+
+
+def _as_data(state: NotesState) -> dict[str, Any]:
+    return {
+        "path": state.path,
+        "exists": state.exists,
+        "blank": state.blank,
+        "tokens": state.tokens,
+        "sections": [
+            {"title": title, "tokens": size, "copied_lines": lines}
+            for title, size, lines in state.sections
+        ],
+        "session_id": state.session_id or None,
+        "covered": state.covered or None,
+        "absorbed_messages": state.absorbed,
+        "absorbable_messages": state.absorbable,
+        "messages": state.messages,
+        "text": state.text,
+    }
+
+
+def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
+    out.heading(state.path)
+    if not state.exists:
+        out.line("there are no notes; `ullage session-memory update FILE` makes them")
+        return
+    out.text(state.text)
+    out.table(
+        ("section", "tokens", "of its limit", "copied lines"),
+        (
+            (title, tokens(size), share(size, policy.section_max_tokens), f"{lines:,}")
+            for title, size, lines in state.sections
+        ),
+        right=(1, 2, 3),
+    )
+    out.line(f"{tokens(state.tokens)} tokens of {tokens(policy.total_max_tokens)}; {_reach(state)}")
+
+
+def _reach(state: NotesState) -> str:
+    if state.absorbed is not None:
+        return f"they hold {state.absorbed:,} of {state.messages:,} messages"
+    if state.known:
+        return "the last message that they hold is not in this conversation"
+    return "nothing says how far they reach"
+
+
+def _told(report: UpdateReport) -> dict[str, Any]:
+    return {
+        "outcome": report.outcome.value,
+        "reason": report.reason,
+        "updater": report.updater,
+        "absorbed_messages": report.absorbed,
+        "covered": report.covered or None,
+        "edits": report.edits,
+        "conflicts": report.conflicts,
+        "calls": report.calls,
+        "refusals": [refusal.told() for refusal in report.refusals],
+        "too_long": list(report.over),
+        "chars": report.chars,
+    }
+
+
+def _tell(out: Output, memory: SessionMemory, report: UpdateReport) -> None:
+    out.heading(str(memory.path))
+    why = f": {report.reason}" if report.reason else ""
+    out.line(f"{report.outcome.value}{why}")
+    if report.absorbed_all:
+        out.line(f"{report.absorbed:,} messages were read, {report.calls:,} calls of a model")
+    for refusal in report.refusals:
+        out.note(f"note: the model tried something else: {refusal.told()}")
+    for title in report.over:
+        out.note(f"note: the section {title} is too long")
