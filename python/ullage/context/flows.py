@@ -19,7 +19,7 @@ from ullage.context.values import Request
 from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
 from ullage.exceptions import CompactionError, ContextTooLarge, LogConflict
-from ullage.stages import collapse, fold, offers, truncate
+from ullage.stages import collapse, fold, offers, squeeze, truncate
 from ullage.stages.report import StageReport
 
 __all__ = ["Host", "answered", "autocompact", "compact", "noted", "prepare"]
@@ -93,12 +93,45 @@ def noted(machine: Machine, report: StageReport) -> Flow[StageReport]:
 
 
 def shorten(machine: Machine, limit: int) -> Flow[list[StageReport]]:
-    """The last resorts before a request is sent: the fold, else hard truncation (AUTO-7, AUTO-9)."""
+    """The last resorts before a request is sent: the fold, else hard truncation (AUTO-7, AUTO-9).
+
+    What no cut can bring down, since the newest part alone is too large, is made smaller first (P-3).
+    """
     overhead, margin = machine.overhead_tokens, machine.policy.truncate.margin_tokens
-    report = fold.apply(machine.view, machine.policy, limit, overhead)
-    if report is None:
-        report = truncate.apply(machine.view, limit, overhead, margin)
-    return [] if report is None else [(yield from noted(machine, report))]
+    # Levels measure by our estimate; the provider's figure for the same messages may be higher.
+    size = int(machine.view.ledger.tokens()) + overhead
+    ours = min(limit, limit * size // max(1, machine.tokens))
+    reports = [squeeze.apply(machine.view, ours - overhead - margin)]
+    if machine.tokens > limit:
+        reports.append(fold.apply(machine.view, machine.policy, ours, overhead))
+    if machine.tokens > limit and reports[-1] is None:
+        reports.append(dropped(machine, ours))
+    return (yield from all_noted(machine, reports))
+
+
+def dropped(machine: Machine, limit: int) -> StageReport | None:
+    """Whole rounds are dropped; where only the newest turn is left, it is folded and older words are shortened.
+
+    Raises:
+        ContextTooLarge: What must stay does not fit; names the floor.
+    """
+    view, overhead = machine.view, machine.overhead_tokens
+    try:
+        return truncate.apply(view, limit, overhead, machine.policy.truncate.margin_tokens)
+    except ContextTooLarge:
+        report = fold.apply(view, machine.policy, limit, overhead, whole_words=False)
+        if report is None:
+            raise
+        return report
+
+
+def all_noted(machine: Machine, reports: Sequence[StageReport | None]) -> Flow[list[StageReport]]:
+    """Those of the levels that did something, each `noted`."""
+    acted = []
+    for report in reports:
+        if report is not None:
+            acted.append((yield from noted(machine, report)))  # noqa: PERF401 - a generator cannot yield inside a list
+    return acted
 
 
 # ---- context collapse ------------------------------------------------------------------------

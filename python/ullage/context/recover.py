@@ -18,7 +18,7 @@ from ullage.context.values import Recovery
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge
 from ullage.providers.overflow import Classified, classify
-from ullage.stages import fold, truncate
+from ullage.stages import fold, squeeze
 from ullage.stages.report import StageReport
 
 __all__ = ["STEPS", "recover"]
@@ -57,20 +57,20 @@ def _compact(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]
 
 def _fold(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
     del host
-    margin = machine.policy.truncate.margin_tokens
-    limit = goal + margin
-    report = fold.apply(machine.view, machine.policy, limit, machine.overhead_tokens)
-    return [] if report is None else [(yield from flows.noted(machine, report))]
+    margin, overhead = machine.policy.truncate.margin_tokens, machine.overhead_tokens
+    reports = [
+        squeeze.apply(machine.view, goal - overhead),
+        fold.apply(machine.view, machine.policy, goal + margin, overhead),
+    ]
+    return (yield from flows.all_noted(machine, reports))
 
 
 def _truncate(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
     del host
     margin = machine.policy.truncate.margin_tokens
-    overhead = machine.overhead_tokens
-    size = int(machine.view.ledger.tokens()) + overhead
+    size = int(machine.view.ledger.tokens()) + machine.overhead_tokens
     limit = min(goal, size * TRUNCATE_PERCENT // 100) + margin
-    report = truncate.apply(machine.view, limit, overhead, margin)
-    return [] if report is None else [(yield from flows.noted(machine, report))]
+    return (yield from flows.all_noted(machine, [flows.dropped(machine, limit)]))
 
 
 STEPS: tuple[tuple[str, Step], ...] = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from ullage.digests import BlockKind, MessageFlag, Role
 
-__all__ = ["is_turn_start", "turn_starts", "whole_cuts"]
+__all__ = ["is_turn_start", "newest_input", "turn_starts", "whole_cuts"]
 
 _CALLS = (BlockKind.TOOL_USE, BlockKind.SERVER_TOOL_USE)
 _RESULTS = (BlockKind.TOOL_RESULT, BlockKind.SERVER_TOOL_RESULT)
@@ -81,3 +81,12 @@ def _answers_before(ledger: Any, block: Any, at: int) -> bool:
 def _is_input(ledger: Any, at: int) -> bool:
     answers = any(block.kind == BlockKind.TOOL_RESULT for block in ledger.blocks(at))
     return bool(ledger.message(at).flags & MessageFlag.USER_INPUT) and not answers
+
+
+def newest_input(view: Any) -> int | None:
+    """The newest message of a view that a person wrote; what levels made does not count. `None`: there is none."""
+    for at in range(len(view) - 1, -1, -1):
+        said = view.ledger.message(at).flags & MessageFlag.USER_INPUT
+        if said and isinstance(view.sources[at], int):
+            return at
+    return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ullage._engine import core
-from ullage.digests import MessageFlag, Role
+from ullage.digests import Role
 from ullage.policy import Policy
-from ullage.stages.cuts import whole_cuts
+from ullage.stages.cuts import newest_input, whole_cuts
 from ullage.stages.lines import Line, fitted, lines_of
 from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
@@ -27,7 +27,12 @@ _TAIL = "[The record ends here; the newest part follows as it was.]"
 
 
 def apply(
-    view: View, policy: Policy, limit_tokens: int, overhead_tokens: int
+    view: View,
+    policy: Policy,
+    limit_tokens: int,
+    overhead_tokens: int,
+    *,
+    whole_words: bool = True,
 ) -> StageReport | None:
     """Fold all but the newest part; `None` if everything fits, or if the fold would not bring it below the limit.
 
@@ -38,13 +43,14 @@ def apply(
         policy: `truncate.margin_tokens` stay free; `keep.max_tokens` is the most that the newest part takes.
         limit_tokens: What the request may take.
         overhead_tokens: System prompt and tool definitions.
+        whole_words: Older words of the person stay whole, or there is no fold; else they may be shortened too. The newest stay.
     """
     room = limit_tokens - overhead_tokens - policy.truncate.margin_tokens
     if view.ledger.tokens() <= room:
         return None
     aim = room * AIM_PERCENT // 100
     for cut in _starts(view, min(aim, policy.keep.max_tokens), room):
-        if (parts := _folded(view, cut, aim, room)) is not None:
+        if (parts := _folded(view, cut, (aim, room), whole_words)) is not None:
             return view.rearranged(STAGE, f"over {limit_tokens:,} tokens", parts)
     return None
 
@@ -58,18 +64,22 @@ def _starts(view: View, wanted: int, room: int) -> list[int]:
     return list(dict.fromkeys([*fitting, *latest]))
 
 
-def _folded(view: View, cut: int, aim: int, room: int) -> list[int | Made] | None:
+def _folded(
+    view: View, cut: int, rooms: tuple[int, int], whole_words: bool
+) -> list[int | Made] | None:
     head = _head(view)
     if cut <= head:
         return None
-    newest = _newest_input(view)
+    newest = newest_input(view)
     apart = [newest] if newest is not None and head <= newest < cut else []
     kept = view.ledger.tokens(0, head) + view.ledger.tokens(cut)
     kept += sum(view.ledger.message(at).tokens for at in apart)
     lines = [*lines_of(view, head, apart[0]), *lines_of(view, apart[0] + 1, cut)] if apart else (
         lines_of(view, head, cut)
     )  # fmt: skip
-    made = _record(view, lines, cut, (aim - kept, room - kept))
+    if not whole_words:
+        lines = [line._replace(kind="made") if line.kind == "user" else line for line in lines]
+    made = _record(view, lines, cut, (rooms[0] - kept, rooms[1] - kept))
     return None if made is None else [*range(head), made, *apart, *range(cut, len(view))]
 
 
@@ -95,12 +105,3 @@ def _head(view: View) -> int:
     """How many system messages open the conversation; they are never touched."""
     roles: Any = (view.ledger.message(at).role for at in range(len(view)))
     return next((at for at, role in enumerate(roles) if role != Role.SYSTEM), len(view))
-
-
-def _newest_input(view: View) -> int | None:
-    for at in range(len(view) - 1, -1, -1):
-        if view.ledger.message(at).flags & MessageFlag.USER_INPUT and isinstance(
-            view.sources[at], int
-        ):
-            return at
-    return None
