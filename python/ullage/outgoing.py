@@ -22,7 +22,7 @@ from ullage.providers._common import Loss, Shaped
 from ullage.repair import Repair, repair
 from ullage.validate import Report, Violation, canonical, validate
 
-__all__ = ["SHAPES", "Outgoing", "outgoing", "rules_model", "shaped"]
+__all__ = ["LISTS", "SHAPES", "Outgoing", "outgoing", "rules_model", "shaped"]
 
 _MODULES: Final[Mapping[str, ModuleType]] = {
     "anthropic": anthropic,
@@ -35,7 +35,8 @@ _MODULES: Final[Mapping[str, ModuleType]] = {
 SHAPES: Final[tuple[str, ...]] = tuple(_MODULES)
 """Providers whose request form can be written."""
 
-_LISTS: Final[Mapping[str, str]] = {"openai_responses": "input", "gemini": "contents"}
+LISTS: Final[Mapping[str, str]] = {"openai_responses": "input", "gemini": "contents"}
+"""What the provider calls the conversation, where it is not `messages`."""
 _SYSTEMS: Final[Mapping[str, str]] = {
     "anthropic": "system",
     "bedrock": "system",
@@ -77,7 +78,7 @@ class Outgoing:
     @property
     def messages(self) -> list[Any]:
         """The conversation itself, whatever the provider calls it."""
-        found: list[Any] = self.parts[_LISTS.get(self.provider, "messages")]
+        found: list[Any] = self.parts[LISTS.get(self.provider, "messages")]
         return found
 
     def __repr__(self) -> str:
@@ -97,7 +98,7 @@ class _Form:
 
     @property
     def key(self) -> str:
-        return _LISTS.get(self.provider, "messages")
+        return LISTS.get(self.provider, "messages")
 
     def arguments(self) -> dict[str, Any]:
         parts = self.shape.parts

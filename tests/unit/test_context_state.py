@@ -279,3 +279,34 @@ def test_pins_survive_compactions_and_go_by_name():
     assert list(manager.pins()) == ["first"]
     with pytest.raises(InvalidPolicy):
         manager.unpin("tone")
+
+
+def test_a_pinned_text_that_a_level_takes_is_put_back_once_and_legally():
+    secret = "the token bucket holds 4711 entries"
+    output = "line\n" * 3_000 + secret + "\n" + "line\n" * 3_000
+    manager = ContextManager(model=MODEL)
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cat"}}
+    manager.add({"role": "user", "content": "look"})
+    manager.add({"role": "assistant", "content": [call]})
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": output}
+    manager.add({"role": "user", "content": [result]})
+    manager.pin("bucket", secret)
+    request = manager.prepare()
+    assert [report.stage for report in request.reports] == ["snip", "pins"]
+    assert str(request.messages).count(secret) == 1
+    assert_legal("anthropic", request.messages, model=MODEL)
+    manager.observe({"role": "assistant", "content": "I see"})
+    manager.add({"role": "user", "content": "go on"})
+    again = manager.prepare()
+    assert not again.reports
+    assert again.messages[: len(request.messages)] == request.messages
+
+
+def test_pins_survive_truncation():
+    manager = filled(60_000)
+    manager.pin("rule", "never push to main")
+    manager.prepare()
+    assert manager.on_overflow("prompt is too long: 213462 tokens > 1500 maximum") is not None
+    request = manager.prepare()
+    assert "never push to main" in str(request.messages)
+    assert_legal("anthropic", request.messages, model=MODEL)

@@ -15,6 +15,7 @@ from ullage.compaction.flow import compaction_flow
 from ullage.compaction.remembered import SESSION_MEMORY
 from ullage.context.machine import Machine
 from ullage.context.outgoing import Outgoing
+from ullage.context.pinned import put_back
 from ullage.context.values import Request
 from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
@@ -79,6 +80,8 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
     limit = machine.window.context * machine.policy.truncate.start_percent // 100
     if machine.tokens > limit:
         reports += yield from shorten(machine, limit)
+    pinned = put_back(machine, reports)
+    reports += [] if pinned is None else [(yield from noted(machine, pinned))]
     if machine.tokens > machine.window.context:
         raise ContextTooLarge(machine.tokens, machine.window.context)
     return outgoing.request(machine, reports, result, situation.extras, now_ms)

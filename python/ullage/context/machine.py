@@ -14,6 +14,7 @@ from ullage._engine import core
 from ullage.calibration import Correction, Estimate
 from ullage.compaction import CompactionResult
 from ullage.context.explain import RequestRecord
+from ullage.context.shapes import read_item, read_response
 from ullage.context.tally import Tally
 from ullage.context.values import Decided, Usage
 from ullage.cost import Cost, cost_of, is_cold
@@ -90,8 +91,9 @@ class Machine:
     model: Model
     policy: Policy
     settings: WindowSettings
-    overhead: Mapping[str, int]  # estimated tokens of `system` and `tools`
+    overhead: dict[str, int]  # estimated tokens of `system` and `tools`
     source: str = "main"
+    provider: str = "anthropic"
     tools: frozenset[str] = frozenset()  # names that the host offers
     levels: tuple[pipeline.Level, ...] = pipeline.LEVELS
     history: list[Item] = field(default_factory=list)
@@ -131,8 +133,31 @@ class Machine:
 
     # ---- what comes in -----------------------------------------------------------------------
 
+    def take(self, item: Any, about: Mapping[str, Any] | None = None) -> list[Item]:
+        """Append an item of the provider's form; gives the messages that it came to.
+
+        Args:
+            item: A message, or an item of Responses.
+            about: `id` and `usage` of the response that it is of.
+
+        Raises:
+            InvalidMessage: No provider could take it; nothing has changed.
+        """
+        found = read_item(
+            item, self.provider, position=len(self.history), open_calls=self._open_calls
+        )
+        made = [{**message, **about} if about else message for message in found]
+        for message in made:
+            self.add(message)
+        return made
+
+    def _open_calls(self) -> list[tuple[str, str]]:
+        ledger = self.view.ledger
+        blocks = (ledger.blocks(message)[block] for message, block in ledger.open_calls())
+        return [(ledger.string(block.id), ledger.string(block.name)) for block in blocks]
+
     def add(self, message: Item) -> None:
-        """Append a message.
+        """Append a message of the internal view.
 
         Raises:
             InvalidMessage: No provider could take it; nothing has changed.
@@ -140,15 +165,21 @@ class Machine:
         self.view.add(message, len(self.history))
         self.history.append(message)
 
-    def observe(self, response: Item) -> None:
-        """Append the model's answer and let the levels see it."""
+    def observe(self, response: Any) -> Item:
+        """Append the model's answer and let the levels see it; gives its newest message."""
         before = int(self.view.ledger.tokens())
-        self.add(response)
+        body, items, about = read_response(response, self.provider)
+        piece = {"id": about["id"]} if "id" in about else {}
+        taken: list[Item] = []
+        for number, item in enumerate(items):
+            taken += self.take(item, about if number + 1 == len(items) else piece)
         self.tracking.turns += 1
-        self._correct(response, before)
+        newest = taken[-1] if taken else {}
+        self._correct(newest, before)
         for level in self.levels:
             if level.observe is not None:
-                level.observe(response, self.view, self.states.get(level.name))
+                level.observe(body, self.view, self.states.get(level.name))
+        return newest
 
     def _correct(self, response: Item, before: int) -> None:
         """What a provider's figure says about our estimates (TOK-2b)."""
@@ -266,6 +297,7 @@ class Machine:
             store=host.offload,
             effective_tokens=self.window.effective,
             source=self.source,
+            provider=self.provider,
             model=self.model,
             summarizer=host.summarizer,
             line_summarizer=host.line_summarizer,

@@ -16,6 +16,7 @@ from ullage.context.machine import Machine, names_of, overhead_of
 from ullage.context.outgoing import Outgoing
 from ullage.context.recover import recover
 from ullage.context.saved import dump, load, policy_of
+from ullage.context.shapes import shape_of
 from ullage.context.values import Decided, Recovery, Request, Usage
 from ullage.effects import CancelToken, Flow, adrive, drive
 from ullage.events import Listener
@@ -44,6 +45,8 @@ class ContextManager:
 
     Args:
         model: Name of the model that goes on; decides window and weights.
+        provider: Whose form messages come in and requests go out: `anthropic`, `openai_chat`, `openai_responses`, `gemini`,
+            `bedrock` or `mistral`. The history is kept in the internal view.
         policy: Every threshold; `None`: `Policy.buffered()`.
         system: The system prompt, to be counted; never changed.
         tools: Tool definitions, to be counted; never changed.
@@ -74,6 +77,7 @@ class ContextManager:
         self,
         *,
         model: str,
+        provider: str = "anthropic",
         policy: Policy | None = None,
         system: Any = None,
         tools: Sequence[Mapping[str, Any]] = (),
@@ -101,6 +105,7 @@ class ContextManager:
             settings=settings or WindowSettings.from_env(),
             overhead=overhead_of(system, tools, row),
             source=source,
+            provider=shape_of(provider),
             tools=names_of(tools),
         )
         self.host = Host(
@@ -116,24 +121,30 @@ class ContextManager:
         )
         if context_management is not None:
             self.machine.states[context_edits.STAGE].config = dict(context_management)
-        self._outgoing = Outgoing(model=row.name, system=system, tools=tools)
+        self._outgoing = Outgoing(
+            model=row.name, provider=self.machine.provider, system=system, tools=tools
+        )
 
     # ---- what comes in -----------------------------------------------------------------------
 
     def add(self, message: Item) -> None:
-        """Append a message: the user's, the model's, or results of tools.
+        """Append a message: the user's, the model's, or results of tools; an item in the form of Responses.
 
         Raises:
             InvalidMessage: No provider could take it; nothing has changed.
         """
-        self.machine.add(message)
+        self.machine.take(message)
 
-    def observe(self, response: Item) -> None:
-        """Append the model's answer, with its `usage` if it has one: the next count is anchored on it."""
-        self.machine.observe(response)
+    def observe(self, response: Any) -> None:
+        """Append the model's answer, with its usage if it has one: the next count is anchored on it.
+
+        Args:
+            response: The response's body or an SDK's object of it, or just the message in it.
+        """
+        newest = self.machine.observe(response)
         if self.machine.view.messages:
             self._outgoing.observe(self.machine.view.messages[-1])
-        flows.answered(self.machine, self.host, response)
+        flows.answered(self.machine, self.host, newest)
 
     # ---- questions ---------------------------------------------------------------------------
 
@@ -246,7 +257,8 @@ class ContextManager:
         if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
             raise InvalidPolicy("saved", type(saved).__name__, "must be what save() gave")
         rules = policy or policy_of(saved["policy"])
-        made = cls(model=saved["model"], policy=rules, source=saved["source"], **outside)
+        known = {name: saved[name] for name in ("model", "source", "provider")}
+        made = cls(policy=rules, **{**known, **outside})
         load(made.machine, saved, history)
         made._outgoing.remember(made.machine)
         return made

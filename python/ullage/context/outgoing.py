@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ullage.compaction import CompactionResult
 from ullage.context.explain import RequestRecord
 from ullage.context.machine import Machine
 from ullage.context.values import Request
+from ullage.outgoing import outgoing
 from ullage.pipeline import Extras
-from ullage.repair import Repairer
+from ullage.providers import Loss
+from ullage.repair import Repair, Repairer
 from ullage.stages.report import StageReport
 
 __all__ = ["Outgoing"]
 
 
+class _Written(NamedTuple):
+    """A conversation in the provider's form."""
+
+    messages: Sequence[Any]
+    parts: Mapping[str, Any]
+    repairs: Sequence[Repair]
+    losses: Sequence[Loss]
+    params: Mapping[str, Any]
+
+
 class Outgoing:
     """Makes requests of a view, legal for their provider; a legal view costs what is new in it.
 
+    Other providers' forms are written, and repaired, as a whole each time.
+
     Args:
         model: Name of the model.
+        provider: Whose form; a name of `ullage.outgoing.SHAPES`.
         system: The system prompt; only looked at.
         tools: Tool definitions; only looked at.
     """
 
-    def __init__(self, *, model: str, system: Any = None, tools: Sequence[Any] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        model: str,
+        provider: str = "anthropic",
+        system: Any = None,
+        tools: Sequence[Any] = (),
+    ) -> None:
+        self._model, self._provider = model, provider
+        self._system, self._tools = system, list(tools)
         # The manager itself sees to the window, which may be another than the one the table knows (A24).
-        facts = {"skip": ("A24",)}
         self._repairer = Repairer(
-            model=model, system=system, tools=list(tools) or None, facts=facts
+            model=model, system=system, tools=self._tools or None, facts={"skip": ("A24",)}
         )
         self._previous: Sequence[Any] = ()
         self._count = 0
@@ -44,28 +67,50 @@ class Outgoing:
     ) -> Request:
         """The request as it stands; from now on it counts as sent."""
         items, count = machine.view.snapshot()
-        done = self._repairer.repair(items, ledger=machine.view.ledger)
-        sent = done.messages
-        if sent is not items:
-            count = len(sent)
-        changed = self._changed(machine.view.mark_sent(), sent, count)
+        tools = [*self._tools, *extras.tools]
+        if self._provider == "anthropic":
+            done = self._repairer.repair(items, ledger=machine.view.ledger)
+            written = _Written(done.messages, self._parts(tools), done.repairs, (), done.params)
+        else:
+            written = self._translated(items[:count], tools)
+        count = count if written.messages is items else len(written.messages)
+        changed = self._changed(machine.view.mark_sent(), written.messages, count)
         machine.requests += 1
         machine.records.append(_record(machine, count, now_ms))
         return Request(
-            sent,
+            written.messages,
             count,
             number=machine.requests,
             tokens=machine.records[-1].tokens,
             reports=reports,
             compaction=compaction,
-            repairs=done.repairs,
-            params={**extras.params, **done.params},
+            repairs=written.repairs,
+            losses=written.losses,
+            parts=written.parts,
+            params={**extras.params, **written.params},
             headers=extras.headers,
             tools=extras.tools,
             applied_edits=extras.applied_edits,
             cache_edits=extras.cache_edits,
             rewritten_from=changed,
+            provider=self._provider,
         )
+
+    def _parts(self, tools: Sequence[Any]) -> dict[str, Any]:
+        given = {"system": self._system, "tools": list(tools)}
+        return {name: value for name, value in given.items() if value}
+
+    def _translated(self, items: Sequence[Any], tools: Sequence[Any]) -> _Written:
+        done = outgoing(
+            items,
+            provider=self._provider,
+            model=self._model,
+            system=self._system,
+            tools=tools or None,
+        )
+        messages = done.messages
+        parts = {name: value for name, value in done.parts.items() if value is not messages}
+        return _Written(messages, parts, done.repairs, done.losses, {})
 
     def observe(self, message: Any) -> None:
         """An answer to the newest request: what it thought is bound to that request."""
@@ -74,14 +119,20 @@ class Outgoing:
     def remember(self, machine: Machine) -> None:
         """What a restored conversation had sent last, as far as it still stands."""
         view = machine.view
-        if machine.requests and view.changed_from is None:
-            self._previous, self._count = list(view.messages[: view.sent]), view.sent
+        if not machine.requests or view.changed_from is not None:
+            return
+        sent: Sequence[Any] = list(view.messages[: view.sent])
+        if self._provider != "anthropic":
+            sent = self._translated(sent, self._tools).messages
+        self._previous, self._count = sent, len(sent)
 
     def _changed(self, in_view: int | None, sent: Sequence[Any], count: int) -> int | None:
         """First message that is not what was sent before.
 
         Only where something was mended, now or last time, must the lists be compared.
         """
+        if self._provider != "anthropic":
+            in_view = None  # a place in the view is none in the provider's list
         before, length = self._previous, self._count
         self._previous, self._count = sent, count
         if sent is before and in_view is None:

@@ -38,6 +38,7 @@ def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
         "format": FORMAT,
         "model": machine.model.name,
         "source": machine.source,
+        "provider": machine.provider,
         "policy": changes_of(machine.policy),
         "overhead": dict(machine.overhead),
         "tools": sorted(machine.tools),
@@ -71,6 +72,8 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
         InvalidPolicy: Not such a form, of a newer one, or the history is another; names the field.
     """
     items = _history(stored, history)
+    if not machine.overhead_tokens:
+        machine.overhead.update(stored.get("overhead", {}))
     count = stored["count"]
     try:
         machine.history = list(items[:count])

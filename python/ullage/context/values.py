@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.compaction import CompactionResult
+from ullage.outgoing import LISTS
+from ullage.providers import Loss
 from ullage.repair import Repair
 from ullage.stages.report import StageReport
 
@@ -91,7 +93,10 @@ class Request:
         number: Of this request in the conversation, from 1.
         reports: Of the levels that acted, in order.
         compaction: The compaction that ran, if one did.
+        provider: Whose form it has.
         repairs: What was mended so that the provider takes it; the history is as it was added.
+        losses: What the provider's form cannot express.
+        parts: The body's keys beside the messages: system prompt and tools, in the provider's form.
         tokens: Estimate of the request, system prompt and tools included.
         params: Parameters to add, such as `context_management`.
         headers: HTTP headers to add, such as `anthropic-beta`.
@@ -109,8 +114,11 @@ class Request:
         "cache_edits",
         "compaction",
         "headers",
+        "losses",
         "number",
         "params",
+        "parts",
+        "provider",
         "repairs",
         "reports",
         "rewritten_from",
@@ -128,6 +136,9 @@ class Request:
         reports: Sequence[StageReport] = (),
         compaction: CompactionResult | None = None,
         repairs: Sequence[Repair] = (),
+        losses: Sequence[Loss] = (),
+        parts: Mapping[str, Any] | None = None,
+        provider: str = "anthropic",
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
@@ -141,6 +152,7 @@ class Request:
         self.reports, self.compaction, self.repairs = tuple(reports), compaction, tuple(repairs)
         self.params, self.headers, self.tools = dict(params or {}), dict(headers or {}), list(tools)
         self.applied_edits, self.cache_edits = list(applied_edits), tuple(cache_edits)
+        self.losses, self.parts, self.provider = tuple(losses), dict(parts or {}), provider
         self.rewritten_from = rewritten_from
 
     @property
@@ -149,6 +161,11 @@ class Request:
         if self._list is None:
             self._list = list(self._items[: self._count])
         return self._list
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What to send, all of it but model and output limit: messages, system prompt, tools, parameters."""
+        return {LISTS.get(self.provider, "messages"): self.messages, **self.parts, **self.params}
 
     def __len__(self) -> int:
         return self._count

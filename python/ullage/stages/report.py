@@ -32,7 +32,7 @@ class Made:
 
     Attributes:
         key: Names it within the conversation, such as `collapse:1f3a`; unique.
-        message: A bare message.
+        message: A bare message, or an entry where flags such as `isMeta` matter.
     """
 
     key: str

@@ -187,7 +187,10 @@ class View:
         )
         originals = [self._part(self.originals, part) for part in parts]
         shown = [self._part(self.shown, part) for part in parts]
-        messages = [self._part(self.messages, part) for part in parts]
+        messages = [
+            self.messages[part] if isinstance(part, int) else wire(part.message) or {}
+            for part in parts
+        ]
         sources = [self.sources[part] if isinstance(part, int) else part.key for part in parts]
         self.ledger.sync(shown)
         self.originals, self.shown, self.messages, self.sources = (

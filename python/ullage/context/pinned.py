@@ -1,0 +1,59 @@
+"""Pins through every level: what a level or a summary took of a pinned text is put back, word for word (CTX-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ullage.context.machine import Machine
+from ullage.facts.reading import blocks_of
+from ullage.pins import missing_pins, write_pins
+from ullage.stages.cuts import whole_cuts
+from ullage.stages.report import Made, StageReport
+from ullage.stages.view import View
+
+__all__ = ["put_back"]
+
+STAGE = "pins"
+
+
+def put_back(machine: Machine, reports: Sequence[StageReport]) -> StageReport | None:
+    """Put pinned texts back that left the request; `None` if all are there, or nothing was changed.
+
+    Only what was changed for this request anyway is changed: the cached prefix does not end any earlier.
+
+    Args:
+        machine: Its view is changed.
+        reports: Of the levels that acted for this request.
+    """
+    view = machine.view
+    if not machine.pins or not (reports or view.changed_from is not None):
+        return None
+    lost = missing_pins(machine.pins.values(), list(_texts(view.messages)))
+    if not lost:
+        return None
+    text = f"Pinned, to be kept word for word:\n{write_pins(lost)}"
+    entry = {"type": "user", "isMeta": True, "message": {"role": "user", "content": text}}
+    made = Made(f"{STAGE}:{machine.requests + 1}", entry)
+    at = _place(view)
+    parts = [*range(at), made, *range(at, len(view))]
+    names = ", ".join(pin.name for pin in lost)
+    return view.rearranged(STAGE, f"{names}: pinned, and not in the request any more", parts)
+
+
+def _place(view: View) -> int:
+    """The first place, not before what was changed, where nothing is torn."""
+    least = view.sent if view.changed_from is None else view.changed_from
+    cuts = whole_cuts(view.ledger)
+    return next((at for at in cuts if at > least), cuts[-1])
+
+
+def _texts(messages: Iterable[Any]) -> Iterator[str]:
+    for message in messages:
+        for block in blocks_of(message):
+            inner = block.get("content")
+            for each in (block, *(inner if isinstance(inner, list) else ())):
+                if isinstance(each, dict) and isinstance(each.get("text"), str):
+                    yield each["text"]
+            if isinstance(inner, str):
+                yield inner
