@@ -14,7 +14,7 @@ from ullage.policy import Policy
 from ullage.testing import conversation
 
 MODEL = "claude-opus-4-5"
-SMALL = {"auto.start_percent": 12, "micro.min_freed_tokens": 0, "snip.max_chars": 2_000}
+SMALL = {"auto.start_percent": 6, "micro.min_freed_tokens": 0, "snip.max_chars": 2_000}
 
 
 def policy_of(name: str) -> Policy:
@@ -44,7 +44,7 @@ def back(saved: dict) -> dict:
     return orjson.loads(orjson.dumps(saved))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     seed=st.integers(0, 50),
     cut=st.integers(1, 60),
@@ -52,7 +52,7 @@ def back(saved: dict) -> dict:
     inside=st.booleans(),
 )
 def test_the_restored_one_goes_on_as_the_saved_one_would(seed, cut, preset, inside):
-    messages = conversation(seed, tokens=40_000)
+    messages = conversation(seed, tokens=18_000)
     cut = min(cut, len(messages) - 1)
     store = MemoryStore()
     first = ContextManager(model=MODEL, policy=policy_of(preset), store=store)
