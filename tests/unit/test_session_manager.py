@@ -11,8 +11,8 @@ import pytest
 
 from ullage.context import ContextManager
 from ullage.events import LevelActed, SessionMemoryFinished, SessionMemoryStarted
+from ullage.memory.background import Background, Work
 from ullage.memory.session import SessionMemory, Slots, UpdateOutcome
-from ullage.memory.session.background import Background, Work
 from ullage.memory.session.ids import covered_end
 from ullage.memory.session.record import read_record
 from ullage.policy import SessionMemoryPolicy
@@ -242,7 +242,7 @@ def test_a_stale_request_is_dropped():
     gate = threading.Event()
 
     def flow(name):
-        def run():
+        def run(stopped):
             ran.append(name)
             gate.wait(20)
             return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ullage.memory.notes.folder import INDEX, Index, MemoryFolder, Problem
+from ullage.memory.notes.keeper import NoteKeeper
 from ullage.memory.notes.note import Note, NoteType
 from ullage.memory.notes.recall import Embedder, NoteRecall, Recalled
 from ullage.memory.notes.tool import MemoryTool, anthropic_tool
@@ -14,6 +15,7 @@ __all__ = [
     "MemoryFolder",
     "MemoryTool",
     "Note",
+    "NoteKeeper",
     "NoteRecall",
     "NoteType",
     "Problem",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.memory.session.background import Slots
+from ullage.memory.background import Slots
 from ullage.memory.session.keeper import SessionMemory
 from ullage.memory.session.report import UpdateOutcome, UpdateReport
 from ullage.memory.session.state import NotesState

@@ -17,7 +17,7 @@ from ullage.compaction.remembered import Remembered
 from ullage.effects import Flow, adrive, drive
 from ullage.events import Event, Listener, SessionMemoryFinished, SessionMemoryStarted
 from ullage.facts import Facts
-from ullage.memory.session.background import Background, Mode, Slots, Work
+from ullage.memory.background import Background, Mode, Slots, Work
 from ullage.memory.session.feed import FactsFeed
 from ullage.memory.session.files import Lock, NotesFolder
 from ullage.memory.session.recall import recall_flow
@@ -198,7 +198,7 @@ class SessionMemory:
         locks: list[Lock] = []
         whole = items if history is None else tuple(history)
 
-        def flow() -> Flow[UpdateReport]:
+        def flow(stopped: Callable[[], bool]) -> Flow[UpdateReport]:
             self._tell(started)
             return update_flow(self._job(items, whole, locks.append))
 

@@ -46,14 +46,14 @@ class Work:
     """One piece of work.
 
     Args:
-        flow: Makes the flow, when it begins.
+        flow: Makes the flow, when it begins; told how to see whether it was cancelled.
         done: Told of the result, of what was raised, or `None` if its task was cancelled.
         put_out: Called when the work is given up as stuck.
     """
 
     def __init__(
         self,
-        flow: Callable[[], Flow[Any]],
+        flow: Callable[[Callable[[], bool]], Flow[Any]],
         *,
         done: Callable[[Any], None],
         put_out: Callable[[], None] = lambda: None,
@@ -161,7 +161,7 @@ class Background:
         else:
             # A daemon: a host that ends does not wait for notes, and a torn update changes nothing.
             threading.Thread(
-                target=self._run, args=(work,), name="ullage-session-memory", daemon=True
+                target=self._run, args=(work,), name="ullage-memory", daemon=True
             ).start()
 
     def _start_task(self, work: Work) -> None:
@@ -174,7 +174,8 @@ class Background:
 
     def _run(self, work: Work) -> None:
         try:
-            result: Any = drive(work.flow(), Performer(_NO_JOB), cancel=work.cancelled)
+            flow = work.flow(work.cancelled.is_set)
+            result: Any = drive(flow, Performer(_NO_JOB), cancel=work.cancelled)
         except Exception as exc:  # a host's listener or summarizer may raise anything
             result = exc
         self._end(work, result)
@@ -182,7 +183,8 @@ class Background:
     async def _arun(self, work: Work) -> None:
         result: Any = None
         try:
-            result = await adrive(work.flow(), AsyncPerformer(_NO_JOB), cancel=work.cancelled)
+            flow = work.flow(work.cancelled.is_set)
+            result = await adrive(flow, AsyncPerformer(_NO_JOB), cancel=work.cancelled)
         except Exception as exc:  # as above
             result = exc
         finally:
