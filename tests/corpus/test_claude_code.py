@@ -122,6 +122,64 @@ def test_the_view_after_each_boundary_is_what_the_file_says(lines, views):
         assert found.report.orphans == ()
 
 
+NEWER = {  # how later versions tie kept messages to a boundary, and what the next line hangs on
+    "segment, next line behind the kept ones": ("preservedSegment", "tail"),
+    "listed, next line behind the summary": ("preservedMessages", "summary"),
+}
+
+
+def newer(lines, start, cut, *, key, link):
+    """The stretch as a later version would have written it: the newest response kept, a file attached.
+
+    Returns:
+        All lines up to `cut`, and the lines of the context in its order.
+    """
+    before = [line for line in lines[:start] if line["type"] in ("user", "assistant")]
+    before = [line for line in before if not line.get("isSidechain") and not synthetic(line)]
+    newest = next(line["message"]["id"] for line in reversed(before) if "id" in line["message"])
+    first = next(at for at, line in enumerate(before) if line["message"].get("id") == newest)
+    kept, ids = before[first:], [line["uuid"] for line in before[first:]]
+    rest = lines[start + 1 : cut]
+    at = next(at for at, line in enumerate(rest) if line.get("isCompactSummary"))
+    summary, following = rest[at], [dict(line) for line in rest[at + 1 :]]
+    shown = {
+        "filePath": "/w/a.py",
+        "content": "x = 1",
+        "numLines": 1,
+        "startLine": 1,
+        "totalLines": 1,
+    }
+    attached = {"type": "file", "filename": "/w/a.py", "content": {"type": "text", "file": shown}}
+    file = {"type": "attachment", "uuid": f"file-{start}", "attachment": attached}
+    file["parentUuid"] = summary["uuid"]
+    if following:
+        following[0]["parentUuid"] = ids[-1] if link == "tail" else file["uuid"]
+    ends = {"headUuid": ids[0], "anchorUuid": summary["uuid"], "tailUuid": ids[-1]}
+    listed = {"anchorUuid": summary["uuid"], "uuids": ids, "allUuids": ids}
+    metadata = {**lines[start]["compactMetadata"], "preservedSegment": ends}
+    metadata |= {"preservedMessages": listed} if key == "preservedMessages" else {}
+    mark = {**lines[start], "compactMetadata": metadata}
+    return [*lines[:start], mark, summary, file, *following], [mark, summary, *kept, *following]
+
+
+@pytest.mark.parametrize("form", NEWER)
+def test_the_same_boundaries_as_later_versions_write_them(lines, views, form):
+    """None of these files keeps messages or attaches files after a boundary; their successors do."""
+    key, link = NEWER[form]
+    for start, cut, _ in views:
+        rewritten, context = newer(lines, start, cut, key=key, link=link)
+        found = resume(rewritten)
+        taken_back = {uuid for uuid, why in found.report.removed.items() if why == "rewound"}
+        context = [line for line in context if line.get("uuid") not in taken_back]
+        texts = attached(found, rewritten)
+        assert plain(found.messages, without=texts) == naive(context)
+        assert sum("x = 1" in text for text in texts) == 1
+        order = [uuid for source in found.sources for uuid in source]
+        files, summaries = order.index(f"file-{start}"), order.index(context[1]["uuid"])
+        assert summaries < order.index(context[2]["uuid"]) < files
+        assert found.report.missing == ()
+
+
 def test_each_boundary_is_followed_by_its_summary_and_nothing_older(lines, views):
     for start, cut, found in views:
         assert found.boundary is lines[start]
