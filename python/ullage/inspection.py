@@ -175,6 +175,8 @@ def _category(message: MessageDigest, block: BlockDigest) -> str:
 
 def _round_sizes(ledger: Any) -> list[int]:
     starts = ledger.rounds()
+    if not starts:
+        return []
     return [
         ledger.tokens(start, stop)
         for start, stop in zip(starts, [*starts[1:], len(ledger)], strict=True)

@@ -180,8 +180,9 @@ def lookup(name: str) -> Model:
 
 def _warn_unknown(name: str) -> None:
     # Python's own registry shows a warning once per place and text: once per name.
+    named = f"no model is named {name!r}" if name else "no model is given"
     warnings.warn(
-        f"no model is named {name!r}: {UNKNOWN_CONTEXT_WINDOW:,} tokens of context and "
+        f"{named}: {UNKNOWN_CONTEXT_WINDOW:,} tokens of context and "
         f"{UNKNOWN_MAX_OUTPUT:,} of output are assumed",
         UnknownModelWarning,
         stacklevel=4,

@@ -23,6 +23,7 @@ from ullage.validate import Originals, Report
 __all__ = ["CompactedSession", "Session", "compact_session", "open_session", "write_session"]
 
 CLAUDE_CODE = "claude_code"
+_ROLES = ("user", "assistant", "system", "developer", "tool")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -134,7 +135,8 @@ def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
         number: Which conversation, from 0, where a file holds several.
 
     Raises:
-        InvalidTranscript: It is a directory, cannot be read, or has no known format.
+        InvalidTranscript: It is a directory, has no known format, or holds no message.
+        StoreError: It is missing or cannot be read.
         InvalidPolicy: There is no conversation with this number.
     """
     path = Path(path)
@@ -143,14 +145,27 @@ def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
     try:
         size = path.stat().st_size
         kind = detect(path)
+    except StoreError:
+        raise
     except OSError as exc:
-        raise InvalidTranscript(f"cannot be read: {exc.strerror}", path=str(path)) from exc
-    return _claude_code(path, size) if kind == CLAUDE_CODE else _other(path, kind, size, number)
+        raise StoreError(f"cannot be read: {exc.strerror or exc}", path=str(path)) from exc
+    if kind != CLAUDE_CODE:
+        return _other(path, kind, size, number)
+    if number:
+        raise InvalidPolicy("conversation", number, "must be 0: the file holds 1")
+    return _claude_code(path, size)
 
 
 def _claude_code(path: Path, size: int) -> Session:
     transcript = Transcript.open(path)
     conversation = transcript.conversation
+    if not conversation.messages:
+        line, reason = next(iter(conversation.report.bad), (None, ""))
+        raise InvalidTranscript(
+            "holds no message" + (f"; this line is {reason}" if reason else ""),
+            path=str(path),
+            line=line,
+        )
     return Session(
         path=path,
         format=CLAUDE_CODE,
@@ -172,7 +187,14 @@ def _warnings(conversation: Conversation) -> tuple[str, ...]:
         found.append(f"the last line is unfinished ({report.torn[1]:,} bytes) and was set aside")
     if report.missing:
         found.append(f"{len(report.missing)} kept messages are not in the file")
+    strange = Counter(role for role in map(_role, conversation.entries) if role not in _ROLES)
+    found += [f"role {role!r}, read as user ({count:,}×)" for role, count in strange.items()]
     return tuple(found)
+
+
+def _role(item: Item) -> Any:
+    inner = item.get("message")
+    return (inner if isinstance(inner, Mapping) else item).get("role")
 
 
 def _other(path: Path, kind: str, size: int, number: int) -> Session:
@@ -266,6 +288,10 @@ def _writable(session: Session) -> tuple[Session, Mapping[str, int]]:
 
 
 def _refuse(session: Session, target: Path, overwrite: bool) -> None:
+    if target.is_dir():
+        raise StoreError("is a directory", path=str(target), hint="name a file in it")
+    if target.exists() and not target.is_file():
+        raise StoreError("is no regular file", path=str(target), hint="name another file")
     own = target.exists() and target.samefile(session.path)
     if own and session.format != CLAUDE_CODE:
         raise StoreError(
@@ -275,7 +301,9 @@ def _refuse(session: Session, target: Path, overwrite: bool) -> None:
         )
     if target.exists() and not own and not overwrite:
         raise StoreError(
-            "exists already", path=str(target), hint="name another file, or allow to overwrite it"
+            "exists already",
+            path=str(target),
+            hint="name another file, or allow to overwrite it (overwrite=True, --force)",
         )
 
 

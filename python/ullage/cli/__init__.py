@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 the answer is no (a check failed, nothing could be freed),
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -34,9 +35,23 @@ def _closed_pipe() -> int:
     return 0
 
 
-def _tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """A warning as a person reads it: no file name, no line of code."""
-    print(f"note: {message}", file=sys.stderr)
+class _Notes:
+    """Warnings as a person reads them: each once, without file name and line of code."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, message: Warning | str, *more: Any, **others: Any) -> None:
+        if str(message) not in self._told:
+            self._told.add(str(message))
+            print(f"note: {message}", file=sys.stderr)
+
+
+def _printable() -> None:
+    """What the terminal's encoding lacks, and lone surrogates, are printed as escapes, not as a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,8 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             if exc.name not in ("cyclopts", "rich"):
                 raise
             raise MissingExtra(exc.name, "cli") from exc
+        _printable()
         with warnings.catch_warnings():
-            warnings.showwarning = _tell
+            warnings.showwarning = _Notes()
+            warnings.simplefilter("always", UserWarning)  # they are notes for a person here
             return run(sys.argv[1:] if argv is None else list(argv))
     except BrokenPipeError:
         return _closed_pipe()

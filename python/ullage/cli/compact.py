@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.cli.session_memory import memory_of
 from ullage.compaction.prompt import load_template
+from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
 from ullage.summarizers import summarizer_of
@@ -94,6 +95,8 @@ def compact_command(
 
 
 def _target(file: Path, output: Path | None, *, in_place: bool, dry_run: bool) -> Path | None:
+    if in_place and output is not None:
+        raise InvalidPolicy("--in-place", str(output), "cannot be given together with --output")
     if dry_run:
         return None
     if in_place:

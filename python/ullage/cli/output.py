@@ -5,6 +5,7 @@ A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,7 +63,10 @@ class Output:
     def json(self, report: Any) -> None:
         """Print a report as JSON, keys in their own order."""
         option = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-        text = orjson.dumps(report, option=option).decode()
+        try:
+            text = orjson.dumps(report, option=option).decode()
+        except TypeError:  # lone surrogates and integers over 64 bits
+            text = json.dumps(report, indent=2)
         # Written by hand: rich would wrap long strings at the terminal's width.
         sys.stdout.write(text + "\n")
 

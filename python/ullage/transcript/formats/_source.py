@@ -53,7 +53,9 @@ class Source:
         except IsADirectoryError as error:
             raise InvalidTranscript("is a directory", path=self.path) from error
         except OSError as error:
-            raise StoreError(error.strerror or "cannot be read", path=self.path) from error
+            raise StoreError(
+                f"cannot be read: {error.strerror or error}", path=self.path
+            ) from error
 
     @cached_property
     def head(self) -> list[dict[str, Any]]:
