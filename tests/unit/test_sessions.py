@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -146,3 +150,50 @@ def test_thinking_that_is_bound_to_the_old_prefix_is_not_sent_after_a_compaction
     after = open_session(target).request()
     assert ("signature" in str(after.parts)) is not bound
     assert after.left == ()
+
+
+# ---- kill -9 ---------------------------------------------------------------------------------
+
+COMPACTOR = """if True:
+    import shutil, sys
+    from pathlib import Path
+    from ullage.sessions import compact_session, open_session
+    source, folder = map(Path, sys.argv[1:])
+    for number in range(10_000):
+        own = folder / f"own-{number}.jsonl"
+        shutil.copyfile(source, own)
+        print(number, flush=True)
+        compact_session(open_session(own), output=own, keep=2_000)
+        compact_session(open_session(source), output=folder / f"new-{number}.jsonl", keep=2_000)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL there")
+def test_a_kill_while_compacting_leaves_each_file_as_before_or_as_after(tmp_path):
+    """Four writers, each killed at another moment: some hundred files, at most one of a writer between."""
+    source = with_usage(tmp_path)
+    before = open_session(source).messages
+    after = compact_session(open_session(source), keep=2_000).messages
+    seen = {"before": 0, "after": 0}
+    for round_, pause in enumerate((0.0, 0.013, 0.057, 0.211)):
+        folder = tmp_path / str(round_)
+        folder.mkdir()
+        child = subprocess.Popen(
+            [sys.executable, "-c", COMPACTOR, str(source), str(folder)], stdout=subprocess.PIPE
+        )
+        with child:
+            child.stdout.readline()
+            time.sleep(pause)
+            child.send_signal(signal.SIGKILL)
+        for path in folder.glob("*.jsonl"):
+            if path.stat().st_size < source.stat().st_size:
+                continue  # the copy that the test itself makes
+            found = open_session(path)
+            text = json.dumps(found.messages)
+            state = "before" if found.messages == before else "after"
+            assert state == "before" or text.count("[End of the summary]") == 1
+            assert state == "before" or len(found.messages) == len(after)
+            assert state == "after" or path.name.startswith("own")
+            assert compact_session(found, output=path, keep=0).result.outcome is not None
+            seen[state] += 1
+    assert sum(seen.values()) >= 4
