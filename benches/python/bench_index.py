@@ -10,7 +10,8 @@ prints the ratios alone, for FILE or else a made session of 60 MB, and
 
     python benches/python/bench_index.py memory [FILE]
 
-what an index keeps in memory beside the map of the file.
+what an index keeps in memory beside the map of the file, and its peak. `1000` in place of FILE makes a session of so many
+megabytes.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def ratios(path: Path, rounds: int = 9) -> None:
 
 
 MEMORY = """
-import resource, sys
+import sys
 from pathlib import Path
 from ullage import _core
 
@@ -140,23 +141,38 @@ def kilobytes(key):
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(key))
 
+# Bytes of `Line`, `MessageDigest`, `BlockDigest` in rust/core; of a string beside its text: where it ends, its number in
+# the table, and the table's own byte, at seven eighths full.
+LINE, MESSAGE, BLOCK, STRING = 40, 48, 32, 10
+
 before = {key: kilobytes(key) for key in ("RssAnon", "RssFile")}
 index = _core.TranscriptIndex.open(sys.argv[1])
-print(*(kilobytes(key) - before[key] for key in ("RssAnon", "RssFile")), len(index),
-      sum(index.line(at).message.block_count for at in range(len(index)) if index.line(at).message),
-      index.nbytes)
+peak, resident = kilobytes("VmHWM"), {key: kilobytes(key) - before[key] for key in before}
+# What follows is for the bench alone, and costs memory of its own.
+lines = [index.line(at) for at in range(len(index))]
+names = 0
+for ref in range(1, 10**9):
+    try:
+        names += len(index.string(ref).encode()) + STRING
+    except IndexError:
+        break
+messages = [line.message for line in lines if line.message]
+blocks = sum(message.block_count for message in messages)
+needed = LINE * len(lines) + MESSAGE * len(messages) + BLOCK * blocks + names
+print(peak - sum(before.values()), resident["RssAnon"], resident["RssFile"], len(index), blocks, needed)
 """
 
 
 def memory(path: Path) -> None:
     command = [sys.executable, "-c", MEMORY, str(path)]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    anon, mapped, lines, blocks, nbytes = map(int, shown)
+    peak, anon, mapped, lines, blocks, nbytes = map(int, shown)
     size = path.stat().st_size
     print(
         f"file {size / 1e6:.1f} MB, {lines} lines, {blocks} blocks; digests {nbytes / 1e6:.2f} MB"
     )
-    print(f"resident: {anon / 1e3:.1f} MB own, {mapped / 1e3:.1f} MB map")
+    own, held, most = (kilobytes * 1024 / 1e6 for kilobytes in (anon, mapped, peak))
+    print(f"resident: {own:.1f} MB own, {held:.1f} MB map; peak {most:.1f} MB")
     print(f"all resident memory over digests + map: {(anon + mapped) * 1024 / (nbytes + size):.3f}")
 
 
@@ -164,7 +180,9 @@ def main(arguments: list[str]) -> None:
     wanted = arguments[:1] == ["memory"]
     given = arguments[wanted:]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(given[0]) if given else make(Path(folder) / "session.jsonl")
+        size = int(given[0]) if given and given[0].isdigit() else MEGABYTES
+        own = Path(folder) / "session.jsonl"
+        path = make(own, size) if not given or given[0].isdigit() else Path(given[0])
         (memory if wanted else ratios)(path)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 
 import ullage
 
@@ -18,3 +20,17 @@ def test_every_public_object_says_what_it_is():
         value = getattr(ullage, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             assert inspect.getdoc(value), name
+
+
+def test_a_module_of_the_same_name_does_not_take_a_functions_place():
+    program = """if True:
+        import types
+        import ullage.outgoing, ullage.sessions, ullage.validate.check
+        from ullage.validate import Report
+        wrong = [name for name in ullage.__all__ if isinstance(getattr(ullage, name), types.ModuleType)]
+        print(wrong, ullage.validate([{"role": "user", "content": "hi"}]).ok)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "['exact'] True\n"
