@@ -131,6 +131,8 @@ def _wanted(
 ) -> list[Candidate]:
     """The most rewarding spans, ties to the older, until with what is staged there are tokens enough."""
     ready = sum(_tokens_of(view, each) for each in state.staged)
+    if 2 * ready >= tokens:
+        return []  # a few larger batches, not one span with each request
     found = candidates(view, policy, room.effective_tokens, state)
     chosen = []
     for span in sorted(found, key=lambda each: (-each.worth, each.start)):
