@@ -160,13 +160,30 @@ def _staged_report(view: View, state: Collapse, count: int) -> StageReport:
 def _place(view: View, span: Staged) -> tuple[int, int] | None:
     """[start, stop) of a span in the view, if all of it is there without a gap."""
     length = span.last - span.first + 1
-    start = next((at for at, source in enumerate(view.sources) if source == span.first), None)
+    start = _index_of(view, span.first)
     if start is None:
         return None
     run = view.sources[start : start + length]
     known = [source for source in run if isinstance(source, int) and source <= span.last]
     whole = run[: len(known)] == known and known[-1] == span.last
     return (start, start + len(known)) if whole and span.count in (0, len(known)) else None
+
+
+def _index_of(view: View, position: int) -> int | None:
+    """Where a message of the history stands in the view: positions rise, with what levels made between them."""
+    low, high = 0, len(view.sources)
+    while low < high:
+        middle = probe = (low + high) // 2
+        while probe < high and isinstance(view.sources[probe], str):
+            probe += 1
+        found = view.sources[probe] if probe < high else position + 1
+        if isinstance(found, int) and found < position:
+            low = probe + 1
+        elif found == position and probe < high:
+            return probe
+        else:
+            high = middle
+    return None
 
 
 def _tokens_of(view: View, span: Staged) -> int:
