@@ -267,7 +267,8 @@ def compact_session(
     options.setdefault("model", session.model or None)
     session, losses = _writable(session)
     result = compact(session.items, transcript_path=str(target or session.path), **options)
-    messages = resume(result.messages).messages
+    # As the log will hold it: kept messages whole. `Session.request` leaves out what may not be sent of them.
+    messages = resume([*session.items, *result.new_entries]).messages
     if target is None or not result.compacted:
         return CompactedSession(result, None, messages, losses)
     write_session(session, result, target)
