@@ -66,7 +66,7 @@ class RunHook:
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """The text of a file, or `None` if it is missing, unreadable, binary or too large."""
+    """The text of a file, or `None` if it is missing, unreadable or binary; one that is too large is longer than asked for."""
 
     path: str
     max_bytes: int

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ullage.stages.report import StageReport
 
 __all__ = [
+    "BackgroundStarted",
+    "CacheBroken",
     "CacheReset",
     "CompactionFinished",
     "CompactionProgress",
@@ -122,6 +124,28 @@ class CacheReset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheBroken:
+    """The provider had much less of the prefix in its cache than it should, and nobody had announced that.
+
+    `reason` as in `ullage.cache_monitor.CacheVerdict`; `message`: first message that changed.
+    """
+
+    source: str
+    reason: str
+    expected_tokens: int
+    read_tokens: int
+    message: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundStarted:
+    """A compaction begins ahead of need; it is installed later, or not at all."""
+
+    tokens: int
+    trigger_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LevelActed:
     """A level of the pipeline changed the view."""
 
@@ -164,6 +188,8 @@ Event: TypeAlias = (
     | HookStarted
     | HookFinished
     | CacheReset
+    | CacheBroken
+    | BackgroundStarted
     | LevelActed
     | SessionMemoryStarted
     | SessionMemoryFinished

@@ -54,11 +54,68 @@ def test_plan_and_memory_files_are_skipped():
     assert all("/w/f7.py" not in a["content"] for a in result.attachments)
 
 
-def test_missing_and_huge_files_are_left_out():
+def test_a_missing_file_is_left_out_and_a_huge_one_named():
     contents = {"/w/f7.py": None, "/w/f6.py": "y" * 1_000_000, "/w/f5.py": "fine"}
     result = compact(conversation(), keep=0, providers=Providers(read_file=contents.get))
-    assert len(result.attachments) == 1
-    assert "fine" in result.attachments[0]["content"]
+    huge, fine = (attachment["content"] for attachment in result.attachments)
+    assert "/w/f6.py was read before" in huge
+    assert "yyy" not in huge
+    assert "fine" in fine
+
+
+def test_one_file_under_two_names_is_put_back_once():
+    messages = [*turn(1, "/w/a.py"), *turn(2, "/w/b/../a.py"), *turn(3, "/w/b.py")]
+    result = compact(messages, keep=0, providers=FILES)
+    names = [a["content"].splitlines()[1] for a in result.attachments]
+    assert names == ["File /w/b.py:", "File /w/b/../a.py:"]
+
+
+def test_the_plan_is_no_recent_file_and_a_skipped_file_gives_its_place():
+    plan = Providers(read_file=FILES.read_file, plan=lambda: ("/w/f7.py", "first this"))
+    texts = [a["content"] for a in compact(conversation(), keep=0, providers=plan).attachments]
+    assert sum("/w/f7.py" in text for text in texts) == 1
+    skip = Providers(read_file=FILES.read_file, skip_file=lambda path: path.endswith("f7.py"))
+    assert len(compact(conversation(), keep=0, providers=skip).attachments) == 5
+
+
+def test_a_skill_is_put_back_once():
+    skills = [Skill("review", "newest text " * 50), Skill("review", "older"), Skill("deploy", "x")]
+    result = compact(conversation(), keep=0, providers=Providers(skills=lambda: skills))
+    text = result.attachments[0]["content"]
+    assert text.count("## review") == 1
+    assert "older" not in text
+    assert "## deploy" in text
+
+
+def test_all_eight_kinds_in_their_order():
+    providers = Providers(
+        read_file=lambda path: "x = 1" if path == "/w/f7.py" else None,
+        plan=lambda: ("/w/plan.md", "first this"),
+        skills=lambda: [Skill("review", "look twice")],
+        plan_mode=lambda: True,
+        tasks=lambda: [{"type": "task_status", "taskId": "b1", "status": "running"}],
+        tools=lambda: [{"type": "deferred_tools_delta", "addedNames": ["Zoom"]}],
+        agents=lambda: [{"type": "agent_listing_delta", "addedTypes": ["Explore"]}],
+        mcp=lambda: [{"type": "mcp_instructions_delta", "addedBlocks": ["Use the wiki."]}],
+    )
+    made = [
+        a["attachment"]["type"]
+        for a in compact(entries(conversation()), keep=0, providers=providers).attachments
+    ]
+    assert made == [
+        "file",
+        "plan_file_reference",
+        "invoked_skills",
+        "plan_mode",
+        "task_status",
+        "deferred_tools_delta",
+        "agent_listing_delta",
+        "mcp_instructions_delta",
+    ]
+    result = compact(conversation(), keep=0, providers=providers)
+    words = ("x = 1", "first this", "look twice", "Plan mode", "b1", "Zoom", "Explore", "the wiki")
+    for word, attachment in zip(words, result.attachments, strict=True):
+        assert word in attachment["content"]
 
 
 def test_the_budget_of_one_file_and_of_all():

@@ -20,7 +20,7 @@ from ullage.facts import collect
 from ullage.facts.model import UserInput
 from ullage.facts.sections import HEADINGS, parse_sections, strip_draft
 from ullage.policy import Policy
-from ullage.summarizers import SummaryReply
+from ullage.summarizers import CallableSummarizer, SummaryReply
 from ullage.testing import ScriptedSummarizer
 
 NINE = "\n\n".join(
@@ -284,6 +284,30 @@ def test_the_language_is_asked_for():
     writer = ScriptedSummarizer()
     compacted(writer, items=messages)
     assert "Cyrillic" in writer.requests[0].prompt
+
+
+def test_a_summary_in_other_letters_is_refused():
+    russian = NINE.replace("Something of", "Пользователь просил исправить ошибку входа на сайт:")
+    writer = CallableSummarizer(lambda request: russian, name="w")
+    policy = Policy().change({"summary.retries": 0})
+    with pytest.raises(CompactionError, match="another script"):
+        compacted(writer, policy=policy)
+    said = {
+        "role": "user",
+        "content": "Исправь, пожалуйста, ошибку входа на сайт и проверь ещё раз",
+    }
+    theirs = [said, *conversation()[1:]]
+    for message in theirs[4::4]:
+        message["content"] = "Проверь, пожалуйста, следующий файл тоже"
+    assert compacted(writer, items=theirs, policy=policy)[0].compacted
+    english = CallableSummarizer(lambda request: NINE, name="w")
+    with pytest.raises(CompactionError, match="another script"):
+        compacted(english, items=theirs, policy=policy)
+
+
+def test_a_few_foreign_words_are_no_other_language():
+    text = NINE + "\n- the page says ошибка"
+    assert check_reply(SummaryReply(text=text), source_chars=100_000, script="")[1] == ()
 
 
 # ---- redaction -------------------------------------------------------------------------------

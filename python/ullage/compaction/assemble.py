@@ -10,10 +10,12 @@ from ullage._engine import core
 from ullage.compaction.attachments import Attachment
 from ullage.compaction.boundary import Entries, stable_uuid
 from ullage.compaction.calls import Accepted
+from ullage.compaction.kept_media import kept_media, with_media
 from ullage.compaction.repair import Repair, repair
 from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.state import State
 from ullage.compaction.summary import summary_message
+from ullage.facts.reading import text_of
 from ullage.pins import missing_pins
 from ullage.repair import unbound
 from ullage.transcript.attachments import render
@@ -86,9 +88,10 @@ def _assemble(
     ]
     first, last = state.kept()
     kept = _without_bound_thinking(state, state.source.stored[first:last])
+    content = with_media(text, kept_media(state), state.job.transcript_path)
     if state.source.entries:
-        return _as_entries(state, text, attached, context, kept)
-    summary = ({"role": "user", "content": text},)
+        return _as_entries(state, content, attached, context, kept)
+    summary = ({"role": "user", "content": content},)
     make, files, hooked = _entries(state), _as_messages(attached), _as_messages(context)
     ordered = _ordered(state, summary, kept, files, hooked)
     return CompactionResult(
@@ -126,13 +129,13 @@ def _entries(state: State) -> Entries:
 
 def _as_entries(
     state: State,
-    text: str,
+    content: str | list[Any],
     attached: Sequence[Attachment],
     context: Sequence[Attachment],
     kept: tuple[Item, ...],
 ) -> CompactionResult:
     make = _entries(state)
-    summary = make.summary(text)
+    summary = make.summary(content)
     follow = make.following([*attached, *context], str(summary["uuid"]))
     boundary = make.boundary(_info(state, 0), summary, follow, _kept_ids(state))
     files, hooked = tuple(follow[: len(attached)]), tuple(follow[len(attached) :])
@@ -240,7 +243,5 @@ def _size_warnings(state: State, after: int) -> list[str]:
 
 def _pin_warnings(state: State, result: CompactionResult) -> list[str]:
     """A warning for each pin that the summary message does not hold (a redaction can do that)."""
-    texts = [
-        m["message"]["content"] if "message" in m else m["content"] for m in result.summary_messages
-    ]
+    texts = [text_of(message) for message in result.summary_messages]
     return [f"pin_lost:{pin.name}" for pin in missing_pins(state.pins, texts)]

@@ -6,6 +6,7 @@ another machine than it was written on.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,7 +22,7 @@ Attachment: TypeAlias = dict[str, Any]
 Measure: TypeAlias = Callable[[str], int]
 
 BYTES_PER_TOKEN = 8
-"""A file above this many bytes per allowed token is not read: only its name is put back."""
+"""A file above this many characters per allowed token is not cut to size: only its name is put back."""
 
 LEAST_TOKENS = 50
 """Less of a file or skill than this is not worth its frame."""
@@ -65,18 +66,31 @@ class Providers:
     clean_up: tuple[Callable[[], Any], ...] = ()
 
 
-def recent_files(facts: Facts, visible: Facts, policy: RestorePolicy) -> list[str]:
-    """Paths to read again, newest use first.
+def recent_files(
+    facts: Facts,
+    visible: Facts,
+    policy: RestorePolicy,
+    skip: Callable[[str], bool] = lambda path: False,
+) -> list[str]:
+    """Paths to read again, newest use first, each file once.
 
     Args:
         facts: Of what was summarised.
         visible: Of what is kept: a file whose read is still there is not put back.
         policy: How many.
+        skip: Whether a path is left out, and its place goes to the next.
     """
-    shown = {file.path for file in visible.files if file.reads or file.writes}
-    used = [file for file in facts.files if not file.deleted and file.path not in shown]
+    shown = {_same(file.path) for file in visible.files if file.reads or file.writes}
+    used = [file for file in facts.files if not file.deleted and not skip(file.path)]
     newest = sorted(used, key=lambda file: (-file.last, file.path))
-    return [file.path for file in newest[: policy.max_files]]
+    once = {_same(file.path): file.path for file in reversed(newest)}
+    paths = [file.path for file in newest if once[_same(file.path)] == file.path]
+    return [path for path in paths if _same(path) not in shown][: policy.max_files]
+
+
+def _same(path: str) -> str:
+    """One name for `./a.py`, `a.py` and `b/../a.py`; links are not looked at."""
+    return posixpath.normpath(path.replace("\\", "/"))
 
 
 def rebuild(
@@ -91,9 +105,8 @@ def rebuild(
     Returns:
         The attachments in a fixed order, and warnings for providers that failed.
     """
-    paths = recent_files(facts, visible, policy) if providers.read_file is not None else []
-    if providers.skip_file is not None:
-        paths = [path for path in paths if not providers.skip_file(path)]
+    skip = providers.skip_file or (lambda path: False)
+    paths = recent_files(facts, visible, policy, skip) if providers.read_file is not None else []
     limit = policy.file_max_tokens * BYTES_PER_TOKEN
     asked: list[tuple[str, Effect]] = [(path, ReadFile(path, limit)) for path in paths]
     asked += [(name, Call(getattr(providers, name))) for name in _ORDER if getattr(providers, name)]
@@ -103,7 +116,10 @@ def rebuild(
     told = dict(zip((name for name, _ in asked), answers, strict=True))
     warnings = [f"provider_failed:{n}" for n, a in told.items() if isinstance(a, BaseException)]
     good = {name: a for name, a in told.items() if not isinstance(a, BaseException)}
-    found = _files([(path, good.get(path)) for path in paths], policy, measure)
+    plan = good.get("plan")
+    planned = _same(str(plan[0])) if isinstance(plan, tuple) and plan else ""
+    reads = [(path, good.get(path)) for path in paths if _same(path) != planned]
+    found = _files(reads, policy, measure, limit)
     for name in _ORDER:
         found += _FORMS[name](good.get(name), policy, measure)
     return found, warnings
@@ -113,12 +129,16 @@ _ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
 
 
 def _files(
-    read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure
+    read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure, limit: int
 ) -> list[Attachment]:
     found: list[Attachment] = []
     room = policy.files_max_tokens
     for path, content in read:
         if not isinstance(content, str) or room < LEAST_TOKENS:
+            continue
+        if len(content) > limit:
+            # Not decoded, counted and cut; that it was read is worth a line.
+            found.append({"type": "compact_file_reference", "filename": path, "displayPath": path})
             continue
         text, cut = _top(clean(content), min(policy.file_max_tokens, room), measure)
         room -= measure(text)
@@ -171,9 +191,11 @@ def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachme
 
 def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     room, kept = policy.skills_max_tokens, []
+    seen: set[str] = set()
     for skill in answer or ():
-        if not isinstance(skill, Skill) or room < LEAST_TOKENS:
+        if not isinstance(skill, Skill) or room < LEAST_TOKENS or skill.name in seen:
             continue
+        seen.add(skill.name)
         text, cut = _top(skill.content, min(policy.skill_max_tokens, room), measure)
         room -= measure(text)
         note = "\n[… cut; the rest is in the skill's file …]" if cut else ""

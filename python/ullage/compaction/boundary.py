@@ -41,11 +41,17 @@ class Entries:
         self._shared = _shared(context)
         self._last = last
 
-    def summary(self, text: str) -> Entry:
+    def summary(self, content: str | list[Any]) -> Entry:
         """The summary message; its parent is the boundary."""
+        text = content if isinstance(content, str) else str(content[0]["text"])
         name = stable_uuid("summary", self._last, text)
         parent = stable_uuid("boundary", self._last, name)
-        return {**self._shared, "parentUuid": parent, "uuid": name, **records.compact_summary(text)}
+        return {
+            **self._shared,
+            "parentUuid": parent,
+            "uuid": name,
+            **records.compact_summary(content),
+        }
 
     def following(self, attachments: Sequence[Mapping[str, Any]], parent: str) -> list[Entry]:
         """Attachments as entries, each the child of the one before."""

@@ -219,6 +219,7 @@ class _Caller:
             reply,
             source_chars=max(_chars(self._call.messages) + len(self._call.previous), 1),
             nine_sections=not self._state.job.template,
+            script=script_of(self._state.whole.inputs) if self._state.whole.inputs else None,
         )
 
     @property

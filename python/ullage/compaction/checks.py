@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ullage.compaction.language import has_script, script_of_text
 from ullage.exceptions import CompactionError
 from ullage.facts.sections import parse_sections, strip_draft
 from ullage.summarizers.protocol import SummaryReply
@@ -15,7 +16,7 @@ from ullage.summarizers.protocol import SummaryReply
 __all__ = ["Problem", "check_reply", "error_for"]
 
 Problem = str
-"""`no_text`, `tool_call`, `protocol_tokens`, `refusal`, `cut`, `overflow`, `repetition`, `template_only`,
+"""`no_text`, `tool_call`, `protocol_tokens`, `refusal`, `cut`, `overflow`, `repetition`, `wrong_script`, `template_only`,
 `too_few_sections` or `not_smaller`."""
 
 LEAST_SECTIONS = 5
@@ -44,7 +45,7 @@ _QUOTED = re.compile(r"(?ms)^\s*(`{3,}|~{3,}).*?^\s*\1\s*$|`[^`\n]+`")
 
 
 def check_reply(
-    reply: SummaryReply, *, source_chars: int, nine_sections: bool = True
+    reply: SummaryReply, *, source_chars: int, nine_sections: bool = True, script: str | None = None
 ) -> tuple[str, tuple[Problem, ...]]:
     """Looks at a summarizer's answer.
 
@@ -52,6 +53,7 @@ def check_reply(
         reply: As it came.
         source_chars: Length of what it summarises; a summary must be shorter.
         nine_sections: Expect our sections; false where the host's template asks for something else.
+        script: Of the user's words, as `language.script_of` names it; empty: Latin. `None`: not checked.
 
     Returns:
         The summary without its draft, and what is wrong with it (nothing, if it may be installed).
@@ -67,6 +69,8 @@ def check_reply(
     if len(text) < LEAST_CHARS:
         return text, ("no_text",)
     problems = [name for name, broken in _substance(text, finish, source_chars) if broken]
+    if script is not None and not problems and _other_script(text, script):
+        problems = ["wrong_script"]
     if nine_sections and not problems:
         problems = _structure(text)
     return text, tuple(problems)
@@ -81,6 +85,16 @@ def _substance(text: str, finish: str, source_chars: int) -> tuple[tuple[Problem
         ("repetition", _repeats(text)),
         ("not_smaller", len(text) >= source_chars),
     )
+
+
+def _other_script(text: str, script: str) -> bool:
+    """Whether a summary is in other letters than the user's. Languages of one script are not told apart.
+
+    A user of another script has their own words in the summary; a user of Latin letters may quote a
+    little of any.
+    """
+    found = script_of_text(_QUOTED.sub("", text))
+    return bool(found) if not script else not has_script(text, script)
 
 
 def _structure(text: str) -> list[Problem]:
@@ -116,6 +130,10 @@ _CODES = {
     "protocol_tokens": ("incomplete_summary", "the answer holds protocol tokens"),
     "cut": ("incomplete_summary", "the answer was cut off at its length limit"),
     "repetition": ("incomplete_summary", "the answer repeats itself"),
+    "wrong_script": (
+        "incomplete_summary",
+        "the summary is in another script than the user's words",
+    ),
     "not_smaller": ("incomplete_summary", "the summary is not smaller than what it summarises"),
     "template_only": ("incomplete_summary", "the summary is an empty skeleton"),
     "too_few_sections": ("incomplete_summary", "the summary lacks most of its sections"),

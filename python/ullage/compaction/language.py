@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["script_of"]
+__all__ = ["has_script", "script_of", "script_of_text"]
 
 _SCRIPTS = (
     ("Cyrillic", 0x0400, 0x052F),
@@ -25,7 +25,18 @@ def script_of(inputs: Sequence[Any]) -> str:
 
     Kana decide for Japanese, whatever the share of Han.
     """
-    text = "".join(entry.text for entry in inputs)[-20_000:]
+    return script_of_text("".join(entry.text for entry in inputs)[-20_000:])
+
+
+def has_script(text: str, script: str) -> bool:
+    """Whether any letters of a script are in a text; Han count for Japanese and Hangul too."""
+    found = {name for name, _ in _script_counts(text)}
+    also = {"Japanese": {"Han"}, "Hangul": {"Han"}, "Han": {"Japanese"}}
+    return bool(found & {script, *also.get(script, set())})
+
+
+def script_of_text(text: str) -> str:
+    """The script of most letters of a text if it is not Latin; empty else."""
     counts = dict(_script_counts(text))
     latin = sum(1 for char in text if char.isascii() and char.isalpha())
     if counts.get("Japanese", 0) * 10 > counts.get("Han", 0) + counts.get("Japanese", 0) > 0:

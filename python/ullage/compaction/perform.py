@@ -133,8 +133,7 @@ class Performer:
     def _read(self, path: str, max_bytes: int) -> str | None:
         reader = self._job.providers.read_file
         text = _plain(reader(path)) if reader is not None else None
-        # What does not fit even roughly is not decoded, counted and cut: its name is in the summary.
-        return text if isinstance(text, str) and len(text) <= max_bytes else None
+        return _beginning(text, max_bytes)
 
     def _store(self, effect: Store) -> Any:
         return _plain(self._job.store(effect.draft, effect.ids))
@@ -198,7 +197,12 @@ class AsyncPerformer(Performer):
     async def _aread(self, path: str, max_bytes: int) -> str | None:
         reader = self._job.providers.read_file
         text = await _in_thread(reader, path) if reader is not None else None
-        return text if isinstance(text, str) and len(text) <= max_bytes else None
+        return _beginning(text, max_bytes)
+
+
+def _beginning(text: Any, most: int) -> str | None:
+    """At most one character more than is allowed: who asked sees that it is too long."""
+    return text[: most + 1] if isinstance(text, str) else None
 
 
 async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
