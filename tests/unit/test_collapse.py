@@ -22,6 +22,7 @@ from ullage.stages.collapse import Candidate, Collapse, Room, Staged
 from ullage.stages.collapse.spans import candidates, protected
 from ullage.stages.cuts import whole_cuts
 from ullage.summarizers import SummaryReply
+from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.testing import assert_legal, conversation, session_287k
 from ullage.transcript import TranscriptLog
 from ullage.transcript.resume import resume
@@ -333,6 +334,34 @@ def test_text_of_a_tool_cannot_end_the_placeholder():
     assert text.endswith("</context-collapse>")
 
 
+def test_the_extractive_summarizer_is_not_asked_the_lines_are_shorter():
+    view, state = view_of(session(20)), Collapse()
+
+    def never(effect: Any) -> Any:
+        raise AssertionError(effect)
+
+    run(view, ON, room(view, 92, summarizer=ExtractiveSummarizer()), state, never)
+    assert "- Read /src/module_0.py" in str(view.messages[0])
+
+
+def test_what_a_model_is_shown_of_a_long_message_are_its_two_ends():
+    items = session(20)
+    items[2]["content"][0]["content"] = "BEGIN " + "word " * 9_000 + " END"
+    view = view_of(items)
+    flow = collapse.stage(view, ON, room(view, 80, summarizer=Model()), Collapse())
+    asked = []
+    effect = next(flow)
+    while effect is not None:
+        asked += [each.request.messages[0]["content"] for each in effect.effects]
+        try:
+            effect = flow.send([good(each) for each in effect.effects])
+        except StopIteration:
+            effect = None
+    (text,) = [each for each in asked if "BEGIN" in each]
+    assert "END" in text
+    assert 7_000 < len(text) < 12_000
+
+
 # ---- drain, expand, recall
 
 
@@ -377,7 +406,8 @@ def test_the_state_survives():
 # ---- transcript
 
 
-def test_commits_and_snapshot_are_replayed_from_a_transcript(tmp_path):
+@pytest.mark.parametrize("old_names", [False, True])
+def test_commits_and_snapshot_are_replayed_from_a_transcript(tmp_path, old_names):
     items = session(20, entries=True)
     view, state = view_of(items), Collapse()
     report = run(view, ON, room(view, 91), state)
@@ -385,6 +415,9 @@ def test_commits_and_snapshot_are_replayed_from_a_transcript(tmp_path):
     path = tmp_path / "s.jsonl"
     with TranscriptLog.open(path) as log:
         log.extend([*items, *report.records, *(more.records if more else ())])
+    if old_names:
+        text = path.read_text().replace('"collapse-commit"', '"marble-origami-commit"')
+        path.write_text(text.replace('"collapse-snapshot"', '"marble-origami-snapshot"'))
     found = resume(path)
     assert [m["content"] for m in found.messages] == [
         message["content"] for message in merged(view)

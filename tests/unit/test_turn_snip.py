@@ -15,7 +15,7 @@ from ullage.stages import View, turn_snip
 from ullage.stages.cuts import is_turn_start, turn_starts, whole_cuts
 from ullage.stages.turn_snip import SNIP_TOOL, TurnSnip, answer, short_id
 from ullage.testing import assert_legal, conversation
-from ullage.transcript import TranscriptLog
+from ullage.transcript import Transcript, TranscriptLog
 from ullage.transcript.resume import resume
 
 ON = Policy.buffered().change({"snip.turns": True})
@@ -74,6 +74,25 @@ def test_an_id_is_the_uuid_in_base_36():
     assert len(name) == 6
     # Seven digits in base 36, of which the first six are taken.
     assert int(name, 36) == int("0f3c2a9e51", 16) // 36
+
+
+def test_a_uuid_of_just_ten_digits_is_enough_and_a_shorter_one_is_hashed():
+    ten = short_id({"uuid": "0f3c2a9e51", "role": "user", "content": "x"}, 0, ())
+    assert ten == short_id({"uuid": UUID, "role": "user", "content": "x"}, 0, ())
+    nine = short_id({"uuid": "0f3c2a9e5", "role": "user", "content": "x"}, 0, ())
+    assert len(nine) == 6
+    assert nine != ten
+
+
+def test_turns_that_carry_no_id_cannot_be_named():
+    state = TurnSnip()
+    view = prepared(chat("one", "two"), TurnSnip(), Policy.buffered().change({"snip.turns": False}))
+    for item in chat("three")[:1]:
+        view.add(item)
+    turn_snip.apply(view, ON, 0, state)
+    assert list(state.ids) == [7]
+    said = answer({"ids": [short_id(view.originals[0], 0, ())]}, view, state)
+    assert said.is_error
 
 
 def test_an_id_that_is_taken_gets_longer_and_the_first_one_stays():
@@ -209,6 +228,29 @@ def test_removed_uuids_are_recorded_and_replayed(tmp_path):
     ]
     assert items[8]["parentUuid"] == items[7]["uuid"]
     assert found.entries[5] == log_entry(tmp_path, items[9]["uuid"])
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_after_a_resume_a_figure_from_before_the_snip_is_not_used(tmp_path, answered):
+    items = entries(chat("one", "two", "three", work="word " * 2_000))
+    items[9]["message"] = {
+        **items[9]["message"],
+        "usage": {"input_tokens": 9_000, "output_tokens": 1},
+    }
+    state = TurnSnip()
+    view = prepared(items, state)
+    answer({"ids": [state.ids[0]]}, view, state)
+    report = turn_snip.apply(view, ON, 0, state)
+    later = {
+        "role": "assistant",
+        "content": "ok",
+        "usage": {"input_tokens": 6_000, "output_tokens": 1},
+    }
+    with TranscriptLog.open(tmp_path / "s.jsonl") as log:
+        log.extend([*items, *report.records, *([later] if answered else [])])
+    ledger = Transcript.open(tmp_path / "s.jsonl").ledger()
+    assert (ledger.anchor() is not None) == answered
+    assert ledger.anchored().total == (6_001 if answered else ledger.tokens())
 
 
 def test_the_state_survives():

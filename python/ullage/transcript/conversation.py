@@ -179,7 +179,7 @@ def _snipped_parents(state: Replay, source: Source) -> dict[str, str]:
 
 
 def _entries(state: Replay, source: Source) -> Iterable[Item]:
-    kept = _kept(state, source)
+    kept = _kept(state, source) | _stale(state, source)
     for slot in state.context:
         if isinstance(slot, Placeholder):
             yield _stand_in(slot)
@@ -201,8 +201,21 @@ def _kept(state: Replay, source: Source) -> set[int]:
     return {row.at for row in rows if row.at < at or row.uuid in names}
 
 
+def _stale(state: Replay, source: Source) -> set[int]:
+    """Lines whose usage is of a context from which something was taken since, where no newer figure exists (TOK-4)."""
+    rows = [slot for slot in state.context if isinstance(slot, Row)]
+    newer = (row for row in rows if row.at > state.rewritten and row.type == "assistant")
+    if state.rewritten < 0 or any(_is_measured(source.load(row.at)) for row in newer):
+        return set()
+    return {row.at for row in rows if row.at < state.rewritten}
+
+
+def _is_measured(entry: Item) -> bool:
+    return bool((message_of(entry) or {}).get("usage"))
+
+
 def _unmeasured(entry: Item) -> Item:
-    """The entry without its usage: that was of the context before the boundary, not of this one."""
+    """The entry without its usage: that was of the context before a boundary or removal, not of this one."""
     message = entry.get("message")
     if not isinstance(message, Mapping) or "usage" not in message:
         return entry

@@ -75,6 +75,7 @@ class Replay:
     snapshot: records.CollapseSnapshot | None = None
     missing: list[str] = field(default_factory=list)  # preserved uuids that the file lacks
     ignored: list[str] = field(default_factory=list)  # boundaries that were never completed
+    rewritten: int = -1  # the newest line that took something out of the context, or put it back
 
 
 _TALK = frozenset({"user", "assistant", "attachment"})
@@ -196,6 +197,7 @@ class _Fold:
         self._waiting: list[Slot] = []
         self._anchor = ""
         self._snipped: set[str] = set()
+        self._collapsed: dict[str, tuple[int, int]] = {}  # where, and `rewritten` before it
 
     def run(self, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -249,15 +251,15 @@ class _Fold:
         return context[where[head] : where[tail] + 1]
 
     def _snip(self, row: Row, entry: Item) -> None:
-        del row
         uuids = set(records.parse_snip(entry))
+        self._rewrite(row, {slot.uuid for slot in self._state.context} & uuids)
         self._snipped |= uuids
         self._state.removed.update((uuid, "snipped") for uuid in uuids)
         self._drop(uuids)
 
     def _clear(self, row: Row, entry: Item) -> None:
-        del row
         cleared = records.parse_microcompact(entry)
+        self._rewrite(row, cleared.tool_use_ids or cleared.attachment_uuids)
         for tool_use_id in cleared.tool_use_ids:
             self._state.texts[tool_use_id] = cleared.texts.get(tool_use_id, CLEARED)
         self._state.removed.update((uuid, "cleared") for uuid in cleared.attachment_uuids)
@@ -277,7 +279,6 @@ class _Fold:
             self._state.texts.setdefault(tool_use_id, text)
 
     def _collapse(self, row: Row, entry: Item) -> None:
-        del row
         self._place_waiting()
         commit = records.parse_collapse_commit(entry)
         context = self._state.context
@@ -290,9 +291,15 @@ class _Fold:
             stand_in = Placeholder(commit.summary_uuid, commit.collapse_id, commit.content, span)
             context[first : last + 1] = [stand_in]
             self._state.commits[commit.collapse_id] = commit
+            self._collapsed[commit.collapse_id] = (row.at, self._state.rewritten)
+            self._rewrite(row, span)
+
+    def _rewrite(self, row: Row, gone: Iterable[Any]) -> None:
+        """Usage from before this line does not hold any more, if it took anything out."""
+        if any(True for _ in gone):
+            self._state.rewritten = row.at
 
     def _expand(self, row: Row, entry: Item) -> None:
-        del row
         collapse_id = records.parse_collapse_expand(entry)
         context: list[Slot] = []
         for slot in self._state.context:
@@ -300,6 +307,11 @@ class _Fold:
             context.extend(slot.archived if found and isinstance(slot, Placeholder) else [slot])
         self._state.context = context
         self._state.commits.pop(collapse_id, None)
+        at, before = self._collapsed.pop(collapse_id, (-1, -1))
+        if at >= 0:
+            # With nothing said between, what was measured before the collapse holds again.
+            said = any(isinstance(slot, Row) and slot.at > at for slot in context)
+            self._state.rewritten = row.at if said else min(before, self._state.rewritten)
 
     def _snapshot(self, row: Row, entry: Item) -> None:
         del row
