@@ -207,10 +207,12 @@ def test_a_session_that_is_killed_leaves_whole_notes(folder):
     script = ADD_MANY.replace("range(20)", "range(10_000)")
     for mark in "abc":
         worker = subprocess.Popen([sys.executable, "-c", script, str(folder.path), mark])
-        while not any(note.name.startswith(mark) for note in folder.notes()):
-            assert worker.poll() is None
-        worker.kill()
-        worker.wait()
+        try:
+            while not any(note.name.startswith(mark) for note in folder.notes()):
+                assert worker.poll() is None
+        finally:
+            worker.kill()
+            worker.wait()
     assert folder.notes()
     for note in folder.notes():
         assert folder.read(note.path).body == "text"

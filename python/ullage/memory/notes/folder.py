@@ -63,7 +63,10 @@ class MemoryFolder:
         self.path = Path(path)
         self.sandbox = Sandbox(self.path)
         self._known: dict[str, tuple[FileInfo, Note | Problem]] = {}
+        self._stamp: list[tuple[str, int, int]] | None = None
+        self._found: list[Note | Problem] = []
         self._mutex, self._depth = threading.RLock(), 0
+        self.version = 0  # grows with every change that was seen
 
     def __repr__(self) -> str:
         return f"MemoryFolder({str(self.path)!r})"
@@ -112,10 +115,15 @@ class MemoryFolder:
         return "\n\n".join([*parts, note])
 
     def _all(self) -> list[Note | Problem]:
-        infos = [info for info in self.sandbox.files(suffix=".md") if Path(info.path).name != INDEX]
-        self._known = {info.path: self._read_head(info) for info in infos}
-        newest = sorted(infos, key=lambda info: (-info.changed_ns, info.path))
-        return [self._known[info.path][1] for info in newest]
+        """Heads of all files, newest first. One look at the folder; nothing is read where nothing changed."""
+        stamp = self.sandbox.stamp()
+        if stamp != self._stamp:
+            infos = [info for info in self.sandbox.files(suffix=".md") if not _is_index(info.path)]
+            self._known = {info.path: self._read_head(info) for info in infos}
+            newest = sorted(infos, key=lambda info: (-info.changed_ns, info.path))
+            self._stamp, self._found = stamp, [self._known[info.path][1] for info in newest]
+            self.version += 1
+        return self._found
 
     def _read_head(self, info: FileInfo) -> tuple[FileInfo, Note | Problem]:
         known = self._known.get(info.path)
@@ -277,6 +285,10 @@ def _text(data: bytes, path: str) -> str:
         return data.decode()
     except UnicodeDecodeError as exc:
         raise InvalidNote("text", "", f"must be UTF-8 (byte {exc.start})", path=path) from exc
+
+
+def _is_index(path: str) -> bool:
+    return path == INDEX or path.endswith(f"/{INDEX}")
 
 
 def _part(path: str) -> str:

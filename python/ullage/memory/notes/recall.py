@@ -26,8 +26,11 @@ NEWEST: Final = 200
 MAX_NOTE_CHARS: Final = 8_000
 """Of one note in the answer; the rest can be read in the file."""
 
-CLOSE: Final = 0.30
-"""Cosine below which an embedder's match is none (all-MiniLM-L6-v2: unrelated sentences lie below 0.2)."""
+EMBEDDED_CHARS: Final = 600
+"""Of a note's text beside its head: sentence models read about 250 words."""
+
+CLOSE: Final = 0.15
+"""Cosine below which an embedder's match is none (all-MiniLM-L6-v2: unrelated sentences lie about 0)."""
 
 _USAGE = re.compile(
     r"\b(?:usage|how to use|reference|documentation|docs|api|options|flags|syntax|tutorial)\b", re.I
@@ -84,6 +87,7 @@ class NoteRecall:
     model: Any = None
     embedder: Embedder | None = None
     shown: set[str] = field(default_factory=set)
+    _synced: int = field(default=-1, repr=False)
     _words: WordIndex = field(default_factory=WordIndex, repr=False)
     _vectors: dict[tuple[str, int], Sequence[float]] = field(default_factory=dict, repr=False)
 
@@ -100,14 +104,13 @@ class NoteRecall:
         Returns:
             The notes, whole. A model that fails or answers badly gives none; that is never an error.
         """
-        heads = self._open(tools)
+        every = self.folder.notes()
+        heads = self._open(every, tools)
         if not heads:
             return Recalled([], "nothing")
         if self.model is None:
-            chosen, by = (
-                self._ranked(question, heads, most),
-                "embedder" if self.embedder else "words",
-            )
+            chosen = self._ranked(question, every, heads, most)
+            by = "embedder" if self.embedder else "words"
         else:
             chosen = yield from self._picked(question, heads, tools, most)
             by = "model" if chosen else "nothing"
@@ -127,9 +130,9 @@ class NoteRecall:
 
     # ---- what may be shown -------------------------------------------------------------------
 
-    def _open(self, tools: Collection[str]) -> list[Note]:
-        heads = (note for note in self.folder.notes() if note.path not in self.shown)
-        return [note for note in heads if not _teaches(note, tools)]
+    def _open(self, every: Sequence[Note], tools: Collection[str]) -> list[Note]:
+        heads = [note for note in every if note.path not in self.shown]
+        return [note for note in heads if not _teaches(note, tools)] if tools else heads
 
     def _whole(self, path: str) -> Note | None:
         try:
@@ -139,17 +142,22 @@ class NoteRecall:
 
     # ---- without a model ---------------------------------------------------------------------
 
-    def _ranked(self, question: str, heads: Sequence[Note], most: int) -> list[str]:
-        allowed = {note.path for note in heads}
-        every = self.folder.notes()
-        self._words.sync(map(self._document, every))
-        hidden = [note.path for note in every if note.path not in allowed]
-        by_words = self._words.rank(
-            question, limit=most * 4 if self.embedder else most, without=hidden
+    def _ranked(
+        self, question: str, every: Sequence[Note], heads: Sequence[Note], most: int
+    ) -> list[str]:
+        if self._synced != self.folder.version:
+            self._words.sync(map(self._document, every))
+            self._synced = self.folder.version
+        hidden = (
+            {note.path for note in every} - {note.path for note in heads}
+            if len(heads) < len(every)
+            else ()
         )
+        wanted = most * 4 if self.embedder else most
+        by_words = self._words.rank(question, limit=wanted, without=hidden)
         if self.embedder is None:
             return by_words
-        return _fused(by_words, self._nearest(self.embedder, question, heads, most * 4))[:most]
+        return _fused(by_words, self._nearest(self.embedder, question, heads, wanted))[:most]
 
     def _document(self, head: Note) -> Document:
         known = self._words.version(head.path) == head.changed_ns
@@ -160,7 +168,7 @@ class NoteRecall:
         self, embedder: Embedder, question: str, heads: Sequence[Note], most: int
     ) -> list[str]:
         fresh = [note for note in heads if (note.path, note.changed_ns) not in self._vectors]
-        texts = [f"{note.name}. {note.description}" for note in fresh]
+        texts = [self._spoken(note) for note in fresh]
         *made, asked = embedder.embed([*texts, question])
         for note, vector in zip(fresh, made, strict=True):
             self._vectors[note.path, note.changed_ns] = vector
@@ -171,6 +179,10 @@ class NoteRecall:
             (pair for pair in near if pair[0] >= CLOSE), key=lambda pair: (-pair[0], pair[1])
         )
         return [path for _, path in close[:most]]
+
+    def _spoken(self, head: Note) -> str:
+        body = (self._whole(head.path) or head).body
+        return f"{head.name}. {head.description}. {body[:EMBEDDED_CHARS]}"
 
     # ---- with a model ------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -77,6 +78,7 @@ def checked_parts(path: str) -> tuple[str, ...]:
     return parts
 
 
+@lru_cache(maxsize=4096)
 def _reason(name: str) -> str:
     """Why a name is refused; "" if it is not."""
     if _PLAIN.fullmatch(name):
@@ -211,20 +213,43 @@ class Sandbox:
             return
         yield from sorted(self._walk(base, "/".join(parts), suffix, MAX_DEPTH - len(parts)))
 
+    def stamp(self) -> list[tuple[str, int, int]]:
+        """What tells whether any file changed: one look, in the order of the file system, nothing checked or sorted."""
+        found: list[tuple[str, int, int]] = []
+        folders = [str(self.root)]
+        while folders:
+            try:
+                entries = os.scandir(folders.pop())
+            except OSError:
+                continue
+            with entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                        continue
+                    with suppress(OSError):  # gone since
+                        info = entry.stat(follow_symlinks=False)
+                        found.append((entry.path, info.st_size, info.st_mtime_ns))
+        return found
+
     def _walk(self, base: Path, prefix: str, suffix: str, depth: int) -> Iterator[FileInfo]:
         try:
             entries = list(os.scandir(base))
         except (FileNotFoundError, NotADirectoryError):
             return
+        lead = f"{prefix}/" if prefix else ""
         for entry in entries:
-            if _reason(entry.name):
+            name = entry.name
+            if _reason(name):
                 continue
-            path = f"{prefix}/{entry.name}" if prefix else entry.name
-            if entry.is_dir(follow_symlinks=False) and depth > 1:
-                yield from self._walk(Path(entry.path), path, suffix, depth - 1)
-            elif entry.is_file(follow_symlinks=False) and entry.name.endswith(suffix):
-                info = entry.stat(follow_symlinks=False)
-                yield FileInfo(path, info.st_size, info.st_mtime_ns)
+            if entry.is_file(follow_symlinks=False):
+                if not name.endswith(suffix):
+                    continue
+                with suppress(OSError):  # gone since
+                    info = entry.stat(follow_symlinks=False)
+                    yield FileInfo(lead + name, info.st_size, info.st_mtime_ns)
+            elif depth > 1 and entry.is_dir(follow_symlinks=False):
+                yield from self._walk(Path(entry.path), lead + name, suffix, depth - 1)
 
     # ---- inside ------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 __all__ = ["Document", "WordIndex", "terms"]
@@ -14,7 +14,7 @@ WEIGHTS: Final = (8.0, 4.0, 1.0)
 """Of name, description and body: a title was chosen to be found."""
 
 _WORD = re.compile(r"\w+")
-_PARTS = re.compile(r"[a-z0-9]+|[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[^\W_a-zA-Z0-9]+")
+_PARTS = re.compile(r"[a-z0-9]+|[A-Z]+(?![a-z])|[A-Z][a-z0-9]*")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]+")
 
 _COMMON: Final = frozenset(
@@ -48,7 +48,7 @@ def terms(text: str) -> list[str]:
         if not rest:
             continue
         found.append(rest.casefold())
-        parts = [part.casefold() for part in _PARTS.findall(rest)]
+        parts = [part.casefold() for part in _PARTS.findall(rest)] if rest.isascii() else []
         found += parts if len(parts) > 1 else []
     return found
 
@@ -103,7 +103,7 @@ class WordIndex:
         )
         self._known[document.key] = (document.version, row.lastrowid or 0)
 
-    def rank(self, question: str, *, limit: int = 5, without: Sequence[str] = ()) -> list[str]:
+    def rank(self, question: str, *, limit: int = 5, without: Collection[str] = ()) -> list[str]:
         """Keys of the best matches, best first; equal ones by key. `[]` where no word matches."""
         words = [word for word in dict.fromkeys(terms(question)) if word not in _COMMON]
         if not words:
