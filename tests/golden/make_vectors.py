@@ -13,6 +13,10 @@ Each vector has:
   errors that a checker may report; `warnings`: rules that must be reported as warnings. A vector
   with neither `errors` nor `any` is legal: any error that is not in `also` is wrong.
 
+Vectors with `compare` are two requests of one conversation; `how` are arguments of `compare_requests`
+(`render` names a template of the tests). Vectors with `before` and `after` are what an operation did to
+the messages; where `after` is a string it names an operation of the tests. `around`: of the request.
+
 Vectors about the classifier of answers have `error` (`status`, `text`) and `overflow` instead.
 """
 
@@ -25,14 +29,15 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from vectors import anthropic_rules, classic, openai_rules, other_rules  # noqa: E402
+from vectors import anthropic_rules, classic, openai_rules, other_rules, rewrites  # noqa: E402
 
 PATH = HERE / "vectors.json"
 
 
 def text() -> str:
     """The file's content: one vector per line, so that a change shows as one."""
-    made = [*classic.VECTORS, *anthropic_rules.VECTORS, *openai_rules.VECTORS, *other_rules.VECTORS]
+    groups = (classic, anthropic_rules, openai_rules, other_rules, rewrites)
+    made = [vector for group in groups for vector in group.VECTORS]
     names = [vector["id"] for vector in made]
     assert len(names) == len(set(names)), sorted({n for n in names if names.count(n) > 1})
     return "[\n" + ",\n".join(json.dumps(vector, ensure_ascii=False) for vector in made) + "\n]\n"

@@ -8,6 +8,7 @@ from ullage.validate.compare import Comparison, compare_requests
 from ullage.validate.facts import RequestFacts, facts_for
 from ullage.validate.originals import Originals
 from ullage.validate.report import Report, Violation, describe
+from ullage.validate.rewrites import check_operation, check_rewrite
 
 __all__ = [
     "PROVIDERS",
@@ -19,6 +20,8 @@ __all__ = [
     "Rule",
     "Violation",
     "canonical",
+    "check_operation",
+    "check_rewrite",
     "compare_requests",
     "describe",
     "facts_for",

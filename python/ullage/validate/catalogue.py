@@ -53,12 +53,15 @@ A29|user first, roles alternate|merge neighbours, where a platform demands it|do
 A30|tools are sent along with tool blocks|keep the tools as they were|error "toolConfig field must be defined"
 A31|tool changes that later calls rest on stay|keep the system message with the change|sdk tool_addition
 A32|no cache edits, no unknown cache_control|they are no public API: remove them|sdk, absence
+C01|where nothing was done the same bytes are sent|hand the same objects on, keys in their order|docs prompt-caching
 C02|a request continues the one before|rewrite rarely and count it|docs prompt-caching
 C03|a rewrite frees enough to pay for itself|clear more at once, or wait|docs prompt-caching: prices
 C04|system and tools stay byte for byte|change them between conversations only|docs prompt-caching: invalidation
 C05|placeholders are constants|no times, counters or random ids in them|docs prompt-caching
 C06|a marker within 20 blocks of the one before|place one more marker in a long turn|docs prompt-caching: lookback
+C07|a summary is asked for by the exact request before it and one user message|append the instruction; keep model, system, tools and thinking|docs prompt-caching (Claude Code)
 C08|images are removed in one batch|remove all old images at once|docs prompt-caching: invalidation
+C09|after a rewrite the new prefix stays until the next is due|no window that slides with every turn|docs prompt-caching
 C10|the same prompt_cache_key throughout|pass it on every request|docs prompt-caching (OpenAI)
 O01|every tool call is answered once, directly after it|add the missing tool message|error "must be followed by tool messages"
 O02|every tool message answers a call just before|drop it with its call, or keep both|error "must be a response to a preceeding message"
@@ -104,6 +107,17 @@ L01|at most one system message, first|merge them|error "System message must be a
 L02|user and assistant alternate|merge neighbours|error "Conversation roles must alternate"
 L03|ends with user or tool|end with a user message|docs chat templates
 L04|prompt + max_tokens within the server's context|make room; some servers cut silently|docs ollama
+L05|what the template made of earlier messages stays at its beginning|no dates in it, no reasoning that it strips later|docs vllm: automatic prefix caching
+X01|a legal conversation is legal afterwards|repair the request|ours
+X02|no operation adds tokens|leave the conversation as it is|ours
+X03|the newest words of the user stay word for word|keep them, or repeat them after the summary|ours
+X04|what we do not know passes unchanged|drop it with its neighbours, or keep it as it is|ours
+X05|doing it again changes nothing|mark what was done|ours
+X06|the input is not changed|copy what must change|ours
+X07|ids of calls stay|map ids where a provider's form demands it only (M03)|ours
+X08|an illegal conversation is not more so afterwards|repair the request|ours
+X09|no cut between a call and its result, or reasoning and its item|move the cut back|ours
+X10|an overflow is told from what only looks like one|add the provider's text to the table|docs of the providers
 """
 
 RULES: dict[str, Rule] = {

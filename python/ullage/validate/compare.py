@@ -1,12 +1,14 @@
-"""What one request does to the provider's cache of the one before (C02 to C10, and A16's re-adding)."""
+"""What one request does to the provider's cache of the one before (C01 to C10, L05, and A16's re-adding)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import Any
+
+import orjson
 
 from ullage.validate.originals import Place, blocks_of, hashed, message_of, thought_key
 from ullage.validate.report import Violation
@@ -61,6 +63,11 @@ def compare_requests(
     announced: bool = False,
     clear_at_least: int = 0,
     bound: bool = False,
+    acted: bool | None = None,
+    after_rewrite: bool = False,
+    summary_call: bool = False,
+    render: Callable[[Mapping[str, Any]], str] | None = None,
+    skip: Collection[str] = (),
 ) -> Comparison:
     """Compares two requests of one conversation, for cost and for re-added thinking.
 
@@ -70,6 +77,13 @@ def compare_requests(
         announced: The rewrite is known and counted: C02 and C08 are not reported.
         clear_at_least: Tokens that a rewrite must save; 0: not checked.
         bound: The model's thinking is bound to its prefix: re-added thinking is an error.
+        acted: Whether any stage reported that it did something; if none did, what was sent before must
+            be the same bytes (C01). `None`: unknown.
+        after_rewrite: The previous request was a rewrite itself: another one at once is C09.
+        summary_call: The following request asks for a summary of the previous one (C07).
+        render: A local server's template: the text of a request, without the turn that it opens. What
+            was rendered before must stand at the beginning of what is rendered now (L05).
+        skip: Rule ids that are not checked.
     """
     old, new = _blocks(previous), _blocks(following)
     first = _first_change(old, new)
@@ -80,12 +94,18 @@ def compare_requests(
     if changed and not announced:
         found.append(_warn("C02", old[first][0], "what was sent before is changed from here on"))
         found += _piecemeal(old, new)
-    if changed and saved < clear_at_least:
+    if changed and clear_at_least and saved < clear_at_least:
         found.append(
             _warn("C03", old[first][0], f"the rewrite saves {saved} of {clear_at_least} tokens")
         )
     if bound:
         found += _readded(previous, following)
+    found += _promises(previous, following, old, new, acted, after_rewrite and changed)
+    if summary_call:
+        found += _summary_call(previous, following, changed)
+    if render is not None and not render(following).startswith(render(previous)):
+        found.append(_warn("L05", _REQUEST, "the rendered text does not begin as it did"))
+    found = [each for each in found if each.rule not in skip]
     place = old[first][0] if changed else None
     return Comparison(place, kept, sum(sizes_new[first:]), saved, tuple(found))
 
@@ -96,9 +116,61 @@ _Block = tuple[Place, str, Any]
 def _blocks(request: Mapping[str, Any]) -> list[_Block]:
     return [
         (Place(index, position), str(message_of(item).get("role")), block)
-        for index, item in enumerate(request.get("messages", ()))
-        for position, block in enumerate(blocks_of(item))
+        for index, item in enumerate(_items(request))
+        for position, block in enumerate(_parts(item))
     ]
+
+
+def _items(request: Mapping[str, Any]) -> Sequence[Any]:
+    """Messages, the items of Responses, or Gemini's contents."""
+    return next((request[key] for key in ("messages", "input", "contents") if key in request), ())
+
+
+def _parts(item: Any) -> list[Any]:
+    """Blocks of a message, and what the chat form has beside them; any other item is one block."""
+    message = message_of(item)
+    if "content" not in message:
+        return [item]
+    beside = {key: message[key] for key in _BESIDE if key in message}
+    return [*blocks_of(item), *([beside] if beside else ())]
+
+
+_BESIDE = ("tool_calls", "tool_call_id", "reasoning_content")
+
+
+def _promises(
+    previous: Mapping[str, Any],
+    following: Mapping[str, Any],
+    old: Sequence[_Block],
+    new: Sequence[_Block],
+    acted: bool | None,
+    again: bool,
+) -> Iterator[Violation]:
+    if acted is False:
+        pairs = zip_longest(old, new[: len(old)])
+        other = next((a for a, b in pairs if b is None or _raw(a[2]) != _raw(b[2])), None)
+        if other is not None:
+            yield _warn("C01", other[0], "nothing was done, yet the bytes are not the same")
+    if again:
+        yield _warn("C09", _REQUEST, "a rewrite right after a rewrite")
+
+
+def _raw(value: Any) -> bytes:
+    return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
+
+
+_SAME_CALL = ("model", "system", "tools", "thinking", "tool_choice")
+
+
+def _summary_call(
+    previous: Mapping[str, Any], following: Mapping[str, Any], changed: bool
+) -> Iterator[Violation]:
+    for name in _SAME_CALL:
+        if not _same(previous.get(name), following.get(name)):
+            yield _warn("C07", _REQUEST, f"{name} is not that of the conversation")
+    added = _items(following)[len(_items(previous)) :]
+    if changed or [message_of(item).get("role") for item in added] != ["user"]:
+        yield _warn("C07", _REQUEST, "it is not the conversation and one user message more")
 
 
 def _first_change(old: Sequence[_Block], new: Sequence[_Block]) -> int:

@@ -111,3 +111,43 @@ def vector(
     made |= {name: value for name, value in optional.items() if value}
     made |= {"errors": errors.split(), "any": any_of.split(), "also": also.split()}
     return {**made, "warnings": warnings.split()}
+
+
+def pair(
+    name: str,
+    rule: str,
+    about: str,
+    before: Any,
+    after: Any,
+    *,
+    warnings: str = "",
+    errors: str = "",
+    **how: Any,
+) -> dict[str, Any]:
+    """Two requests of one conversation, and what the second does to the cache of the first (C, L05)."""
+    given = [made if isinstance(made, dict) else {"messages": made} for made in (before, after)]
+    made = {"id": name, "rule": rule, "about": about, "compare": given, "how": how}
+    return {**made, "errors": errors.split(), "warnings": warnings.split()}
+
+
+def rewrite(
+    name: str,
+    rule: str,
+    about: str,
+    before: Any,
+    after: Any,
+    *,
+    errors: str = "",
+    provider: str = "anthropic",
+    **around: Any,
+) -> dict[str, Any]:
+    """A conversation and what an operation made of it; `after` may name the operation itself (X)."""
+    made = {
+        "id": name,
+        "rule": rule,
+        "about": about,
+        "provider": provider,
+        "before": before,
+        "after": after,
+    }
+    return {**made, "around": around, "errors": errors.split(), "warnings": []}

@@ -1,0 +1,168 @@
+"""Takes each place where a rule speaks out of the code, and sees whether a vector notices.
+
+Run: python -m benches.fidelity.mutants
+
+Over the rules in Python: those over dicts, and the twin of the Rust core, whose equality with the twin
+is what the differential tests are for. A mutant is one call that reports a rule, left out. Prints the
+mutants that no golden vector notices and exits with 1 if there are more than `--allowed`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import runpy
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ullage import _reference
+from ullage.validate import RULES, check, documents, rewrites
+
+TESTS = Path(__file__).resolve().parents[2] / "tests" / "unit" / "test_rules_vectors.py"
+MODULES = (
+    *(
+        f"ullage._reference.rules.{name}"
+        for name in "anthropic blocks cache deepseek local media mistral openai pairing placement server special".split()
+    ),
+    *(
+        f"ullage.validate.{name}"
+        for name in "bedrock chat compare documents gemini originals params responses rewrites check".split()
+    ),
+)
+
+
+class Mutant(NamedTuple):
+    module: str
+    line: int
+    rule: str
+    function: types.FunctionType
+    code: types.CodeType
+
+
+def rule_of(node: ast.AST) -> str:
+    """The rule that a statement reports, "" if it reports none by name."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(value, ast.Yield):
+        value = value.value
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        inner = value.args[0] if value.func.attr == "append" and value.args else value
+        value = inner
+    if not isinstance(value, ast.Call):
+        return ""
+    names = [a.value for a in value.args if isinstance(a, ast.Constant)]
+    return next((name for name in names if name in RULES), "")
+
+
+def codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from codes(each)
+
+
+def functions(module: types.ModuleType) -> dict[str, types.FunctionType]:
+    found: dict[str, types.FunctionType] = {}
+    for value in vars(module).values():
+        if getattr(value, "__module__", "") != module.__name__:
+            continue
+        members = vars(value).values() if isinstance(value, type) else (value,)
+        for each in members:
+            function = getattr(each, "__func__", each)
+            if isinstance(function, types.FunctionType):
+                found[function.__qualname__] = function
+    return found
+
+
+def mutants(name: str) -> Iterator[Mutant]:
+    module = importlib.import_module(name)
+    path = str(module.__file__)
+    tree = ast.parse(Path(path).read_text("utf-8"))
+    known = functions(module)
+    for parent in ast.walk(tree):
+        for field in ("body", "orelse"):
+            block = getattr(parent, field, None)
+            for at, node in enumerate(block if isinstance(block, list) else []):
+                if not (rule := rule_of(node)):
+                    continue
+                block[at] = ast.copy_location(ast.Pass(), node)
+                # A generator stays one without its last `yield`.
+                made = {each.co_qualname: each for each in codes(compile(tree, path, "exec"))}
+                block[at] = node
+                holder = enclosing(tree, node)
+                if holder in known and generates(made[holder]) == generates(known[holder].__code__):
+                    yield Mutant(name, node.lineno, rule, known[holder], made[holder])
+                elif holder in known:
+                    block[at] = ast.copy_location(dead_yield(), node)
+                    made = {e.co_qualname: e for e in codes(compile(tree, path, "exec"))}
+                    block[at] = node
+                    yield Mutant(name, node.lineno, rule, known[holder], made[holder])
+
+
+def dead_yield() -> ast.stmt:
+    return ast.fix_missing_locations(ast.parse("if False:\n    yield").body[0])
+
+
+def generates(code: types.CodeType) -> bool:
+    return bool(code.co_flags & 0x20)
+
+
+def enclosing(tree: ast.Module, node: ast.AST) -> str:
+    names: list[str] = []
+
+    def walk(parent: ast.AST, path: tuple[str, ...]) -> None:
+        for child in ast.iter_child_nodes(parent):
+            inner = (
+                (*path, child.name) if isinstance(child, ast.FunctionDef | ast.ClassDef) else path
+            )
+            if child is node:
+                names.append(".".join(path))
+            walk(child, inner)
+
+    walk(tree, ())
+    return names[0]
+
+
+def survives(mutant: Mutant, vectors: list[Any], judged_well: Any) -> bool:
+    kept = mutant.function.__code__
+    mutant.function.__code__ = mutant.code
+    try:
+        return all(well(vector, judged_well) for vector in vectors if about(vector, mutant.rule))
+    finally:
+        mutant.function.__code__ = kept
+
+
+def about(vector: Any, rule: str) -> bool:
+    named = (*vector["errors"], *vector.get("any", ()), *vector["warnings"])
+    return rule in named or vector["rule"] == rule
+
+
+def well(vector: Any, judged_well: Any) -> bool:
+    try:
+        return bool(judged_well(vector))
+    except Exception:
+        return False
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--allowed", type=int, default=0)
+    args = parser.parse_args()
+    tests = runpy.run_path(str(TESTS))
+    for module in (check, documents, rewrites):
+        module.core = _reference  # type: ignore[attr-defined]
+    every = [mutant for name in MODULES for mutant in mutants(name)]
+    left = []
+    for mutant in every:
+        if survives(mutant, tests["VECTORS"], tests["judged_well"]):
+            left.append(mutant)
+            print(f"  not noticed: {mutant.rule} {mutant.module}:{mutant.line}", flush=True)
+    print(f"{len(every)} mutants of {len({m.rule for m in every})} rules, {len(left)} not noticed")
+    return 1 if len(left) > args.allowed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
