@@ -227,6 +227,7 @@ def _job(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more
         "weights": machine.view.weights,
         "overhead_tokens": machine.overhead_tokens,
         "memory": host.memory,
+        "keep": _share_kept(machine),
         **host.options,
         **more,
     }
@@ -241,6 +242,16 @@ def _job(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more
         policy=machine.policy,
         **options,
     )
+
+
+def _share_kept(machine: Machine) -> int | None:
+    """Tokens to keep so that a compaction by share ends at its target (PIPE-4); `None`: as the keep policy says."""
+    auto = machine.policy.auto
+    if not auto.start_percent:
+        return None
+    target = machine.trigger() * auto.target_percent // 100 - machine.overhead_tokens
+    # A quarter is the summary's own room.
+    return max(0, target) * 3 // 4
 
 
 def _installed(
