@@ -217,6 +217,18 @@ def test_a_pipe_gets_one_whole_line_a_row(session):
 
 def test_policy_lists_settings():
     assert report("policy")["snip.max_chars"] == 10_000
+    assert report("policy", "--ladder")["snip.start_percent"] == 40
+    shown = report("policy", "--model", "claude-opus-4-5")
+    assert (shown["window"]["threshold"], shown["ignored"]) == ("167,000", [])
+
+
+def test_policy_shows_what_the_environment_says(monkeypatch):
+    monkeypatch.setenv("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "100000")
+    monkeypatch.setenv("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "500")
+    shown = report("policy", "--model", "claude-opus-4-5")
+    assert shown["window"]["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100,000"
+    assert shown["window"]["threshold"] == "67,000"
+    assert shown["ignored"][0][0] == "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"
 
 
 BAD = {

@@ -310,3 +310,18 @@ def test_pins_survive_truncation():
     request = manager.prepare()
     assert "never push to main" in str(request.messages)
     assert_legal("anthropic", request.messages, model=MODEL)
+
+
+def test_the_environments_settings_hold_for_a_manager(monkeypatch):
+    monkeypatch.setenv("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "100000")
+    assert ContextManager(model=MODEL).decide().limit_tokens == 67_000
+    monkeypatch.setenv("DISABLE_AUTO_COMPACT", "yes")
+    manager = filled(60_000)
+    assert manager.decide().code == "off"
+    assert manager.compact().compacted
+    monkeypatch.setenv("DISABLE_COMPACT", "1")
+    manager = filled(60_000)
+    before = manager.save()
+    result = manager.compact()
+    assert (result.outcome.value, result.reason) == ("blocked", "disabled")
+    assert manager.save() == before

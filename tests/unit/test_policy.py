@@ -86,3 +86,16 @@ def test_change_leaves_the_original_alone_and_repr_tells_the_difference():
     assert policy.keep.min_tokens == 10_000
     assert repr(changed) == "Policy.buffered(keep.min_tokens=9000)"
     assert changed.change({"keep.min_tokens": 10_000}) == policy
+
+
+def test_text_of_a_file_is_read_as_the_file():
+    policy = Policy.from_toml('preset = "ladder"\n[keep]\nmin_tokens = 9000\n')
+    assert (policy.preset, policy.keep.min_tokens) == ("ladder", 9_000)
+    for text, field in (
+        ("[snip", "policy"),
+        ('preset = "x"', "preset"),
+        ("[snip]\nno = 1", "snip.no"),
+    ):
+        with pytest.raises(InvalidPolicy) as caught:
+            Policy.from_toml(text)
+        assert caught.value.field == field

@@ -1,14 +1,16 @@
-"""`ullage policy`: every setting as it stands."""
+"""`ullage policy`: every setting as it stands, of the policy and of the environment."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from ullage import _env
 from ullage.cli.output import Output
 from ullage.policy import Policy
+from ullage.window import Window, WindowSettings, window
 
 __all__ = ["policy_command"]
 
@@ -16,13 +18,21 @@ __all__ = ["policy_command"]
 def policy_command(
     *,
     file: Annotated[Path | None, Parameter(help="a TOML file laid over the preset")] = None,
+    ladder: Annotated[
+        bool, Parameter(negative="", help="the preset by shares of the window")
+    ] = False,
+    model: Annotated[
+        str | None, Parameter(help="show the marks of this model's window too")
+    ] = None,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Print every setting with its value, unit and reason."""
-    policy = Policy.load(file)
+    """Print every setting with its value, unit and reason, and what the environment says of the window."""
+    policy = Policy.load(file) if file or not ladder else Policy.ladder()
+    settings = WindowSettings.from_env()
+    marks = window(model, autocompact=policy.auto.enabled, settings=settings) if model else None
     out = Output(as_json=json)
     if json:
-        out.json({value.name: value.value for value in policy.effective()})
+        out.json(_document(policy, settings, marks))
         return 0
     out.heading(f"Policy.{policy.preset}()")
     out.table(
@@ -30,7 +40,41 @@ def policy_command(
         ((each.name, _shown(each.value), each.unit, each.why) for each in policy.effective()),
         right=(1,),
     )
+    out.heading("window")
+    out.table(("setting", "value"), _rows(settings, marks), right=(1,))
+    for ignored in settings.ignored:
+        out.line(f"{ignored.name}={ignored.value} has no effect: {ignored.reason}", style="yellow")
     return 0
+
+
+def _document(policy: Policy, settings: WindowSettings, marks: Window | None) -> dict[str, Any]:
+    found: dict[str, Any] = {value.name: value.value for value in policy.effective()}
+    found["window"] = dict(_rows(settings, marks))
+    found["ignored"] = [list(each) for each in settings.ignored]
+    return found
+
+
+def _rows(settings: WindowSettings, marks: Window | None) -> list[tuple[str, str]]:
+    percent = settings.autocompact_percent
+    rows: list[tuple[str, object]] = [
+        (_env.AUTO_COMPACT_WINDOW, settings.auto_compact_window),
+        (_env.AUTOCOMPACT_PERCENT, None if percent is None else float(percent)),
+        (_env.BLOCKING_LIMIT, settings.blocking_limit),
+        (_env.DISABLE_COMPACT, settings.disable_compact),
+        (_env.DISABLE_AUTO_COMPACT, settings.disable_auto_compact),
+    ]
+    if marks is not None:
+        names = (
+            "context",
+            "effective",
+            "threshold",
+            "warning_at",
+            "error_at",
+            "blocking_at",
+            "autocompact",
+        )
+        rows += [(name, getattr(marks, name)) for name in names]
+    return [(name, "not set" if value is None else _shown(value)) for name, value in rows]
 
 
 def _shown(value: object) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ullage import pipeline
-from ullage.compaction import CompactionResult
+from ullage.compaction import CompactionResult, Outcome
 from ullage.compaction.api import job_of
 from ullage.compaction.attachments import Providers
 from ullage.compaction.flow import compaction_flow
@@ -191,6 +191,13 @@ def compact(machine: Machine, host: Host, instructions: str) -> Flow[CompactionR
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
     base = list(machine.view.messages)
+    if not machine.window.compaction:
+        return CompactionResult(
+            outcome=Outcome.BLOCKED,
+            reason="disabled",
+            messages=tuple(base),
+            user_notice="Compaction is turned off (DISABLE_COMPACT).",
+        )
     job = _job(machine, host, base, "manual", instructions=instructions)
     result = yield from compaction_flow(job)
     if result.compacted:

@@ -286,7 +286,7 @@ class ContextManager:
     def compact(
         self, instructions: str = "", *, cancel: CancelToken | None = None
     ) -> CompactionResult:
-        """Compact now.
+        """Compact now; where compaction is turned off altogether the outcome is `blocked`.
 
         Raises:
             CompactionError: It failed; nothing has changed.

@@ -1,0 +1,45 @@
+"""Every number that decides what is compacted, when and how far: frozen, validated, printable.
+
+A `Policy` is made of small groups, one per level. Two presets: `Policy.buffered()` works with fixed buffers below the window,
+`Policy.ladder()` with shares of the window. `Policy.load()` lays a TOML file and keyword overrides over a preset.
+"""
+
+from __future__ import annotations
+
+from ullage.policy.fields import EffectiveValue
+from ullage.policy.levels import (
+    CollapsePolicy,
+    CostPolicy,
+    MicrocompactPolicy,
+    OfferPolicy,
+    ProtectPolicy,
+    SnipPolicy,
+    ToolBudgetPolicy,
+)
+from ullage.policy.summaries import (
+    AutocompactPolicy,
+    KeepPolicy,
+    RestorePolicy,
+    SessionMemoryPolicy,
+    SummaryPolicy,
+    TruncatePolicy,
+)
+from ullage.policy.whole import Policy
+
+__all__ = [
+    "AutocompactPolicy",
+    "CollapsePolicy",
+    "CostPolicy",
+    "EffectiveValue",
+    "KeepPolicy",
+    "MicrocompactPolicy",
+    "OfferPolicy",
+    "Policy",
+    "ProtectPolicy",
+    "RestorePolicy",
+    "SessionMemoryPolicy",
+    "SnipPolicy",
+    "SummaryPolicy",
+    "ToolBudgetPolicy",
+    "TruncatePolicy",
+]

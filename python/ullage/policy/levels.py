@@ -1,0 +1,205 @@
+"""Settings of the levels before the summary, and of what they leave alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ullage.policy.fields import Group, choice, names, number
+
+__all__ = [
+    "CollapsePolicy",
+    "CostPolicy",
+    "MicrocompactPolicy",
+    "OfferPolicy",
+    "ProtectPolicy",
+    "SnipPolicy",
+    "ToolBudgetPolicy",
+]
+
+RERUNNABLE_TOOLS = ("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write")
+"""Tools whose results can be had again by calling them again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolBudgetPolicy(Group):
+    """Large tool results go to a store and leave a reference with a preview."""
+
+    GROUP: ClassVar[str] = "tool_budget"
+
+    enabled: bool = choice(True, "the cheapest level: nothing is lost", True, False)
+    max_result_chars: int = number(
+        50_000, "characters", "one result above this is offloaded on arrival", low=1
+    )
+    max_message_chars: int = number(
+        200_000,
+        "characters",
+        "all results of one user message above this: the largest go first",
+        low=1,
+    )
+    preview_bytes: int = number(
+        2_000, "bytes", "how much of an offloaded result stays readable", low=0
+    )
+    unlimited_tools: tuple[str, ...] = names(("Read",), "their output would only be read back")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SnipPolicy(Group):
+    """Long results lose their middle in place; whole turns leave when the model asks for it."""
+
+    GROUP: ClassVar[str] = "snip"
+
+    enabled: bool = choice(True, "in-place snip of long results", True, False)
+    max_chars: int = number(
+        10_000, "characters", "a result above this keeps its head and tail", low=100
+    )
+    head_percent: int = number(30, "percent", "share kept from the start", low=1, high=49)
+    tail_percent: int = number(30, "percent", "share kept from the end", low=1, high=49)
+    start_percent: int = number(
+        0, "percent of the window", "below this nothing is snipped; 0: always", high=100
+    )
+    on_arrival: bool = choice(
+        False, "snip a long result when it arrives, before it is ever cached", True, False
+    )
+    turns: bool = choice(True, "append ids to user inputs and offer the Snip tool", True, False)
+    reminder_tokens: int = number(
+        10_000, "tokens", "growth without a snip until one reminder is attached", low=1
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MicrocompactPolicy(Group):
+    """Old results of tools that can be run again become a placeholder or one line."""
+
+    GROUP: ClassVar[str] = "micro"
+
+    tools: tuple[str, ...] = names(RERUNNABLE_TOOLS, "names or patterns such as mcp__*")
+    by_time: bool = choice(
+        False, "clear after a pause: the prompt cache is cold by then", True, False
+    )
+    idle_minutes: int = number(60, "minutes", "pause since the newest assistant message", low=1)
+    keep_recent: int = number(5, "results", "how many stay, the newest first", low=1)
+    by_line: bool = choice(False, "replace results of the older half by one line each", True, False)
+    line_start_percent: int = number(
+        60, "percent of the window", "from here results become one line", high=100
+    )
+    line_max_tokens: int = number(100, "tokens", "length of one line from a model", low=10)
+    by_supersession: bool = choice(
+        True, "clear reads that a later read or write of the file replaced", True, False
+    )
+    supersede_start_percent: int = number(
+        40, "percent of the window", "below this nothing is superseded", high=100
+    )
+    supersede_max_percent: int = number(
+        50,
+        "percent of the eligible tokens",
+        "most that one pass clears by supersession",
+        low=1,
+        high=100,
+    )
+    by_provider: bool = choice(False, "let the provider clear old tool uses itself", True, False)
+    provider_trigger_tokens: int = number(
+        180_000, "tokens", "input size at which the provider clears", low=1
+    )
+    provider_clear_tokens: int = number(
+        140_000, "tokens", "least that the provider clears at once", low=1
+    )
+    provider_clear_inputs: bool = choice(
+        False, "let the provider clear the inputs of the calls too", True, False
+    )
+    provider_thinking: str = choice(
+        "default", "thinking that the provider keeps: as it does, all, or of some turns",
+        "default", "all", "turns",
+    )  # fmt: skip
+    provider_thinking_turns: int = number(
+        2, "turns", "newest turns whose thinking stays, where it is of some turns", low=1
+    )
+    provider_compact_tokens: int = number(
+        0, "tokens", "input size at which the provider writes a summary itself; 0: never"
+    )
+    by_cache_edit: bool = choice(
+        False, "name old results as data, for a host that can drop them from a cache", True, False
+    )
+    min_freed_tokens: int = number(2_000, "tokens", "a pass that frees less is not done", low=0)
+    low_watermark_percent: int = number(
+        50,
+        "percent of what set it off",
+        "a pass clears down to here, so that the next is far off",
+        low=1,
+        high=100,
+    )
+    refetch_percent: int = number(
+        25,
+        "percent of the cleared results",
+        "fetched again above this: the stage backs off",
+        low=1,
+        high=100,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CollapsePolicy(Group):
+    """Spans of old rounds are archived behind one placeholder each; replaces autocompact while on."""
+
+    GROUP: ClassVar[str] = "collapse"
+
+    enabled: bool = choice(False, "on: autocompact stands back", True, False)
+    stage_percent: int = number(
+        70, "percent of the effective window", "from here spans are summarised ahead", high=100
+    )
+    commit_percent: int = number(
+        90, "percent of the effective window", "from here staged spans are committed", high=100
+    )
+    block_percent: int = number(
+        95, "percent of the effective window", "from here a request waits for a summary", high=100
+    )
+    target_percent: int = number(
+        70, "percent of the effective window", "commits stop below this", high=100
+    )
+    min_span_tokens: int = number(
+        2_000, "tokens", "smaller spans are not worth a placeholder", low=1
+    )
+    keep_recent_rounds: int = number(6, "rounds", "the newest rounds are never collapsed", low=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProtectPolicy(Group):
+    """What the levels before the summary leave alone."""
+
+    GROUP: ClassVar[str] = "protect"
+
+    user_inputs: int = number(3, "messages", "the newest user inputs", low=1)
+    assistant_messages: int = number(1, "messages", "the newest assistant messages", low=1)
+    tool_results: int = number(5, "results", "the newest are at most snipped", low=0)
+    large_read_chars: int = number(20_000, "characters", "file reads above this go first", low=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CostPolicy(Group):
+    """Whether a rewrite waits until it pays."""
+
+    GROUP: ClassVar[str] = "cost"
+
+    wait_requests: int = number(
+        0, "requests", "clearing that pays only after more than this is put off; 0: never put off"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfferPolicy(Group):
+    """What the model itself is told of its context, and may ask for; each tool only where the host offers it."""
+
+    GROUP: ClassVar[str] = "offer"
+
+    notice_percent: int = number(
+        0, "percent of the window", "from here the model is told how full it is; 0: never", high=99
+    )
+    notice_step_percent: int = number(
+        10, "percent of the window", "growth until it is told again", low=1, high=100
+    )
+    compact_min_tokens: int = number(
+        20_000, "tokens", "a compaction that the model asks for must be able to free this", low=0
+    )
+    compact_limit: int = number(
+        3, "compactions", "most that the model may ask for in a conversation", low=0
+    )

@@ -1,0 +1,132 @@
+"""Settings of compaction: when, how much stays, the summary's call, what is put back, the last resort, session notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ullage.policy.fields import Group, choice, number
+
+__all__ = [
+    "AutocompactPolicy",
+    "KeepPolicy",
+    "RestorePolicy",
+    "SessionMemoryPolicy",
+    "SummaryPolicy",
+    "TruncatePolicy",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AutocompactPolicy(Group):
+    """When the conversation is replaced by a summary and its newest part."""
+
+    GROUP: ClassVar[str] = "auto"
+
+    enabled: bool = choice(True, "off: only on demand and on overflow", True, False)
+    reactive_only: bool = choice(False, "compact only after the provider refused", True, False)
+    start_percent: int = number(
+        0,
+        "percent of the window",
+        "trigger as a share of the window; 0: the fixed buffers of the window",
+        high=100,
+    )
+    target_percent: int = number(
+        50, "percent of the trigger", "where a share-based compaction should end", low=1, high=100
+    )
+    max_failures: int = number(3, "failures in a row", "then no more automatic tries", low=1)
+    refill_turns: int = number(
+        3, "turns", "full again within this many turns counts as a refill", low=1
+    )
+    max_refills: int = number(
+        3, "refills in a row", "then stop and say what fills the window", low=1
+    )
+    background_percent: int = number(
+        0,
+        "percent of the trigger",
+        "from here a compaction runs ahead in the background; 0: never",
+        high=100,
+    )
+    max_after_percent: int = number(
+        60, "percent of the trigger", "a result above this is not worth installing", low=1, high=100
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeepPolicy(Group):
+    """How much of the newest conversation stays verbatim."""
+
+    GROUP: ClassVar[str] = "keep"
+
+    min_tokens: int = number(
+        10_000, "tokens", "enough to go on, together with the messages below", low=0
+    )
+    max_tokens: int = number(40_000, "tokens", "enough by itself", low=1)
+    min_text_messages: int = number(5, "messages", "messages with text that should stay", low=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SummaryPolicy(Group):
+    """The call that writes a summary, and what is done with its answer."""
+
+    GROUP: ClassVar[str] = "summary"
+
+    max_output_tokens: int = number(20_000, "tokens", "room for the summary", low=100)
+    retries: int = number(2, "tries", "further tries after a failed call", low=0, high=10)
+    overflow_retries: int = number(
+        3, "tries", "head truncations when the call itself is too long", low=0, high=20
+    )
+    drop_percent: int = number(
+        20, "percent of the rounds", "dropped where the error names no gap", low=1, high=99
+    )
+    deadline_seconds: int = number(180, "seconds", "for the whole call", low=1)
+    stall_seconds: int = number(60, "seconds", "without any token", low=1)
+    facts_max_tokens: int = number(6_000, "tokens", "appended facts that the summary lost", low=0)
+    user_messages_max_tokens: int = number(
+        20_000, "tokens", "user messages kept word for word, newest first", low=100
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RestorePolicy(Group):
+    """What is put back after a compaction."""
+
+    GROUP: ClassVar[str] = "restore"
+
+    max_files: int = number(5, "files", "recently read, newest first", low=0)
+    file_max_tokens: int = number(5_000, "tokens", "of one file", low=1)
+    files_max_tokens: int = number(50_000, "tokens", "of all files", low=0)
+    skill_max_tokens: int = number(5_000, "tokens", "of one skill, from its top", low=1)
+    skills_max_tokens: int = number(25_000, "tokens", "of all skills", low=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TruncatePolicy(Group):
+    """The last resort: whole oldest rounds are dropped."""
+
+    GROUP: ClassVar[str] = "truncate"
+
+    start_percent: int = number(95, "percent of the window", "only above this", low=1, high=100)
+    margin_tokens: int = number(
+        1_000, "tokens", "left free beside system prompt and messages", low=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionMemoryPolicy(Group):
+    """Notes that are kept while the agent works, so that a compaction needs no model call."""
+
+    GROUP: ClassVar[str] = "session_memory"
+
+    enabled: bool = choice(False, "keep session notes up to date", True, False)
+    start_tokens: int = number(
+        10_000, "tokens", "size of the conversation at the first update", low=0
+    )
+    growth_tokens: int = number(5_000, "tokens", "growth until the next", low=1)
+    tool_calls: int = number(3, "calls", "tool calls since the last update", low=0)
+    section_max_tokens: int = number(2_000, "tokens", "of one section", low=100)
+    total_max_tokens: int = number(12_000, "tokens", "of the file", low=100)
+    wait_seconds: int = number(
+        15, "seconds", "a compaction waits this long for a running update", low=0
+    )
+    stale_seconds: int = number(60, "seconds", "an update older than this counts as stuck", low=1)

@@ -1,0 +1,225 @@
+"""`Policy`: all groups together, presets, files, and what is printed."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from ullage.exceptions import InvalidPolicy
+from ullage.policy.fields import EffectiveValue, Group, choice
+from ullage.policy.levels import (
+    CollapsePolicy,
+    CostPolicy,
+    MicrocompactPolicy,
+    OfferPolicy,
+    ProtectPolicy,
+    SnipPolicy,
+    ToolBudgetPolicy,
+)
+from ullage.policy.summaries import (
+    AutocompactPolicy,
+    KeepPolicy,
+    RestorePolicy,
+    SessionMemoryPolicy,
+    SummaryPolicy,
+    TruncatePolicy,
+)
+
+__all__ = ["Policy"]
+
+_GROUPS: dict[str, type[Group]] = {
+    cls.GROUP: cls
+    for cls in (
+        ToolBudgetPolicy,
+        SnipPolicy,
+        MicrocompactPolicy,
+        CollapsePolicy,
+        AutocompactPolicy,
+        KeepPolicy,
+        SummaryPolicy,
+        RestorePolicy,
+        TruncatePolicy,
+        ProtectPolicy,
+        SessionMemoryPolicy,
+        CostPolicy,
+        OfferPolicy,
+    )
+}
+
+
+def _dotted(changes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """`{"snip": {"max_chars": 1}}` and `{"snip.max_chars": 1}` both give `("snip.max_chars", 1)`."""
+    for key, value in changes.items():
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """All thresholds of all levels.
+
+    Raises:
+        InvalidPolicy: A field is out of range, or two contradict each other; names the field.
+
+    Example:
+        >>> policy = Policy.buffered().change({"keep.min_tokens": 15_000})
+        >>> policy.keep.min_tokens
+        15000
+    """
+
+    preset: str = choice("buffered", "which preset this began as", "buffered", "ladder")
+    tool_budget: ToolBudgetPolicy = field(default_factory=ToolBudgetPolicy)
+    snip: SnipPolicy = field(default_factory=SnipPolicy)
+    micro: MicrocompactPolicy = field(default_factory=MicrocompactPolicy)
+    collapse: CollapsePolicy = field(default_factory=CollapsePolicy)
+    auto: AutocompactPolicy = field(default_factory=AutocompactPolicy)
+    keep: KeepPolicy = field(default_factory=KeepPolicy)
+    summary: SummaryPolicy = field(default_factory=SummaryPolicy)
+    restore: RestorePolicy = field(default_factory=RestorePolicy)
+    truncate: TruncatePolicy = field(default_factory=TruncatePolicy)
+    protect: ProtectPolicy = field(default_factory=ProtectPolicy)
+    session_memory: SessionMemoryPolicy = field(default_factory=SessionMemoryPolicy)
+    cost: CostPolicy = field(default_factory=CostPolicy)
+    offer: OfferPolicy = field(default_factory=OfferPolicy)
+
+    def __post_init__(self) -> None:
+        for name, kind in _GROUPS.items():
+            if not isinstance(getattr(self, name), kind):
+                raise InvalidPolicy(name, getattr(self, name), f"must be a {kind.__name__}")
+        _ordered("keep.min_tokens", self.keep.min_tokens, "keep.max_tokens", self.keep.max_tokens)
+        _ordered(
+            "restore.file_max_tokens",
+            self.restore.file_max_tokens,
+            "restore.files_max_tokens",
+            self.restore.files_max_tokens,
+        )
+        collapse = self.collapse
+        _ordered(
+            "collapse.target_percent",
+            collapse.target_percent,
+            "collapse.commit_percent",
+            collapse.commit_percent,
+        )
+        _ordered(
+            "collapse.commit_percent",
+            collapse.commit_percent,
+            "collapse.block_percent",
+            collapse.block_percent,
+        )
+        _ordered(
+            "tool_budget.max_result_chars",
+            self.tool_budget.max_result_chars,
+            "tool_budget.max_message_chars",
+            self.tool_budget.max_message_chars,
+        )
+
+    @classmethod
+    def buffered(cls) -> Self:
+        """Fixed buffers below the window, all levels; the default."""
+        return cls()
+
+    @classmethod
+    def ladder(cls) -> Self:
+        """By share of the window: nothing up to 40 %, snip from 40, one-line results from 60, summary from 80, truncation from 95."""
+        return cls(preset="ladder").change(
+            {
+                "snip.start_percent": 40,
+                "snip.on_arrival": True,
+                "micro.by_line": True,
+                "auto.start_percent": 80,
+            }
+        )
+
+    @classmethod
+    def load(cls, path: str | Path | None = None, changes: Mapping[str, Any] | None = None) -> Self:
+        """A preset with a TOML file and overrides laid over it, in this order.
+
+        Args:
+            path: A TOML file: `preset = "ladder"` at the top, then a table per group. `None`: none.
+            changes: Dotted names or nested mappings to values.
+
+        Raises:
+            InvalidPolicy: An unknown name or a bad value; the file's path stands in the hint.
+        """
+        found: dict[str, Any] = {}
+        if path is not None:
+            try:
+                found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+                raise InvalidPolicy("policy file", str(path), f"cannot be read: {exc}") from exc
+        return cls._of(found).change(changes or {})
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        r"""As `load`, from the text of a TOML file.
+
+        Raises:
+            InvalidPolicy: It is no TOML, or has an unknown name or a bad value.
+
+        Example:
+            >>> Policy.from_toml('preset = "ladder"\n[snip]\nmax_chars = 8000').snip.max_chars
+            8000
+        """
+        try:
+            found = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as exc:
+            raise InvalidPolicy("policy", "text", f"cannot be read: {exc}") from exc
+        return cls._of(found)
+
+    @classmethod
+    def _of(cls, found: dict[str, Any]) -> Self:
+        preset = found.pop("preset", "buffered")
+        if preset not in ("buffered", "ladder"):
+            raise InvalidPolicy("preset", preset, "must be one of 'buffered', 'ladder'")
+        base = cls.ladder() if preset == "ladder" else cls.buffered()
+        return base.change(found)
+
+    def change(self, changes: Mapping[str, Any]) -> Self:
+        """A copy with some values changed: `{"snip.max_chars": 8_000}` or `{"snip": {"max_chars": 8_000}}`."""
+        grouped: dict[str, dict[str, Any]] = {}
+        for dotted, value in _dotted(changes):
+            group, _, name = dotted.partition(".")
+            known = _GROUPS.get(group)
+            if known is None or name not in known.__dataclass_fields__:
+                raise InvalidPolicy(
+                    dotted, value, "is not a setting", hint="Policy.effective() lists all"
+                )
+            grouped.setdefault(group, {})[name] = value
+        groups: dict[str, Any] = {
+            name: dataclasses.replace(getattr(self, name), **fields)
+            for name, fields in grouped.items()
+        }
+        return dataclasses.replace(self, **groups)
+
+    def effective(self) -> list[EffectiveValue]:
+        """Every setting as it stands, with unit and reason, in the order of the groups."""
+        return [
+            EffectiveValue(
+                f"{name}.{item.name}",
+                getattr(getattr(self, name), item.name),
+                item.metadata.get("unit", ""),
+                item.metadata.get("why", ""),
+            )
+            for name, kind in _GROUPS.items()
+            for item in dataclasses.fields(kind)
+        ]
+
+    def __repr__(self) -> str:
+        base = type(self).ladder() if self.preset == "ladder" else type(self).buffered()
+        changed = [
+            f"{now.name}={now.value!r}"
+            for now, then in zip(self.effective(), base.effective(), strict=True)
+            if now.value != then.value
+        ]
+        return f"Policy.{self.preset}({', '.join(changed)})"
+
+
+def _ordered(low_name: str, low: int, high_name: str, high: int) -> None:
+    if low > high:
+        raise InvalidPolicy(low_name, low, f"must not be above {high_name} ({high:,})")
