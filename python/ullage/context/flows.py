@@ -9,10 +9,12 @@ from typing import Any
 
 from ullage import pipeline
 from ullage.compaction import CompactionResult, Outcome
+from ullage.compaction.ahead import Ahead, fitted
 from ullage.compaction.api import job_of
 from ullage.compaction.attachments import Providers
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.remembered import SESSION_MEMORY
+from ullage.context.ahead import taken
 from ullage.context.machine import Machine
 from ullage.context.outgoing import Outgoing
 from ullage.context.pinned import put_back
@@ -40,6 +42,7 @@ class Host:
         providers: What is put back after a compaction, and who reads files.
         options: Further fields of `compaction.job.Job`.
         listeners: Told of every event.
+        ahead: Writes summaries ahead of need; `None`: nobody does.
     """
 
     summarizer: Any = None
@@ -51,6 +54,7 @@ class Host:
     providers: Providers = field(default_factory=Providers)
     options: dict[str, Any] = field(default_factory=dict)
     listeners: tuple[Any, ...] = ()
+    ahead: Ahead | None = None
 
     @property
     def store(self) -> Any:
@@ -163,11 +167,11 @@ def autocompact(
     machine: Machine, host: Host, *, why: str = "summary", instructions: str = ""
 ) -> Flow[tuple[CompactionResult | None, StageReport | None]]:
     """An automatic compaction: memory first, then a full one. A failure is counted, never raised (AUTO-5)."""
+    ready = None if instructions else (yield from taken(machine, host))
     base = list(machine.view.messages)
+    job = job_for(machine, host, base, "auto", instructions=instructions)
     try:
-        result = yield from compaction_flow(
-            _job(machine, host, base, "auto", instructions=instructions)
-        )
+        result = yield from compaction_flow(job if ready is None else fitted(job, ready))
     except CompactionError as exc:
         if exc.code == "aborted":
             raise
@@ -198,7 +202,7 @@ def compact(machine: Machine, host: Host, instructions: str) -> Flow[CompactionR
             messages=tuple(base),
             user_notice="Compaction is turned off (DISABLE_COMPACT).",
         )
-    job = _job(machine, host, base, "manual", instructions=instructions)
+    job = job_for(machine, host, base, "manual", instructions=instructions)
     result = yield from compaction_flow(job)
     if result.compacted:
         report = yield from _installed(
@@ -227,7 +231,7 @@ def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
         )
 
 
-def _job(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Any:
+def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Any:
     options = {
         "window_tokens": machine.window.context,
         "trigger_tokens": machine.trigger(),

@@ -7,9 +7,11 @@ from typing import Any, Self, TypeVar
 
 from ullage._engine import core
 from ullage.compaction import CompactionResult
+from ullage.compaction.ahead import Ahead
 from ullage.compaction.attachments import Providers
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.context import flows, tools
+from ullage.context.ahead import look_ahead
 from ullage.context.explain import Explanation, explain
 from ullage.context.flows import Host
 from ullage.context.machine import Machine, names_of, overhead_of
@@ -118,6 +120,7 @@ class ContextManager:
             providers=providers or Providers(),
             listeners=tuple(listeners),
             options=dict(options or {}),
+            ahead=Ahead(tuple(listeners)),
         )
         if context_management is not None:
             self.machine.states[context_edits.STAGE].config = dict(context_management)
@@ -275,13 +278,17 @@ class ContextManager:
         Raises:
             ContextTooLarge: What must stay does not fit; names the floor.
         """
-        return self._run(self._prepare(now_ms), cancel)
+        request = self._run(self._prepare(now_ms), cancel)
+        look_ahead(self.machine, self.host, flows.job_for, asynchronous=False)
+        return request
 
     async def aprepare(
         self, *, now_ms: int | None = None, cancel: CancelToken | None = None
     ) -> Request:
         """`prepare`, without blocking the event loop; messages added meanwhile are kept."""
-        return await self._arun(self._prepare(now_ms), cancel)
+        request = await self._arun(self._prepare(now_ms), cancel)
+        look_ahead(self.machine, self.host, flows.job_for, asynchronous=True)
+        return request
 
     def compact(
         self, instructions: str = "", *, cancel: CancelToken | None = None
