@@ -12,8 +12,13 @@ from typing import Any
 
 from cuts import Message, blocks, said, text_of
 
+from ullage.compaction.repair import repair
 from ullage.exact import count_tokens_exact
-from ullage.facts import collect
+from ullage.facts import Facts, collect
+from ullage.memory.session.copies import merged
+from ullage.memory.session.limits import cut_notes
+from ullage.memory.session.template import DEFAULT_TEMPLATE
+from ullage.memory.session.update import measure_of
 from ullage.summarizers.extractive import MIN_TOKENS, render
 
 Reducer = Callable[[Sequence[Message], int], str]
@@ -35,6 +40,27 @@ def extractive(before: Sequence[Message], size: int) -> str:
         else:
             high = middle - 1
     return best
+
+
+def session_notes(before: Sequence[Message], size: int) -> str:
+    """What a compaction by session notes sends: the notes made of copies, and the facts that they lack."""
+    facts = collect(before)
+    low, high, best = 300, size * 3, ""
+    for _ in range(10):
+        middle = (low + high) // 2
+        text = _noted(facts, middle)
+        if count(text) <= size:
+            low, best = middle + 1, text
+        else:
+            high = middle - 1
+    return best
+
+
+def _noted(facts: Facts, tokens: int) -> str:
+    limits = {"section_tokens": tokens // 3, "total_tokens": tokens, "measure": measure_of(None)}
+    made = merged(DEFAULT_TEMPLATE, facts, generated={}, removed=(), **limits)
+    text = cut_notes(made.text, **limits).text
+    return text + "\n\n" + repair(facts, text, tokens=tokens // 4).text
 
 
 def tail(before: Sequence[Message], size: int) -> str:
@@ -133,6 +159,7 @@ def _pydantic(before: Sequence[Message]) -> list[Any]:
 
 REDUCERS: dict[str, Reducer] = {
     "ullage, extractive": extractive,
+    "ullage, session notes": session_notes,
     "plain tail": tail,
     "langchain trim_messages": langchain,
     "pydantic-ai-harness sliding window": harness,

@@ -13,12 +13,12 @@ from ullage.compaction.overflow import MARKER, HeadTruncation
 from ullage.compaction.parts import MOST_PARTS, split_in_parts
 from ullage.compaction.perform import Performer
 from ullage.compaction.prompt import summary_prompt
-from ullage.compaction.repair import HEADING, repair
+from ullage.compaction.repair import repair
 from ullage.effects import drive
 from ullage.exceptions import CompactionError, InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.model import UserInput
-from ullage.facts.sections import HEADINGS, parse_sections, strip_draft
+from ullage.facts.sections import HEADINGS, KEPT_HEADING, parse_sections, strip_draft
 from ullage.policy import Policy
 from ullage.summarizers import CallableSummarizer, SummaryReply
 from ullage.testing import ScriptedSummarizer
@@ -211,7 +211,7 @@ def test_what_the_summary_says_is_not_repeated():
         ]
     )
     assert repair(facts, all_said, tokens=5_000).text == ""
-    assert repair(facts, "nothing", tokens=5_000).text.startswith(HEADING)
+    assert repair(facts, "nothing", tokens=5_000).text.startswith(KEPT_HEADING)
 
 
 def test_the_cap_holds_and_says_what_did_not_fit():
@@ -226,7 +226,7 @@ def test_no_repair_at_a_cap_of_zero():
     policy = Policy().change({"summary.facts_max_tokens": 0})
     result, _, _ = compacted(lambda request: NINE, policy=policy)
     assert result.report.facts_appended == {}
-    assert HEADING not in result.summary_messages[0]["content"]
+    assert KEPT_HEADING not in result.summary_messages[0]["content"]
 
 
 # ---- prompt ----------------------------------------------------------------------------------

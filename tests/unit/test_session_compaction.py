@@ -14,7 +14,7 @@ from ullage.compaction.perform import Performer
 from ullage.compaction.remembered import Remembered
 from ullage.effects import Call, Summarize, Wait, drive
 from ullage.facts.reading import text_of
-from ullage.facts.sections import CLOSING, OPENING, holds_notes, parse_summary
+from ullage.facts.sections import CLOSING, HEADINGS, OPENING, holds_notes, parse_summary
 from ullage.hooks import HookReply
 from ullage.memory.session import SessionMemory
 from ullage.memory.session.ids import item_key
@@ -453,3 +453,35 @@ def test_entries_of_a_transcript_are_installed_and_resumed(tmp_path, folder):
     from ullage import resume
 
     assert resume(path).messages[-1] == resume(made).messages[-1]
+
+
+def test_the_persons_words_outlive_compactions_one_after_the_other(folder):
+    kept = SessionMemory(folder, summarizer=lambda request: "<done/>", mode="inline")
+    items = talk(60)
+    items[0] = {"role": "user", "content": "The customer is called Zebediah."}
+    items[4] = {"role": "user", "content": "Two lines:\nthe second is about Quentin.\n"}
+    kept.update(items)
+    path = folder / "summary.md"
+    about = parse_notes(DEFAULT_TEMPLATE)[1].about
+    path.write_text(path.read_text().replace(about, f"{about}\nSomething."))
+    start = 60
+    for _ in range(3):
+        result = compact(items, memory=kept, keep=0)
+        assert result.report.summarizer == "session_memory"
+        for word in ("Zebediah.", "Quentin.", "Please do step 59 "):
+            assert word in summary(result)
+        items = [*result.messages, *talk(60, start=start)]
+        start += 60
+        kept.update(items)
+    # The same for a summary that a model wrote and code completed.
+    items = talk(60)
+    items[0] = {"role": "user", "content": "The customer is called Zebediah."}
+    once = compact(items, keep=0, summarizer=lambda request: NINE)
+    assert once.report.facts_appended["user_messages"] > 0
+    again = compact([*once.messages, *talk(60, start=60)], keep=0, summarizer=lambda request: NINE)
+    assert "Zebediah." in summary(again)
+
+
+NINE = "\n".join(
+    f"## {number}. {heading}\nNothing much was said." for number, heading in enumerate(HEADINGS, 1)
+)

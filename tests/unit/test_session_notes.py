@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ullage.facts import collect
 from ullage.memory.session.copies import merged
 from ullage.memory.session.edits import Edit, Refusal, apply_edit, read_answer
-from ullage.memory.session.limits import cut_notes, excess
+from ullage.memory.session.limits import Cut, cut_notes, excess
 from ullage.memory.session.prompt import DEFAULT_PROMPT, filled, update_prompt
 from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
@@ -133,7 +133,12 @@ def test_a_cut_closes_the_fence_that_it_opens():
     code = "```py\n" + "\n".join(f"line_{n} = {n}" for n in range(3000)) + "\n```"
     cut = cut_notes(noted(Workflow=code), section_tokens=500, total_tokens=9000, measure=chars)
     assert skeleton(cut.text).closed
-    assert [s.title for s in parse_notes(cut.text)] == list(TITLES)
+    assert [s.title for s in parse_notes(cut.text)] == ["Workflow"]
+
+
+def test_for_a_reader_italics_and_empty_sections_go():
+    cut = cut_notes(noted(Learnings="slow"), section_tokens=900, total_tokens=9000, measure=chars)
+    assert cut == Cut("# Learnings\nslow", ())
 
 
 @settings(max_examples=40)

@@ -6,14 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ullage.facts.model import Facts
-from ullage.facts.sections import user_message
+from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
 from ullage.summarizers import lines
 from ullage.summarizers.layout import cost, one_line, shorten
 
-__all__ = ["HEADING", "Repair", "repair"]
-
-HEADING = "## Kept by code"
-"""Of the part that follows the nine sections; its lines were copied from the log."""
+__all__ = ["Repair", "repair"]
 
 LONGEST_INPUT = 600
 """Tokens of one user message in the repair; longer ones are shortened in the middle."""
@@ -41,7 +38,7 @@ def repair(facts: Facts, summary: str, *, tokens: int) -> Repair:
         tokens: The cap, in UTF-8 bytes / 4; 0: nothing is appended.
     """
     flat = " ".join(summary.split())
-    room = tokens - cost(HEADING)
+    room = tokens - cost(KEPT_HEADING)
     rows: list[str] = []
     appended: dict[str, int] = {}
     left_out = 0
@@ -54,7 +51,7 @@ def repair(facts: Facts, summary: str, *, tokens: int) -> Repair:
             rows.append(row)
             room -= price
             appended[kind] = appended.get(kind, 0) + 1
-    return Repair("\n".join([HEADING, *rows]) if rows else "", appended, left_out)
+    return Repair("\n".join([KEPT_HEADING, *rows]) if rows else "", appended, left_out)
 
 
 Finder = Callable[[Facts, str], list[str]]
@@ -64,7 +61,7 @@ def _inputs(facts: Facts, flat: str) -> list[str]:
     rows = []
     for number, entry in enumerate(facts.inputs, 1):
         if " ".join(entry.text.split()) not in flat:
-            rows.append("User message " + user_message(number, shorten(entry.text, LONGEST_INPUT)))
+            rows.append(KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT)))
     # Newest first where room is short; the numbers keep the order.
     return rows[::-1]
 

@@ -185,7 +185,8 @@ class Collector:
         if is_summary(item) or (not _hidden(item) and looks_like_summary(text)):
             self._names.add(_ends(text), "summary", index)
             self._previous = replace(parse_summary(text), index=index)
-            self._carry_inputs(index, read_user_messages(self._previous.section(6)))
+            told = read_user_messages(self._previous.section(6))
+            self._carry_inputs(index, [*told, *self._previous.kept_inputs])
         elif not _hidden(item):
             self._words(index, text, uuid_of(item))
 

@@ -185,6 +185,7 @@ class Previous:
     text: str
     sections: tuple[tuple[int, str], ...] = ()
     index: int = -1
+    kept_inputs: tuple[str, ...] = ()  # user messages that code appended, oldest first
 
     def section(self, number: int) -> str:
         """A section's text; empty if the summary has none."""

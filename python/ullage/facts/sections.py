@@ -9,6 +9,8 @@ from ullage.facts.model import Previous
 __all__ = [
     "CLOSING",
     "HEADINGS",
+    "KEPT_HEADING",
+    "KEPT_INPUT",
     "NOTES_OPENING",
     "OPENING",
     "PINS_HEADING",
@@ -39,6 +41,12 @@ PINS_HEADING = "Pinned"
 
 OPENING = "[Conversation continued: its earlier part was replaced by a summary]"
 """First line of our summary message. Bare messages have no flag: they are known by this."""
+
+KEPT_HEADING = "## Kept by code"
+"""Of the part that follows the sections; its lines were copied from the log."""
+
+KEPT_INPUT = "User message "
+"""How a row of a user message begins there; they come first, the newest in front."""
 
 CLOSING = "[End of the summary]"
 """Line after the ninth section of our summary message; notes to the model follow it."""
@@ -107,8 +115,12 @@ def parse_sections(text: str) -> dict[int, str]:
 def parse_summary(text: str) -> Previous:
     """A summary message, ours or another tool's, as its sections."""
     body = strip_draft(text.rpartition(f"\n{CLOSING}")[0] or text)
-    found = _parse_notes(body) if holds_notes(text) else parse_sections(body)
-    return Previous(body, tuple(sorted(found.items())))
+    written, _, kept = body.partition(f"\n{KEPT_HEADING}\n")
+    found = _parse_notes(written) if holds_notes(text) else parse_sections(written)
+    inputs, rest = _kept_by_code(kept)
+    if found and rest:
+        found[5] = "\n".join(part for part in (found.get(5, ""), rest) if part)
+    return Previous(body, tuple(sorted(found.items())), kept_inputs=inputs)
 
 
 _OF_NOTES = {
@@ -125,8 +137,6 @@ _OF_NOTES = {
 }
 """Where the sections of session notes go on in the nine sections."""
 
-_KEPT = "## Kept by code"
-
 
 def holds_notes(text: str) -> bool:
     """Whether a summary message is made of the session's notes."""
@@ -137,10 +147,30 @@ def _parse_notes(body: str) -> dict[int, str]:
     found: dict[int, list[str]] = {}
     current = 5
     for line in body.partition(NOTES_OPENING)[2].split("\n"):
-        current = 5 if line == _KEPT else _OF_NOTES.get(line.removeprefix("# "), current)
-        if not line.startswith(("# ", _KEPT)) and not (line.startswith("_") and line.endswith("_")):
+        current = _OF_NOTES.get(line.removeprefix("# "), current)
+        if not line.startswith("# ") and not (line.startswith("_") and line.endswith("_")):
             found.setdefault(current, []).append(line)
     return {number: "\n".join(lines).strip("\n") for number, lines in found.items()}
+
+
+def _kept_by_code(text: str) -> tuple[tuple[str, ...], str]:
+    """The user messages that code appended to a summary, oldest first, and its other lines."""
+    rows: list[str] = []
+    rest: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        opened = re.match(r"^(`{3,})text\s*$", line)
+        if fence or (opened and rows and not rest):
+            rows[-1] += f"\n{line}"
+            fence = (
+                "" if fence and line.strip() == fence else fence or (opened[1] if opened else "")
+            )
+        elif line.startswith(KEPT_INPUT) and not rest:
+            rows.append(line.removeprefix(KEPT_INPUT))
+        elif line.strip():
+            rest.append(line)
+    numbered = sorted(rows, key=lambda row: int(re.match(r"\d*", row)[0] or 0))  # type: ignore[index]
+    return tuple(text for row in numbered for text in read_user_messages(row)), "\n".join(rest)
 
 
 _RUN = re.compile(r"`{3,}|~{3,}")

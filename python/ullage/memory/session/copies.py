@@ -23,7 +23,12 @@ Measure = Callable[[str], int]
 _ALL = 1 << 40
 
 # Most of the room goes to what is needed to go on.
-_SHARES = dict(zip(TITLES, (1, 24, 18, 14, 8, 18, 8, 6, 12, 12), strict=True))
+_SHARES = dict(zip(TITLES, (1, 20, 18, 16, 6, 14, 28, 6, 10, 8), strict=True))
+_NAMES = "Codebase and System Documentation"
+"""The section that lists the names in use: what an agent needs to go on, and so the largest share."""
+
+_NAMES_IN_ROW = 12
+
 _CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
 _PROMPTS = (Kind.PROMPT, Kind.COMMAND)
 
@@ -127,14 +132,36 @@ def copied_lines(
     """
     units = {title: _flattened(write(facts)) for title, write in _WRITERS.items() if title in rooms}
     places = dict(enumerate(units))
+    names = cost(lines.names(facts, "", _ALL)) if _NAMES in units else 0
     wants = {
-        at: min(sum(cost(u.text) for u in units[title]), max(rooms[title], 0) * share // 100)
+        at: min(
+            sum(cost(u.text) for u in units[title]) + names * (title == _NAMES),
+            max(rooms[title], 0) * share // 100,
+        )
         for at, title in places.items()
     }
     shares = {at: _SHARES[title] for at, title in places.items()}
     given = allot(wants, shares, tokens)
     told = {title: fill(units[title], given[at]) for at, title in places.items()}
-    return {title: [row for row in text.split("\n") if row] for title, text in told.items()}
+    rows = {title: [row for row in text.split("\n") if row] for title, text in told.items()}
+    if _NAMES in rows:
+        budget = sum(given[at] for at, title in places.items() if title == _NAMES)
+        rows[_NAMES] += _names(facts, "\n".join(told.values()), budget - cost(told[_NAMES]))
+    return rows
+
+
+def _names(facts: Facts, present: str, tokens: int) -> list[str]:
+    """The names in use that no other section holds, best first, a few in each row."""
+    rows: list[str] = []
+    # The beginnings of the rows take about a tenth.
+    for line in lines.names(facts, present, max(tokens, 0) * 9 // 10).split("\n"):
+        head, _, listed = _flat(line).partition(": ")
+        found = listed.split(", ") if listed else []
+        rows += [
+            f"{head}: {', '.join(found[at : at + _NAMES_IN_ROW])}"
+            for at in range(0, len(found), _NAMES_IN_ROW)
+        ]
+    return rows
 
 
 def _flattened(units: Sequence[Unit]) -> list[Unit]:
@@ -228,10 +255,8 @@ def _corrections(facts: Facts) -> list[Unit]:
 
 
 def _documentation(facts: Facts) -> list[Unit]:
-    named = lines.names(facts, "", 700).split("\n")
-    units = [Unit(_flat(row), at) for at, row in enumerate(named) if row]
     urls = facts.urls[-20:]
-    return [*units, *(Unit(f"- {_flat(url)}", len(urls) - at) for at, url in enumerate(urls))]
+    return [Unit(f"- {_flat(url)}", len(urls) - at) for at, url in enumerate(urls)]
 
 
 def _learnings(facts: Facts) -> list[Unit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ullage.memory.session.template import Section, parse_notes
 
@@ -58,8 +58,9 @@ def excess(notes: str, *, section_tokens: int, total_tokens: int, measure: Measu
 def cut_notes(
     notes: str, *, section_tokens: int, total_tokens: int, measure: Measure, where: str = ""
 ) -> Cut:
-    """Notes that fit their limits; what is cut is said, and where the rest is.
+    """Notes for a reader, within their limits; what is cut is said, and where the rest is.
 
+    Lines in italics are for who edits, and go; so do sections that say nothing.
     Sections are cut at line ends from their end on. Over the limit of all, the sections of `FIRST` are
     served first, then the others share what is left in proportion to their size.
 
@@ -70,13 +71,13 @@ def cut_notes(
         measure: Tokens of a text.
         where: Path of the whole notes; empty: nowhere.
     """
-    sections = parse_notes(notes)
+    sections = [replace(section, about="") for section in parse_notes(notes) if section.body]
     wanted = [min(measure(section.text()), section_tokens) for section in sections]
     room = _rooms(sections, wanted, total_tokens)
     written, shortened = [], []
     for section, tokens in zip(sections, room, strict=True):
         text = section.text()
-        if section.body and measure(text) > tokens:
+        if measure(text) > tokens:
             text = _shorter(section, tokens, measure, where)
             shortened.append(section.title)
         written.append(text)
