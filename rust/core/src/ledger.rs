@@ -2,6 +2,8 @@
 //!
 //! Appending costs the new message only. Replacing costs what follows it; cutting costs what is cut.
 
+mod places;
+
 use crate::digest::{BlockDigest, BlockKind, MessageDigest, Role, message_flag};
 use crate::error::Error;
 use crate::read::read_item;
@@ -9,76 +11,8 @@ use crate::strings::Strings;
 use crate::text::Weights;
 use crate::units::saturate_len;
 use crate::view::Value;
-use hashbrown::HashMap;
-
-type Map<V> = HashMap<u32, V, foldhash::fast::FixedState>;
-
-/// Message and block of one place.
-pub type Place = (u32, u32);
-
-/// Where an id stands, oldest first. Nearly every id stands in one place.
-#[derive(Clone, Debug)]
-enum Places {
-    One(Place),
-    Many(Vec<Place>),
-}
-
-impl Places {
-    fn as_slice(&self) -> &[Place] {
-        match self {
-            Self::One(place) => std::slice::from_ref(place),
-            Self::Many(places) => places,
-        }
-    }
-
-    fn insert(&mut self, place: Place) {
-        match self {
-            Self::One(only) => {
-                let (first, second) = (place.min(*only), place.max(*only));
-                *self = Self::Many(vec![first, second]);
-            }
-            Self::Many(places) => insert_sorted(places, place),
-        }
-    }
-}
-
-/// Nearly always at the end, so that one id shared by all messages stays cheap.
-fn insert_sorted<T: Ord>(list: &mut Vec<T>, item: T) {
-    let at = list.partition_point(|known| *known < item);
-    list.insert(at, item);
-}
-
-fn remove_sorted<T: Ord>(list: &mut Vec<T>, item: &T) {
-    if let Ok(at) = list.binary_search(item) {
-        list.remove(at);
-    }
-}
-
-fn add(map: &mut Map<Places>, id: u32, place: Place) {
-    if id == 0 {
-        return;
-    }
-    map.entry(id)
-        .and_modify(|places| places.insert(place))
-        .or_insert(Places::One(place));
-}
-
-fn remove(map: &mut Map<Places>, id: u32, place: Place) {
-    let Some(places) = map.get_mut(&id) else {
-        return;
-    };
-    match places {
-        Places::One(_) => {
-            map.remove(&id);
-        }
-        Places::Many(list) => {
-            remove_sorted(list, &place);
-            if let [last] = list[..] {
-                *places = Places::One(last);
-            }
-        }
-    }
-}
+pub use places::Place;
+use places::{Places, insert_sorted, remove_sorted};
 
 /// The newest usage figure of the provider, and what it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +37,10 @@ pub struct Ledger {
     tokens: Vec<u64>,
     rough: Vec<u64>,
     texts: Vec<u32>,
-    calls: Map<Places>,
-    results: Map<Places>,
-    responses: Map<Places>,
-    uuids: Map<Places>,
+    calls: Places,
+    results: Places,
+    responses: Places,
+    uuids: Places,
     boundaries: Vec<u32>,
     usages: Vec<u32>,
     // The first entry that is a message: its thread is the conversation's own.
@@ -200,6 +134,8 @@ impl Ledger {
         self.tokens.reserve(more);
         self.rough.reserve(more);
         self.texts.reserve(more);
+        // Half of the messages call a tool or answer a call.
+        self.strings.reserve(more / 2);
     }
 
     /// Takes back the newest messages down to a length and the strings down to another, as if they had never been
@@ -305,9 +241,9 @@ impl Ledger {
     /// Enters a message into the maps.
     fn enter(&mut self, index: usize) {
         let (message, at) = (self.messages[index], saturate_len(index));
-        add(&mut self.uuids, message.uuid, (at, 0));
+        self.uuids.add(message.uuid, (at, 0));
         if message.role == Role::Assistant {
-            add(&mut self.responses, message.response_id, (at, 0));
+            self.responses.add(message.response_id, (at, 0));
         }
         if message.has(message_flag::BOUNDARY) {
             insert_sorted(&mut self.boundaries, at);
@@ -321,9 +257,9 @@ impl Ledger {
         for block in 0..message.block_count {
             let digest = self.blocks[(message.first_block + block) as usize];
             if digest.is_call() {
-                add(&mut self.calls, digest.id, (at, block));
+                self.calls.add(digest.id, (at, block));
             } else if digest.is_result() {
-                add(&mut self.results, digest.id, (at, block));
+                self.results.add(digest.id, (at, block));
             }
         }
     }
@@ -331,18 +267,18 @@ impl Ledger {
     /// Takes a message out of the maps.
     fn leave(&mut self, index: usize) {
         let (message, at) = (self.messages[index], saturate_len(index));
-        remove(&mut self.uuids, message.uuid, (at, 0));
+        self.uuids.remove(message.uuid, (at, 0));
         if message.role == Role::Assistant {
-            remove(&mut self.responses, message.response_id, (at, 0));
+            self.responses.remove(message.response_id, (at, 0));
         }
         remove_sorted(&mut self.boundaries, &at);
         remove_sorted(&mut self.usages, &at);
         for block in 0..message.block_count {
             let digest = self.blocks[(message.first_block + block) as usize];
             if digest.is_call() {
-                remove(&mut self.calls, digest.id, (at, block));
+                self.calls.remove(digest.id, (at, block));
             } else if digest.is_result() {
-                remove(&mut self.results, digest.id, (at, block));
+                self.results.remove(digest.id, (at, block));
             }
         }
     }
@@ -400,32 +336,26 @@ impl Ledger {
     /// Places of the calls with this id (a string number), oldest first.
     #[must_use]
     pub fn calls_of(&self, id: u32) -> &[Place] {
-        self.calls.get(&id).map_or(&[], Places::as_slice)
+        self.calls.of(id)
     }
 
     /// Places of the results with this id, oldest first.
     #[must_use]
     pub fn results_of(&self, id: u32) -> &[Place] {
-        self.results.get(&id).map_or(&[], Places::as_slice)
+        self.results.of(id)
     }
 
     /// Messages that are pieces of one response, oldest first.
     #[must_use]
     pub fn pieces_of(&self, response_id: u32) -> &[Place] {
-        self.responses
-            .get(&response_id)
-            .map_or(&[], Places::as_slice)
+        self.responses.of(response_id)
     }
 
     /// The newest message with this uuid.
     #[must_use]
     pub fn find_uuid(&self, uuid: &[u8]) -> Option<u32> {
         let number = self.strings.find(uuid).filter(|number| *number != 0)?;
-        self.uuids
-            .get(&number)?
-            .as_slice()
-            .last()
-            .map(|place| place.0)
+        self.uuids.of(number).last().map(|place| place.0)
     }
 
     /// The newest call with this id.

@@ -73,6 +73,14 @@ impl Strings {
         number
     }
 
+    /// Makes room for so many more.
+    pub fn reserve(&mut self, more: usize) {
+        let (bytes, ends) = (&self.bytes, &self.ends);
+        self.table
+            .reserve(more, |&number| hash(slice(bytes, ends, number)));
+        self.ends.reserve(more);
+    }
+
     /// Forgets the newest strings, as after an item that could not be read.
     pub fn rollback(&mut self, length: usize) {
         while self.len() > length.max(1) {

@@ -263,6 +263,9 @@ pub fn last_point(text: Text<'_>) -> Option<u32> {
 /// Whether a text holds white space only; true for an empty one.
 #[must_use]
 pub fn is_blank(text: Text<'_>) -> bool {
+    if matches!(ascii(text), [b'!'..=b'~', ..]) {
+        return false;
+    }
     let mut blank = true;
     each_point(text, |point| {
         blank = is_space(point);
@@ -273,17 +276,16 @@ pub fn is_blank(text: Text<'_>) -> bool {
 
 /// Whether a text begins with these ASCII bytes.
 #[must_use]
-pub fn starts_with(text: Text<'_>, ascii: &[u8]) -> bool {
-    let mut wanted = ascii.iter();
-    let mut same = true;
-    each_point(text, |point| match wanted.next() {
-        None => false,
-        Some(&byte) => {
-            same = point == u32::from(byte);
-            same
-        }
-    });
-    same && wanted.next().is_none()
+pub fn starts_with(text: Text<'_>, wanted: &[u8]) -> bool {
+    let units_are = |units: &mut dyn Iterator<Item = u32>| {
+        let mut wanted = wanted.iter();
+        wanted.all(|&byte| units.next() == Some(u32::from(byte)))
+    };
+    match text {
+        Text::Ascii(bytes) | Text::Latin1(bytes) | Text::Wtf8(bytes) => bytes.starts_with(wanted),
+        Text::Ucs2(units) => units_are(&mut units.iter().map(|&unit| u32::from(unit))),
+        Text::Ucs4(units) => units_are(&mut units.iter().copied()),
+    }
 }
 
 const SHOWN_CHARS: usize = 40;

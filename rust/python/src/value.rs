@@ -118,7 +118,9 @@ impl Value for PyValue<'_> {
     }
 
     fn with_text<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
-        if self.is_text() {
+        if let Some(bytes) = plain_string(self) {
+            look(Text::Ascii(bytes))
+        } else if self.is_text() {
             with_string(self.pointer(), look)
         } else {
             look(Text::Ascii(b""))
@@ -159,6 +161,9 @@ impl Value for PyValue<'_> {
         // SAFETY: `object` is alive and of the type that each call asks for.
         let size = unsafe {
             match self.kind() {
+                #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+                Kind::Map => (*self.pointer().cast::<ffi::PyDictObject>()).ma_used,
+                #[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
                 Kind::Map => ffi::PyDict_Size(self.pointer()),
                 Kind::List => length(self.pointer()),
                 _ => 0,
@@ -188,16 +193,16 @@ impl Value for PyValue<'_> {
         }
         let (mut at, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
         // SAFETY: `object` is a dict; key and value are borrowed from it, and nothing changes it meanwhile.
-        while unsafe { ffi::PyDict_Next(self.pointer(), &raw mut at, &raw mut key, &raw mut value) }
-            != 0
+        // The member after the last is not asked for: the search for it costs as much as finding one.
+        let mut left = self.size();
+        while left > 0
+            && unsafe {
+                ffi::PyDict_Next(self.pointer(), &raw mut at, &raw mut key, &raw mut value)
+            } != 0
         {
-            let key = Self::of(key);
-            if key.is_text() {
-                with_string(key.pointer(), |text| visit(text, Self::of(value)));
-            } else {
-                // JSON spells keys that are numbers or words.
-                key.with_word(|word| visit(Text::Ascii(word.as_bytes()), Self::of(value)))?;
-            }
+            left -= 1;
+            let mut spelled = Vec::new();
+            visit(key_text(Self::of(key), &mut spelled)?, Self::of(value));
         }
         Ok(())
     }
@@ -261,23 +266,59 @@ unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyO
     }
 }
 
+fn key_text<'a>(key: PyValue<'a>, spelled: &'a mut Vec<u8>) -> Result<Text<'a>, LeafFault> {
+    match plain_string(key) {
+        Some(bytes) => Ok(Text::Ascii(bytes)),
+        None => odd_key(key, spelled),
+    }
+}
+
+/// A key that is not plain ASCII; JSON spells those that are numbers or words.
+#[cold]
+fn odd_key<'a>(key: PyValue<'a>, spelled: &'a mut Vec<u8>) -> Result<Text<'a>, LeafFault> {
+    if key.is_text() {
+        return Ok(string(key.pointer(), spelled));
+    }
+    key.with_word(|word| spelled.extend_from_slice(word.as_bytes()))?;
+    Ok(Text::Ascii(spelled))
+}
+
+/// The characters of a string of ASCII: nearly all keys.
 #[cfg(not(feature = "abi3"))]
-fn with_string<R>(object: *mut ffi::PyObject, look: impl FnOnce(Text<'_>) -> R) -> R {
-    // SAFETY: `object` is a str; strings are never changed, so its storage holds while it is borrowed. Kind and length
-    // say how large it is. All constructors that are left in 3.11 make strings that are ready. The characters of a compact
-    // string of ASCII follow its head.
+fn plain_string(value: PyValue<'_>) -> Option<&[u8]> {
+    if !value.is_text() {
+        return None;
+    }
+    // SAFETY: the object is a str. The characters of a compact string of ASCII follow its head, are never changed, and live
+    // as long as the string, which the walk's root holds.
     unsafe {
-        let head = object.cast::<ffi::PyASCIIObject>();
-        if (*head).compact() & (*head).ascii() != 0 {
-            let length = usize::try_from((*head).length).unwrap_or(0);
-            return look(Text::Ascii(std::slice::from_raw_parts(
-                head.add(1).cast(),
-                length,
-            )));
+        let head = value.pointer().cast::<ffi::PyASCIIObject>();
+        if (*head).compact() & (*head).ascii() == 0 {
+            return None;
         }
+        let length = usize::try_from((*head).length).unwrap_or(0);
+        Some(std::slice::from_raw_parts(head.add(1).cast(), length))
+    }
+}
+
+#[cfg(feature = "abi3")]
+fn plain_string(_: PyValue<'_>) -> Option<&[u8]> {
+    None
+}
+
+fn with_string<R>(object: *mut ffi::PyObject, look: impl FnOnce(Text<'_>) -> R) -> R {
+    look(string(object, &mut Vec::new()))
+}
+
+/// The storage of a string; `encoded` stays empty, since no copy is made.
+#[cfg(not(feature = "abi3"))]
+fn string(object: *mut ffi::PyObject, _encoded: &mut Vec<u8>) -> Text<'_> {
+    // SAFETY: `object` is a str; strings are never changed, so its storage holds while it is borrowed. Kind and length
+    // say how large it is. All constructors that are left in 3.11 make strings that are ready.
+    unsafe {
         let length = usize::try_from(ffi::PyUnicode_GET_LENGTH(object)).unwrap_or(0);
         let data = ffi::PyUnicode_DATA(object);
-        look(match ffi::PyUnicode_KIND(object) {
+        match ffi::PyUnicode_KIND(object) {
             ffi::PyUnicode_1BYTE_KIND if ffi::PyUnicode_IS_ASCII(object) != 0 => {
                 Text::Ascii(std::slice::from_raw_parts(data.cast(), length))
             }
@@ -288,12 +329,13 @@ fn with_string<R>(object: *mut ffi::PyObject, look: impl FnOnce(Text<'_>) -> R) 
                 Text::Ucs2(std::slice::from_raw_parts(data.cast(), length))
             }
             _ => Text::Ucs4(std::slice::from_raw_parts(data.cast(), length)),
-        })
+        }
     }
 }
 
+/// The UTF-8 form of a string; `encoded` holds it where the string does not keep one.
 #[cfg(feature = "abi3")]
-fn with_string<R>(object: *mut ffi::PyObject, look: impl FnOnce(Text<'_>) -> R) -> R {
+fn string(object: *mut ffi::PyObject, encoded: &mut Vec<u8>) -> Text<'_> {
     let mut size = 0;
     // SAFETY: `object` is a str; its UTF-8 form is kept inside of it.
     let data = unsafe { ffi::PyUnicode_AsUTF8AndSize(object, &raw mut size) };
@@ -301,22 +343,20 @@ fn with_string<R>(object: *mut ffi::PyObject, look: impl FnOnce(Text<'_>) -> R) 
         let size = usize::try_from(size).unwrap_or(0);
         // SAFETY: `data` holds `size` bytes for the life of the string.
         let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) };
-        return look(if bytes.is_ascii() {
+        return if bytes.is_ascii() {
             Text::Ascii(bytes)
         } else {
             Text::Wtf8(bytes)
-        });
+        };
     }
     Python::attach(|py| {
         drop(PyErr::take(py));
         // SAFETY: `object` is alive and not null.
         let text = unsafe { Bound::from_borrowed_ptr(py, object) };
-        let encoded = text.call_method1("encode", ("utf-8", "surrogatepass"));
-        let bytes = encoded
-            .ok()
-            .and_then(|bytes| bytes.extract::<Vec<u8>>().ok());
-        look(Text::Wtf8(&bytes.unwrap_or_default()))
-    })
+        let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"));
+        *encoded = bytes.and_then(|bytes| bytes.extract()).unwrap_or_default();
+    });
+    Text::Wtf8(encoded)
 }
 
 /// An integer that fits 64 bits; else whether it is negative.

@@ -1,34 +1,44 @@
 //! A block's digest while it is being read, and what every reader needs.
 
-use super::meter::Meter;
+use super::meter::{Meter, Scale};
 use super::path::Path;
 use crate::digest::{BlockDigest, BlockKind, block_flag as flag};
 use crate::error::Error;
 use crate::strings::Strings;
-use crate::text::{JsonTally, Text, Weights};
+use crate::text::Text;
 use crate::view::{Value, is_blank, is_space, last_point, with_utf8};
+
+/// Letters, digits, `_` and `-`: of what the ids of all providers may be made.
+static ID_BYTES: [bool; 256] = {
+    let (mut table, mut byte) = ([false; 256], 0_u8);
+    while byte < 0x80 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        byte += 1;
+    }
+    table
+};
 
 /// What readers share while they read one item: where strings go, and what texts are weighed with.
 #[derive(Debug)]
 pub(super) struct Tools<'a> {
     pub(super) strings: &'a mut Strings,
-    weights: Option<&'a Weights>,
-    // What is counted but not weighed yet; lent to one meter at a time.
-    tally: Option<JsonTally>,
+    // The weights, and what is counted but not weighed yet, which is lent to one meter at a time.
+    scale: Option<Scale<'a>>,
 }
 
 impl<'a> Tools<'a> {
-    pub(super) fn new(strings: &'a mut Strings, weights: Option<&'a Weights>) -> Self {
-        Self {
-            strings,
-            weights,
-            tally: weights.map(|_| JsonTally::default()),
-        }
+    pub(super) fn new(strings: &'a mut Strings, scale: Option<Scale<'a>>) -> Self {
+        Self { strings, scale }
     }
 
     pub(super) fn meter(&mut self) -> Meter<'_> {
-        Meter::new(self.weights.zip(self.tally.as_mut()))
+        Meter::new(lent(&mut self.scale))
     }
+}
+
+fn lent<'a>(scale: &'a mut Option<Scale<'_>>) -> Option<Scale<'a>> {
+    let scale = scale.as_mut();
+    scale.map(|(weights, tally)| (*weights, &mut **tally))
 }
 
 /// A block's digest while it is being read.
@@ -47,7 +57,7 @@ impl<'a> Draft<'a> {
         };
         Self {
             digest,
-            meter: Meter::new(tools.weights.zip(tools.tally.as_mut())),
+            meter: Meter::new(lent(&mut tools.scale)),
             strings: tools.strings,
         }
     }
@@ -60,10 +70,7 @@ impl<'a> Draft<'a> {
         value.with_text(|text| {
             with_utf8(text, |id| {
                 self.digest.id = self.strings.intern(id);
-                // All bytes are looked at: a test that may stop early is slower on ids as short as these.
-                let fits =
-                    |byte: u8| byte.is_ascii_alphanumeric() | (byte == b'_') | (byte == b'-');
-                if id.is_empty() || !id.iter().fold(true, |all, &byte| all & fits(byte)) {
+                if id.is_empty() || !id.iter().all(|&byte| ID_BYTES[usize::from(byte)]) {
                     self.digest.flags |= flag::BAD_ID;
                 }
             });

@@ -20,6 +20,7 @@ impl<V: Value, const N: usize> Fields<V, N> {
     };
 
     /// Reads an object into empty fields, in place: moving them costs as much as finding the keys.
+    #[inline(always)]
     fn fill(&mut self, value: V, find: impl Fn(&[u8]) -> Option<usize>) {
         let fields = self;
         let visited: Result<(), LeafFault> = value.each_member(|key, value| {
@@ -55,6 +56,25 @@ impl<V: Value, const N: usize> Fields<V, N> {
     }
 }
 
+/// The place of a key, by its length first: keys of one length are compared as numbers, not byte by byte.
+macro_rules! by_length {
+    ($found:expr, $keys:tt; $($length:literal)*) => {
+        match $found.len() {
+            $($length => same_length!($found, $length, $keys),)*
+            _ => None,
+        }
+    };
+}
+
+macro_rules! same_length {
+    ($found:expr, $length:literal, [$($key:literal = $place:literal),*]) => {{
+        $(if $key.len() == $length && $found == $key {
+            return Some($place);
+        })*
+        None
+    }};
+}
+
 macro_rules! keys {
     ($(#[$doc:meta])* $module:ident $count:literal: $($name:ident $key:literal = $place:literal),* $(,)?) => {
         $(#[$doc])*
@@ -64,14 +84,17 @@ macro_rules! keys {
             $(pub(crate) const $name: usize = $place;)*
 
             /// Reads an object into empty fields.
+            #[inline]
             pub(crate) fn fill<V: Value>(fields: &mut Fields<V, $count>, value: V) {
                 fields.fill(value, |key| {
-                    Some(match key {
-                        $($key => $place,)*
-                        _ => return None,
-                    })
+                    by_length!(key, [$($key = $place),*]; 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 23)
                 })
             }
+
+            // A key of a length that is not looked for would never be found.
+            const _: () = {
+                $(assert!(matches!($key.len(), 2 | 4..=18 | 23));)*
+            };
 
             // Keys that are only told apart from unknown ones.
             const _: &[usize] = &[$($name),*];

@@ -3,7 +3,7 @@
 use super::blocks::read_block;
 use super::calls::read_call;
 use super::draft::{Draft, Tools};
-use super::keys::{BARE_MESSAGE, message};
+use super::keys::{BARE_MESSAGE, bits, message};
 use super::path::Path;
 use super::results::read_result_content;
 use super::usage::usage_total;
@@ -14,6 +14,12 @@ use crate::digest::{
 use crate::error::Error;
 use crate::units::{saturate, saturate_len};
 use crate::view::{Value, is_blank, shown, with_utf8};
+
+const ROLE_AND_CONTENT: u64 = bits(&[message::ROLE, message::CONTENT]);
+
+fn bit(flag: u32, set: bool) -> u32 {
+    if set { flag } else { 0 }
+}
 
 /// A message with what stands around it; for a bare one both are the same.
 pub(super) struct Reader<'a, V> {
@@ -115,59 +121,44 @@ impl<'a, V: Value> Reader<'a, V> {
     }
 
     fn own_flags(&self, role: Role) -> u32 {
-        let fields = self.fields;
-        let given = |place| fields.given(place).is_some();
-        let mut flags = 0;
-        if role == Role::System {
-            flags |= if given(message::OUTPUT_CONFIG) {
-                flag::OUTPUT_CONFIG
-            } else {
-                0
-            };
-            flags |= if given(message::CLEAR_AT) {
-                flag::CLEAR_AT
-            } else {
-                0
-            };
+        let others = self.outer.others || self.outer.mask & !ROLE_AND_CONTENT != 0;
+        if !others && matches!(role, Role::User | Role::Assistant) {
+            return 0;
         }
-        let calls = fields.given(message::TOOL_CALLS);
-        if calls.is_some() || role == Role::Tool || self.role_is("developer") {
-            flags |= flag::OPENAI_CHAT;
-        }
-        if calls.is_some_and(|calls| !calls.is_list() || calls.size() == 0) {
-            flags |= flag::EMPTY_CALLS;
-        }
-        if given(message::REFUSAL) || given(message::AUDIO) || given(message::FUNCTION_CALL) {
-            flags |= flag::OTHER_CONTENT;
-        }
-        flags |= if fields.text(message::REASONING_CONTENT).is_some() {
-            flag::REASONING
-        } else {
-            0
-        };
-        flags |= if self.role_is("function") {
-            flag::FUNCTION_ROLE
-        } else {
-            0
-        };
-        flags |= if fields.yes(message::PREFIX) {
-            flag::PREFIX
-        } else {
-            0
-        };
-        flags |= if self.enveloped { flag::ENTRY } else { 0 };
-        if !self.enveloped && (self.outer.others || self.outer.mask & !BARE_MESSAGE != 0) {
-            flags |= flag::UNKNOWN_KEYS;
-        }
-        let synthetic = fields
-            .get(message::MODEL)
-            .is_some_and(|model| model.is("<synthetic>"));
-        flags
-            | if synthetic || self.outer.yes(message::IS_API_ERROR) {
-                flag::SYNTHETIC
-            } else {
-                0
-            }
+        let unknown = self.outer.others || self.outer.mask & !BARE_MESSAGE != 0;
+        let model = self.fields.get(message::MODEL);
+        let synthetic = model.is_some_and(|model| model.is("<synthetic>"));
+        bit(flag::ENTRY, self.enveloped)
+            | bit(flag::UNKNOWN_KEYS, !self.enveloped && unknown)
+            | bit(
+                flag::SYNTHETIC,
+                synthetic || self.outer.yes(message::IS_API_ERROR),
+            )
+            | bit(flag::PREFIX, self.fields.yes(message::PREFIX))
+            | self.system_flags(role)
+            | self.openai_flags(role)
+    }
+
+    fn system_flags(&self, role: Role) -> u32 {
+        let given = |place| role == Role::System && self.fields.given(place).is_some();
+        bit(flag::OUTPUT_CONFIG, given(message::OUTPUT_CONFIG))
+            | bit(flag::CLEAR_AT, given(message::CLEAR_AT))
+    }
+
+    fn openai_flags(&self, role: Role) -> u32 {
+        let given = |place| self.fields.given(place).is_some();
+        let calls = self.fields.given(message::TOOL_CALLS);
+        let chat = calls.is_some() || role == Role::Tool || self.role_is("developer");
+        let empty = calls.is_some_and(|calls| !calls.is_list() || calls.size() == 0);
+        let other = [message::REFUSAL, message::AUDIO, message::FUNCTION_CALL]
+            .into_iter()
+            .any(given);
+        let reasoning = self.fields.text(message::REASONING_CONTENT).is_some();
+        bit(flag::OPENAI_CHAT, chat)
+            | bit(flag::EMPTY_CALLS, empty)
+            | bit(flag::OTHER_CONTENT, other)
+            | bit(flag::REASONING, reasoning)
+            | bit(flag::FUNCTION_ROLE, self.role_is("function"))
     }
 
     fn content(

@@ -20,11 +20,13 @@ const BASE64_CHARS_PER_PAGE: u64 = 1 << 17;
 /// No provider takes longer documents.
 const MAX_PAGES: u64 = 600;
 
+/// Weights, and what is counted but not weighed yet.
+pub(super) type Scale<'a> = (&'a Weights, &'a mut JsonTally);
+
 /// Sums in 1/4096 token, rounded once at the end; rough counts are rounded per part.
 #[derive(Debug)]
 pub(super) struct Meter<'a> {
-    // The weights, and what is not weighed yet.
-    scale: Option<(&'a Weights, &'a mut JsonTally)>,
+    scale: Option<Scale<'a>>,
     chars: u64,
     rough: u64,
     micro: u64,
@@ -36,7 +38,7 @@ pub(super) struct Meter<'a> {
 pub(super) type Sums = (u32, u32, u32);
 
 impl<'a> Meter<'a> {
-    pub(super) fn new(scale: Option<(&'a Weights, &'a mut JsonTally)>) -> Self {
+    pub(super) fn new(scale: Option<Scale<'a>>) -> Self {
         Self {
             scale,
             chars: 0,

@@ -21,7 +21,7 @@ use self::message::Reader;
 use crate::digest::{BlockDigest, MessageDigest, Role, message_flag as flag};
 use crate::error::Error;
 use crate::strings::Strings;
-use crate::text::Weights;
+use crate::text::{JsonTally, Weights};
 use crate::view::{Value, shown, with_utf8};
 use draft::Tools;
 use keys::{Fields, message as key};
@@ -44,14 +44,17 @@ pub fn read_item<V: Value>(
     }
     let mut outer = Fields::EMPTY;
     key::fill(&mut outer, item);
-    read_fields(&outer, &mut Tools::new(strings, weights), blocks)
+    read_fields(&outer, weights, strings, blocks)
 }
 
 fn read_fields<V: Value>(
     outer: &MessageFields<V>,
-    tools: &mut Tools<'_>,
+    weights: Option<&Weights>,
+    strings: &mut Strings,
     blocks: &mut Vec<BlockDigest>,
 ) -> Result<MessageDigest, Error> {
+    let mut tally = weights.map(|_| JsonTally::default());
+    let tools = &mut Tools::new(strings, weights.zip(tally.as_mut()));
     if outer.get(key::ROLE).is_some() {
         return Reader::bare(outer).read(tools, blocks);
     }
@@ -94,7 +97,7 @@ pub fn read_entry<V: Value>(
         parent: intern(outer.get(key::PARENT_UUID), strings),
     };
     let known = strings.len();
-    let read = read_fields(&outer, &mut Tools::new(strings, weights), blocks);
+    let read = read_fields(&outer, weights, strings, blocks);
     if read.is_err() {
         strings.rollback(known);
     }

@@ -24,22 +24,21 @@ fn sum(bytes: &[u8]) -> u64 {
 
 /// Whether a short string has anything to escape: keys and paths seldom do.
 fn any_special(bytes: &[u8]) -> bool {
-    let word = |at: usize| {
-        bytes[at..]
-            .first_chunk()
-            .map(|&word| u64::from_le_bytes(word))
-    };
-    let Some(last) = bytes.len().checked_sub(8) else {
-        return bytes.iter().any(|&byte| extra(byte) != 0);
-    };
     // The last word overlaps the one before it.
-    let mut places = (0..last).step_by(8).chain([last]);
-    places.any(|at| word(at).is_some_and(special_word))
+    if let Some(last) = bytes.last_chunk() {
+        let (words, _) = bytes.as_chunks();
+        return special_word(*last) || words.iter().any(|&word| special_word(word));
+    }
+    if let (Some(&[a, b, c, d]), Some(&[e, f, g, h])) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return special_word([a, b, c, d, e, f, g, h]);
+    }
+    bytes.iter().any(|&byte| extra(byte) != 0)
 }
 
 /// Whether one of eight bytes is below 0x20, a quote or a backslash (the usual arithmetic on all eight at once).
-fn special_word(word: u64) -> bool {
+fn special_word(bytes: [u8; 8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
+    let word = u64::from_le_bytes(bytes);
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
     let quotes = below(word ^ (ONES * 0x22), 1) | below(word ^ (ONES * 0x5C), 1);
     (below(word, 0x20) | quotes) & (ONES * 0x80) != 0
@@ -55,23 +54,27 @@ impl Work for Escapes<'_> {
         let (blocks, rest) = self.0.as_chunks::<BLOCK>();
         let mut sum = 0;
         for block in blocks {
-            sum += escapes(block);
+            sum += escapes(block, u64::MAX);
         }
-        if !rest.is_empty() {
+        if let (Some(last), false) = (self.0.last_chunk(), rest.is_empty()) {
+            // Its first bytes were looked at with the block before.
+            sum += escapes(last, u64::MAX << (BLOCK - rest.len()));
+        } else if !rest.is_empty() {
             let mut block = [b'a'; BLOCK];
             block[..rest.len()].copy_from_slice(rest);
-            sum += escapes(&block);
+            sum += escapes(&block, u64::MAX);
         }
         sum
     }
 }
 
+/// Of the bytes that `bits` names.
 #[inline(always)]
-fn escapes(block: &Block) -> u64 {
+fn escapes(block: &Block, bits: u64) -> u64 {
     let lanes = Lanes::load(block);
-    let (controls, lines) = (lanes.within(0, 0x1F), lanes.equal(b'\n'));
-    let mut sum = u64::from((controls | lanes.quotes()).count_ones());
-    if controls != lines {
+    let (controls, lines) = (lanes.within(0, 0x1F) & bits, lanes.equal(b'\n'));
+    let mut sum = u64::from((controls | lanes.quotes() & bits).count_ones());
+    if controls & !lines != 0 {
         let long = controls & (!lanes.within(0x08, 0x0D) | lanes.equal(0x0B));
         sum += 4 * u64::from(long.count_ones());
     }
