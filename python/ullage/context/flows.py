@@ -23,6 +23,7 @@ from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
 from ullage.exceptions import CompactionError, ContextTooLarge, LogConflict
 from ullage.stages import collapse, fold, offers, squeeze, truncate
+from ullage.stages.binding import unbind
 from ullage.stages.report import StageReport
 
 __all__ = ["Host", "answered", "autocompact", "compact", "noted", "prepare"]
@@ -93,6 +94,9 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
 
 def noted(machine: Machine, report: StageReport) -> Flow[StageReport]:
     """A report, numbered, in the account and told to the listeners."""
+    if report.first_changed is not None and machine.model.bound_thinking:
+        if unbind(machine.view, report.first_changed):
+            report = replace(report, tokens_after=int(machine.view.ledger.tokens()))
     report = replace(report, request=machine.requests + 1, cost=machine.cost_of(report))
     machine.reports.append(report)
     yield Emit(LevelActed(report=report))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ullage.digests import MessageFlag
 from ullage.exceptions import ContextTooLarge
+from ullage.stages.cuts import newest_input
 from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
 
@@ -32,10 +32,7 @@ def apply(
     ledger = view.ledger
     if ledger.tokens() <= room:
         return None
-    newest = max(
-        (at for at in range(len(view)) if ledger.message(at).flags & MessageFlag.USER_INPUT),
-        default=0,
-    )
+    newest = newest_input(view) or 0
     starts = [start for start in ledger.rounds() if 0 < start <= newest] + [newest]
     cut = next((start for start in starts if ledger.tokens(start) <= room), None)
     if cut is None or cut == 0:
