@@ -11,7 +11,7 @@ from ullage import ContextManager
 from ullage.exceptions import InvalidPolicy
 from ullage.offload import MemoryStore
 from ullage.policy import Policy
-from ullage.testing import conversation
+from ullage.testing import conversation, scenario
 
 MODEL = "claude-opus-4-5"
 SMALL = {"auto.start_percent": 6, "micro.min_freed_tokens": 0, "snip.max_chars": 2_000}
@@ -126,3 +126,18 @@ def test_another_history_is_refused():
     with pytest.raises(InvalidPolicy) as caught:
         ContextManager.restore(manager.save())
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("cut", [9, 21, 33])
+def test_thinking_that_is_bound_to_its_prefix_is_as_legal_after_a_restore(cut):
+    session = scenario(11, tokens=14_000, model="claude-opus-5-5")
+    policy = policy_of("ladder").change({"snip.start_percent": 0, "snip.max_chars": 1_000})
+    outside = {"system": session.system, "tools": session.tools}
+    first = ContextManager(model="claude-opus-5-5", policy=policy, **outside)
+    messages = session.messages
+    for at in range(min(cut, len(messages) - 1)):
+        turn(first, messages, at)
+    second = ContextManager.restore(back(first.save()), first.history, **outside)
+    for at in range(len(first.history), len(messages)):
+        assert turn(second, messages, at) == turn(first, messages, at)
+    assert second.save() == first.save()

@@ -21,7 +21,7 @@ from ullage.context.pinned import put_back
 from ullage.context.values import Request
 from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
-from ullage.exceptions import CompactionError, ContextTooLarge, LogConflict
+from ullage.exceptions import CompactionError, ContextTooLarge, InvalidMessage, LogConflict
 from ullage.stages import collapse, fold, offers, squeeze, truncate
 from ullage.stages.binding import unbind
 from ullage.stages.report import StageReport
@@ -68,7 +68,11 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
 
     Raises:
         ContextTooLarge: What must stay does not fit; names the floor.
+        InvalidMessage: There is nothing to send.
     """
+    if not len(machine.view):
+        raise InvalidMessage("there is no message to send")
+    outgoing.note_imported(machine)
     situation = machine.situation(host, now_ms)
     view, policy = machine.view, machine.policy
     note = partial(noted, machine)

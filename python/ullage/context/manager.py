@@ -137,6 +137,7 @@ class ContextManager:
             InvalidMessage: No provider could take it; nothing has changed.
         """
         self.machine.take(message)
+        self._outgoing.note_answer(self.machine)
 
     def observe(self, response: Any) -> None:
         """Append the model's answer, with its usage if it has one: the next count is anchored on it.
@@ -145,8 +146,7 @@ class ContextManager:
             response: The response's body or an SDK's object of it, or just the message in it.
         """
         newest = self.machine.observe(response)
-        if self.machine.view.messages:
-            self._outgoing.observe(self.machine.view.messages[-1])
+        self._outgoing.note_answer(self.machine)
         flows.answered(self.machine, self.host, newest)
 
     # ---- questions ---------------------------------------------------------------------------
@@ -234,7 +234,8 @@ class ContextManager:
         Args:
             history: Put the messages in. Without them, give them back to `restore`.
         """
-        return dump(self.machine, history=history)
+        found = dump(self.machine, history=history)
+        return {**found, "outgoing": self._outgoing.dump(self.machine)}
 
     @classmethod
     def restore(
@@ -263,7 +264,7 @@ class ContextManager:
         known = {name: saved[name] for name in ("model", "source", "provider")}
         made = cls(policy=rules, **{**known, **outside})
         load(made.machine, saved, history)
-        made._outgoing.remember(made.machine)
+        made._outgoing.load(made.machine, saved.get("outgoing") or {})
         return made
 
     # ---- what goes out -----------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ullage.pipeline import Extras
 from ullage.providers import Loss
 from ullage.repair import Repair, Repairer
 from ullage.stages.report import StageReport
+from ullage.stages.wire import wire
 
 __all__ = ["Outgoing"]
 
@@ -51,9 +52,13 @@ class Outgoing:
         self._model, self._provider = model, provider
         self._system, self._tools = system, list(tools)
         # The manager itself sees to the window, which may be another than the one the table knows (A24).
-        self._repairer = Repairer(
-            model=model, system=system, tools=self._tools or None, facts={"skip": ("A24",)}
-        )
+        self._options: dict[str, Any] = {
+            "model": model,
+            "system": system,
+            "tools": self._tools or None,
+            "facts": {"skip": ("A24",)},
+        }
+        self._repairer = Repairer(**self._options)
         self._previous: Sequence[Any] = ()
         self._count = 0
 
@@ -112,13 +117,35 @@ class Outgoing:
         parts = {name: value for name, value in done.parts.items() if value is not messages}
         return _Written(messages, parts, done.repairs, done.losses, {})
 
-    def observe(self, message: Any) -> None:
-        """An answer to the newest request: what it thought is bound to that request."""
-        self._repairer.observe(message)
-
-    def remember(self, machine: Machine) -> None:
-        """What a restored conversation had sent last, as far as it still stands."""
+    def note_answer(self, machine: Machine) -> None:
+        """If the newest message answers the newest request: what it thought is bound to that request."""
         view = machine.view
+        new = view.messages[view.sent :]
+        if new and all(message.get("role") == "assistant" for message in new):
+            self._repairer.observe(new[-1])
+
+    def note_imported(self, machine: Machine) -> None:
+        """Before levels change anything: answers to requests that nobody prepared here are bound to the list as it stands."""
+        view = machine.view
+        new = view.messages[view.sent :]
+        said = [message.get("role") == "assistant" for message in new]
+        answers = next((at for at, spoken in enumerate(said) if not spoken), len(said))
+        if any(said[answers:]):
+            self._repairer.repair(view.messages, ledger=view.ledger)
+
+    def dump(self, machine: Machine) -> dict[str, Any]:
+        """What cannot be found out from the view again, as plain JSON."""
+        if machine.view.changed_from is not None:
+            # A rewrite that no request has shown yet: the thinking before it must be known as it was.
+            self._repairer.repair(machine.view.messages, ledger=machine.view.ledger)
+        return self._repairer.dump()
+
+    def load(self, machine: Machine, stored: Mapping[str, Any]) -> None:
+        """Go on where `dump` stood, with what had been sent last as far as it still stands."""
+        view = machine.view
+        history = [message for item in machine.history if (message := wire(item)) is not None]
+        if stored:
+            self._repairer = Repairer.load(stored, view.messages, history=history, **self._options)
         if not machine.requests or view.changed_from is not None:
             return
         sent: Sequence[Any] = list(view.messages[: view.sent])

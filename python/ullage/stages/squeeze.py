@@ -31,7 +31,7 @@ def apply(view: View, room_tokens: int) -> StageReport | None:
         view: Changed by decisions, largest results first.
         room_tokens: What messages may take.
     """
-    start = [cut for cut in whole_cuts(view.ledger) if cut < len(view)][-1]
+    start = max((cut for cut in whole_cuts(view.ledger) if cut < len(view)), default=0)
     newest = newest_input(view)
     excess = view.ledger.tokens(start) - room_tokens
     if newest is not None and newest < start:

@@ -166,14 +166,14 @@ def _compact(direction: str, keep: int | None) -> Plan:
 
 
 def _manager(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
-    """All levels, request after request, as an agent's loop asks for them."""
+    """All levels, request after request, as an agent's loop asks for them; what came before the first is as it was said."""
     manager = ContextManager(model=model, policy=_POLICY, store=_Store(), tools=TOOLS)
     asked: Sequence[Any] | None = None
-    made = Originals()
+    made, begun = Originals(), False
     for item in items:
         answers = isinstance(item, Mapping) and item.get("role") == "assistant"
-        if answers and manager.history and rng.random() < 0.3:
-            asked = manager.prepare(now_ms=0).messages
+        if answers and manager.history and asked is None and (begun or rng.random() < 0.3):
+            asked, begun = manager.prepare(now_ms=0).messages, True
         if answers and asked is not None:
             item = _answer(item, asked, model)
         if answers:
