@@ -44,6 +44,7 @@ class Session:
         conversation: What resuming found; Claude Code only.
         system: The system prompt; `None` if the file does not hold it.
         tools: Anthropic-shaped tool definitions; `None` if the file does not hold them.
+        window_tokens: The context window that the client went by; 0 if the file does not say.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class Session:
     conversation: Conversation | None = None
     system: Any = None
     tools: Sequence[Mapping[str, Any]] | None = None
+    window_tokens: int = 0
 
     def request(self, *, provider: str = "anthropic", model: str | None = None) -> Outgoing:
         """What can be sent to go on: the context in a provider's form, repaired where the log is damaged.
@@ -220,7 +222,12 @@ def _other(path: Path, kind: str, size: int, number: int) -> Session:
         ),
         system=session.system,
         tools=session.tools,
+        window_tokens=_whole(session.metadata.get("context_window_tokens")),
     )
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:

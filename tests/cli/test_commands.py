@@ -135,6 +135,10 @@ def test_replay_stays_within_the_window(session):
     assert found["requests"]
     assert found["largest_request_tokens"] <= found["window_tokens"]
     assert found["largest_request_tokens"] <= found["largest_unmanaged_tokens"]
+    for row in found["requests"]:
+        assert len(set(row["acted"])) == len(row["acted"])
+        # What one request frees was there before: nothing is counted twice.
+        assert row["freed_tokens"] <= found["largest_unmanaged_tokens"]
 
 
 def test_validate_finds_nothing_in_a_good_session_and_something_in_a_bad_one(session, tmp_path):
@@ -197,6 +201,26 @@ def test_resume_prints_what_can_be_sent_and_tells_what_it_mended(tmp_path):
     assert "note: not sent: thinking (1×): " in done.stderr
     body = json.loads(ullage("resume", codex(tmp_path), "--body").stdout)
     assert body["messages"] == sent
+
+
+def test_the_window_that_the_client_went_by_counts_unless_a_model_is_named(tmp_path):
+    path = codex(tmp_path)
+    counted = {"info": {"model_context_window": 258_400, "last_token_usage": {}}}
+    line = {"type": "event_msg", "payload": {"type": "token_count", **counted}}
+    path.write_text(path.read_text() + json.dumps(line) + "\n")
+    assert report("inspect", path)["window"]["context_tokens"] == 258_400
+    named = report("inspect", path, "--model", "claude-opus-4-5")
+    assert named["window"]["context_tokens"] == 200_000
+
+
+def test_many_notes_are_cut_short(tmp_path):
+    lines = [json.dumps({"role": "user", "content": "hi"}), *["{broken"] * 30]
+    path = _file(tmp_path, ("\n".join([*lines, lines[0], ""])).encode())
+    done = ullage("inspect", path)
+    assert done.returncode == 0
+    notes = [line for line in done.stderr.splitlines() if "not JSON" in line]
+    assert 3 < len(notes) < 12
+    assert f"note: and {30 - len(notes)} more" in done.stderr
 
 
 def test_an_unknown_model_is_a_note_without_a_place_in_the_code(session):

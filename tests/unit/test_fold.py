@@ -175,6 +175,21 @@ def test_any_conversation(seed, style, percent):
     assert_legal("anthropic", view.messages, model=MODEL)
 
 
+def test_words_that_came_with_a_result_keep_its_call():
+    """A person may type while a tool runs: their words stand in the message that answers it."""
+    said = session(1, loop=12)
+    at = next(i for i, m in enumerate(said) if i > 6 and m["role"] == "user")
+    words = {"type": "text", "text": "Also mind the blanks."}
+    said[at] = {"role": "user", "content": [*said[at]["content"], words]}
+    view = View()
+    for message in said:
+        view.add(message)
+    report = fold.apply(view, POLICY.change({"truncate.margin_tokens": 0}), view.tokens() // 3, 0)
+    assert report is not None
+    assert said[at] in view.messages
+    assert_legal("anthropic", view.messages)
+
+
 @pytest.mark.parametrize("engine_policy", [Policy.buffered(), Policy.ladder()])
 def test_the_same_in_every_run(engine_policy):
     a, b = view_of(session(6)), view_of(session(6))

@@ -272,3 +272,19 @@ def test_inputs_are_not_touched_and_other_messages_stay_the_same_objects():
     microcompact.apply(view, Policy.ladder(), 70, None)
     assert pairs == before
     assert all(view.messages[2 * n - 1] is pairs[n - 1][0] for n in range(1, 21))
+
+
+def test_truncation_keeps_the_call_of_a_result_that_words_came_with():
+    """A person may type while a tool runs: their words stand in the message that answers it."""
+    view = View()
+    view.add({"role": "user", "content": "please"})
+    for number in range(6):
+        view.add(call(number))
+        view.add(result(number, lines(200)))
+    view.add(call(6))
+    answer = result(6, "done")["content"]
+    view.add({"role": "user", "content": [*answer, {"type": "text", "text": "and the docs"}]})
+    report = truncate.apply(view, 900, 0, 0)
+    assert report is not None
+    assert [message["role"] for message in view.messages] == ["user", "assistant", "user"]
+    assert view.messages[1] == call(6)

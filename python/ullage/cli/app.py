@@ -21,10 +21,10 @@ _COMMANDS = {
     "demo": "Make an example session, compact it, show before and after.",
     "inspect": "Show what fills the window, and what each level would free.",
     "compact": "Compact a transcript, without a model or with one; write one that can be resumed.",
-    "resume": "Print exactly what the model would be sent.",
+    "resume": "Print exactly what can be sent to the model, for any provider.",
     "replay": "Run a session turn by turn through every level, as if live.",
     "batch": "Inspect or compact whole folders on threads; goes on where it stopped.",
-    "validate": "Check what the model would be sent against the rules of its API.",
+    "validate": "Check a log against the rules of a provider, and say what resume would repair.",
     "policy": "Print every setting with its value, unit and reason.",
 }
 

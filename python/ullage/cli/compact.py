@@ -170,5 +170,4 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.line("written nothing (dry run)")
     for what, count in report["losses"].items():
         out.note(f"note: not written, no Claude Code file can hold it: {what} ({count:,}×)")
-    for warning in report["warnings"]:
-        out.note(f"note: {warning}")
+    out.notes(report["warnings"])

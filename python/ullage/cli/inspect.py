@@ -56,6 +56,8 @@ def report_of(
     """Everything that `inspect` prints, as plain data."""
     name = model or opened.model
     row = ModelTable.builtin().lookup(name)
+    if model is None and opened.window_tokens:
+        row = dataclasses.replace(row, context_window=opened.window_tokens)
     found = inspect_messages(opened.items, weights=weights_for(row), policy=policy)
     return {
         "file": str(opened.path),
@@ -117,8 +119,7 @@ def show(out: Output, report: Mapping[str, Any], *, top: int | None = _TOP) -> N
     _show_files(out, report["files"], top)
     _show_freeable(out, report)
     _show_boundaries(out, report["boundaries"])
-    for warning in report["warnings"]:
-        out.note(f"note: {warning}")
+    out.notes(report["warnings"])
 
 
 def _show_window(out: Output, report: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ from rich.table import Table
 __all__ = ["Output", "bar", "share", "tokens"]
 
 BAR_CELLS = 28
+MOST_NOTES = 8
 
 
 def tokens(count: int) -> str:
@@ -121,6 +122,15 @@ class Output:
     def note(self, text: str) -> None:
         """A remark on standard error."""
         self.errors.print(escape(text), style="yellow")
+
+    def notes(self, texts: Sequence[str]) -> None:
+        """Remarks, the first few of many; all of them are in the report of `inspect --json`."""
+        for text in texts[:MOST_NOTES]:
+            self.note(f"note: {text}")
+        if len(texts) > MOST_NOTES:
+            self.note(
+                f"note: and {len(texts) - MOST_NOTES:,} more (ullage inspect --json lists all)"
+            )
 
     @contextmanager
     def progress(self, label: str, total: int) -> Iterator[Any]:

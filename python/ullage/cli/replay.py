@@ -74,12 +74,13 @@ def _replay(
 
 def _row(at: int, request: Request, unmanaged: int) -> dict[str, Any]:
     compacted = request.compaction is not None and request.compaction.compacted
-    acted = [*(report.stage for report in request.reports), *(["autocompact"] if compacted else [])]
+    stages = [report.stage for report in request.reports]
+    acted = list(dict.fromkeys([*stages, *(["autocompact"] if compacted else [])]))
     rewritten = [
         report.first_changed for report in request.reports if report.first_changed is not None
     ]
     freed = sum(report.freed for report in request.reports)
-    if compacted and request.compaction is not None:
+    if compacted and request.compaction is not None and "autocompact" not in stages:
         counts = request.compaction.report
         freed += counts.tokens_before - counts.tokens_after
     return {
@@ -114,6 +115,19 @@ def _show(out: Output, report: dict[str, Any], *, whole: bool) -> None:
         f"{report['file']}  ({report['model']}, {tokens(window)} tokens, Policy.{report['preset']}())"
     )
     shown = [row for row in rows if whole or row["acted"]]
+    if shown:
+        _table(out, shown, window)
+    else:
+        out.line("no level had to act")
+    out.line(
+        f"{len(rows):,} requests, the largest {tokens(report['largest_request_tokens'])} tokens (without Ullage "
+        f"{tokens(report['largest_unmanaged_tokens'])}); {report['rewrites']:,} rewrites of what was sent before"
+    )
+    if report["error"]:
+        out.line(f"ended early: {report['error']}", style="red")
+
+
+def _table(out: Output, rows: list[dict[str, Any]], window: int) -> None:
     out.table(
         ("message", "tokens", "window", "", "acted", "freed", "prefix kept to"),
         (
@@ -128,15 +142,7 @@ def _show(out: Output, report: dict[str, Any], *, whole: bool) -> None:
                 if row["rewritten_from"] is None
                 else f"message {row['rewritten_from']:,}",
             )
-            for row in shown
+            for row in rows
         ),
         right=(0, 1, 2, 5),
     )
-    if not shown:
-        out.line("no level had to act")
-    out.line(
-        f"{len(rows):,} requests, the largest {tokens(report['largest_request_tokens'])} tokens (without Ullage "
-        f"{tokens(report['largest_unmanaged_tokens'])}); {report['rewrites']:,} rewrites of what was sent before"
-    )
-    if report["error"]:
-        out.line(f"ended early: {report['error']}", style="red")

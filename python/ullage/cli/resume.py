@@ -61,8 +61,9 @@ def resume_command(
     else:
         _show(out, sent)
     sys.stdout.flush()
-    for text in [*opened.warnings, *notes_of(sent)]:
+    for text in notes_of(sent):
         out.note(f"note: {text}")
+    out.notes(opened.warnings)
     return 1 if sent.left else 0
 
 

@@ -70,17 +70,25 @@ def _folded(
     head = _head(view)
     if cut <= head:
         return None
-    newest = newest_input(view)
-    apart = [newest] if newest is not None and head <= newest < cut else []
+    apart = _apart(view, head, cut)
     kept = view.ledger.tokens(0, head) + view.ledger.tokens(cut)
     kept += sum(view.ledger.message(at).tokens for at in apart)
-    lines = [*lines_of(view, head, apart[0]), *lines_of(view, apart[0] + 1, cut)] if apart else (
-        lines_of(view, head, cut)
-    )  # fmt: skip
+    lines = [*lines_of(view, head, apart.start), *lines_of(view, apart.stop, cut)]
     if not whole_words:
         lines = [line._replace(kind="made") if line.kind == "user" else line for line in lines]
     made = _record(view, lines, cut, (rooms[0] - kept, rooms[1] - kept))
     return None if made is None else [*range(head), made, *apart, *range(cut, len(view))]
+
+
+def _apart(view: View, head: int, cut: int) -> range:
+    """The newest words of the person where they stand before the cut; with the calls, if they answer some; else none."""
+    newest = newest_input(view)
+    if newest is None or not head <= newest < cut:
+        return range(cut, cut)
+    cuts = whole_cuts(view.ledger, cut)
+    start = max((at for at in cuts if at <= newest), default=newest)
+    stop = min((at for at in cuts if at > newest), default=cut)
+    return range(max(start, head), stop)
 
 
 def _record(view: View, lines: list[Line], cut: int, budgets: tuple[int, int]) -> Made | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ullage.exceptions import ContextTooLarge
-from ullage.stages.cuts import newest_input
+from ullage.stages.cuts import newest_input, whole_cuts
 from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
 
@@ -33,6 +33,8 @@ def apply(
     if ledger.tokens() <= room:
         return None
     newest = newest_input(view) or 0
+    # Words that came with a result keep its call.
+    newest = max((at for at in whole_cuts(ledger) if at <= newest), default=0)
     starts = [start for start in ledger.rounds() if 0 < start <= newest] + [newest]
     cut = next((start for start in starts if ledger.tokens(start) <= room), None)
     if cut is None or cut == 0:

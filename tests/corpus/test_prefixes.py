@@ -1,0 +1,70 @@
+"""Prefixes of every real session, after every operation, in every provider's form: all can be sent.
+
+`python -m benches.fidelity.prefixes` is the long form of this: every prefix, not some.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.corpus,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ullage.models.UnknownModelWarning"),
+]
+
+BENCH = Path(__file__).parents[2] / "benches" / "fidelity" / "prefixes.py"
+VIEWS = 20
+"""Prefixes of each file that are judged as they are."""
+
+OPERATED = 2
+"""Prefixes of each file that every operation is applied to."""
+
+
+@pytest.fixture(scope="module")
+def bench() -> Any:
+    name = "ullage_prefixes"
+    spec = importlib.util.spec_from_file_location(name, BENCH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[name]
+
+
+def spread(bench: Any, path: Path, most: int) -> list[tuple[Any, int]]:
+    """Prefixes over all stretches of a file, evenly."""
+    found = [
+        (stretch, at)
+        for stretch in bench.stretches(path)
+        for at in range(1, len(stretch.entries) + 1)
+    ]
+    return [
+        found[at * len(found) // most - 1] for at in range(1, most + 1) if at * len(found) >= most
+    ]
+
+
+@pytest.mark.parametrize(("most", "only"), [(VIEWS, ["as it is"]), (OPERATED, None)])
+def test_what_would_be_sent_is_legal(bench: Any, corpus_file: Path, most: int, only: Any) -> None:
+    account = bench.Account()
+    for stretch, at in spread(bench, corpus_file, most):
+        bench.judge(
+            stretch.prefix(at),
+            account,
+            place=f"{stretch.place}, {at} of {len(stretch.entries)} entries",
+            model=stretch.model,
+            second=True,
+            only=only or bench.OPERATIONS,
+        )
+    assert account.counts["prefixes"] > 0
+    assert account.counts["judged twice"] == account.counts["requests"] > 0
+    assert account.shown == []
+    # Nor does an operation damage what was whole: nothing is left to the repair but the newest thinking.
+    assert not account.mended
