@@ -29,7 +29,7 @@ Item: TypeAlias = Mapping[str, Any]
 def summary_text(state: State, accepted: Accepted) -> tuple[str, Repair]:
     """The summary, what code puts back, and the words around it."""
     cap = state.job.policy.summary.facts_max_tokens
-    cap = 0 if accepted.by_code else min(cap, state.removed_tokens // 3)
+    cap = 0 if accepted.by_code or accepted.carried else min(cap, state.removed_tokens // 3)
     if accepted.facts_tokens is not None:
         cap = min(cap, accepted.facts_tokens)
     fixed = repair(state.facts, accepted.text, tokens=cap) if cap else Repair("", {}, 0)
@@ -58,8 +58,8 @@ def weighed(
         fixed: What code added to it.
         warnings: So far.
     """
-    result = _assemble(state, text, attached, hook_context)
-    told = [*warnings, *_pin_warnings(state, result)]
+    result = _assemble(state, text, attached, hook_context, accepted.carried)
+    told = [*warnings, *_pin_warnings(state, result), *_header(state, accepted)]
     return _reported(state, result, accepted, fixed, told)
 
 
@@ -68,6 +68,7 @@ def _assemble(
     text: str,
     attached: Sequence[Attachment],
     hook_context: Sequence[tuple[str, str]],
+    carried: tuple[Item, ...],
 ) -> CompactionResult:
     """The new context, in the form of the input.
 
@@ -76,6 +77,7 @@ def _assemble(
         text: Of the summary message.
         attached: What is put back.
         hook_context: Name and text of each SessionStart hook that had something to say.
+        carried: Messages of the provider's in front of the summary; for bare messages only.
     """
     context = [
         {
@@ -91,7 +93,7 @@ def _assemble(
     content = with_media(text, kept_media(state), state.job.transcript_path)
     if state.source.entries:
         return _as_entries(state, content, attached, context, kept)
-    summary = ({"role": "user", "content": content},)
+    summary = (*carried, {"role": "user", "content": content})
     make, files, hooked = _entries(state), _as_messages(attached), _as_messages(context)
     ordered = _ordered(state, summary, kept, files, hooked)
     return CompactionResult(
@@ -239,6 +241,12 @@ def _size_warnings(state: State, after: int) -> list[str]:
         return ["would_trigger_again"]
     low = limit * state.job.policy.auto.max_after_percent // 100
     return ["above_low_mark"] if after > low else []
+
+
+def _header(state: State, accepted: Accepted) -> list[str]:
+    """What later requests need for what the provider made."""
+    beta = getattr(state.job.summarizer, "beta", "")
+    return [f"needs_beta:{beta}"] if beta and accepted.carried else []
 
 
 def _pin_warnings(state: State, result: CompactionResult) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ullage._engine import core
 from ullage.compaction.checks import check_reply, error_for
@@ -19,6 +19,7 @@ from ullage.events import CompactionRetried, CompactionSummaryRejected
 from ullage.exceptions import CompactionError, InvalidPolicy, MissingExtra
 from ullage.facts.reading import flat_text
 from ullage.providers.overflow import Classified, classify
+from ullage.summarizers.extractive import render
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.streams import PrefixLost
 
@@ -34,15 +35,20 @@ MARGIN_TOKENS = 1_000
 
 LEAST_PART_TOKENS = 500
 
+SHADOW_TOKENS = 2_000
+"""Of our own summary beside one that only its provider can read: 1 % of a usual window."""
+
 EXTRACTIVE_SHARE = 2
 """A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite."""
+
+Mode: TypeAlias = Literal["shared", "plain", "native"]
 
 _HOPELESS = frozenset({"auth", "malformed_history", "tool_pairing", "thinking_binding"})
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A summary that passed the checks."""
+    """A summary that passed the checks; `carried`: messages of the provider's that go in front of it."""
 
     text: str
     summarizer: str
@@ -50,6 +56,7 @@ class Accepted:
     dropped: int
     by_code: bool
     facts_tokens: int | None = None  # most that code may append; `None`: the policy's
+    carried: tuple[Mapping[str, Any], ...] = ()
 
 
 def write_summary(state: State, instructions: str) -> Flow[Accepted]:
@@ -87,7 +94,8 @@ def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
 def _parts(summarizer: Any, state: State, instructions: str) -> list[list[Any]]:
     messages = _messages(state)
     window = getattr(summarizer, "window_tokens", None)
-    if window is None or getattr(summarizer, "local", False) is True:
+    whole = getattr(summarizer, "local", False) is True or _is_native(summarizer)
+    if window is None or whole:
         return [messages]
     # A summary of the parts before, as long as it may be, is in the prompt of the next.
     call = _Call(summarizer, state, instructions, messages, "", alone=True)
@@ -97,7 +105,7 @@ def _parts(summarizer: Any, state: State, instructions: str) -> list[list[Any]]:
 
 def _in_modes(call: _Call) -> Flow[Accepted]:
     """Tries the summarizer's call modes in order; all work on the same, perhaps shortened, history."""
-    failure = CompactionError("no_summary", f"{call.name}: has no call mode")
+    failure = CompactionError("no_summary", f"{call.name}: has no call mode for this conversation")
     job = call.state.job
     share = job.policy.summary.drop_percent
     head = HeadTruncation(call.messages, weights=job.weights, share_percent=share)
@@ -111,6 +119,15 @@ def _in_modes(call: _Call) -> Flow[Accepted]:
     raise failure
 
 
+def _is_native(summarizer: Any) -> bool:
+    return "native" in getattr(summarizer, "modes", ())
+
+
+def _readable(state: State, text: str, carried: Sequence[Any]) -> str:
+    """The summary, or beside an opaque one a short one of our own: for people, and for whoever can't read that."""
+    return render(state.facts, tokens=SHADOW_TOKENS) if carried else text
+
+
 def _modes(call: _Call) -> tuple[str, ...]:
     """The summarizer's modes, less the shared prefix where it can't serve.
 
@@ -119,6 +136,9 @@ def _modes(call: _Call) -> tuple[str, ...]:
     """
     modes = tuple(getattr(call.who, "modes", ("plain",)))
     source, direction = call.state.source, call.state.job.direction
+    if "native" in modes:
+        # A transcript has no form for what stands in front of a summary, and behind kept messages it may not stand.
+        return modes if call.state.cut.start == 0 and not source.entries else ()
     if call.alone and direction == "full" and not core.Ledger(None, source.context).open_calls():
         return modes
     return tuple(mode for mode in modes if mode != "shared") or ("plain",)
@@ -204,7 +224,8 @@ class _Caller:
             text, problems = self._checked(reply)
             if not problems:
                 told = (self._call.name, self._attempt, self._head.dropped, self._local)
-                return Accepted(text, *told)
+                carried = getattr(reply, "carried", ())
+                return Accepted(_readable(self._state, text, carried), *told, carried=carried)
             yield from self._rejected(problems)
 
     def _checked(self, reply: Any) -> tuple[str, tuple[str, ...]]:
@@ -215,6 +236,8 @@ class _Caller:
         if self._local:
             # Copies and counts need no judge; whether it pays is weighed for the result as a whole.
             return reply.text, ()
+        if reply.carried:
+            return reply.text, ()  # signed or encrypted: it is taken as it is, or not at all
         return check_reply(
             reply,
             source_chars=max(_chars(self._call.messages) + len(self._call.previous), 1),
@@ -227,15 +250,25 @@ class _Caller:
         """Whether the next call shares the main loop's prefix; not once messages were dropped."""
         return self._mode == "shared" and not self._head.dropped
 
+    @property
+    def _native(self) -> bool:
+        """Whether the provider compacts by itself: what it does not see would be lost."""
+        return self._mode == "native"
+
+    def _messages(self) -> Sequence[Mapping[str, Any]]:
+        source, cut = self._state.source, self._state.cut
+        if self._native:
+            return source.bare(cut.start, cut.stop)
+        return source.bare(0, len(source.context)) if self._shared else self._head.messages
+
     def _request(self) -> SummaryRequest:
         state, policy = self._state, self._policy
-        shared = self._shared
-        whole = state.source.bare(0, len(state.source.context)) if shared else self._head.messages
+        mode: Mode = "native" if self._native else "shared" if self._shared else "plain"
         return SummaryRequest(
-            messages=self._redacted(whole),
+            messages=self._redacted(self._messages()),
             prompt=self._call.prompt(),
-            mode="shared" if shared else "plain",
-            system=None if shared else PLAIN_SYSTEM,
+            mode=mode,
+            system=PLAIN_SYSTEM if mode == "plain" else None,
             max_output_tokens=self._call.output_tokens(),
             facts=state.facts,
             instructions=self._call.instructions,
@@ -270,7 +303,8 @@ class _Caller:
     def _overflow(self, gap_tokens: int | None) -> Flow[None]:
         before = self._head.dropped
         self._overflows += 1
-        if self._overflows > self._policy.overflow_retries or not self._head.shrink(gap_tokens):
+        tried = self._native or self._overflows > self._policy.overflow_retries
+        if tried or not self._head.shrink(gap_tokens):
             raise CompactionError(
                 "prompt_too_long",
                 f"{self._call.name}: the conversation is too long for the summary call",

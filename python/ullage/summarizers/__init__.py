@@ -13,13 +13,16 @@ from ullage.summarizers.protocol import Summarizer, SummaryReply, SummaryRequest
 if TYPE_CHECKING:
     from ullage.summarizers.anthropic import AnthropicSummarizer
     from ullage.summarizers.any import AnySummarizer
+    from ullage.summarizers.native import AnthropicCompaction, OpenAICompaction
     from ullage.summarizers.openai import OpenAISummarizer
 
 __all__ = [
+    "AnthropicCompaction",
     "AnthropicSummarizer",
     "AnySummarizer",
     "CallableSummarizer",
     "ExtractiveSummarizer",
+    "OpenAICompaction",
     "OpenAISummarizer",
     "Summarizer",
     "SummaryReply",
@@ -29,8 +32,10 @@ __all__ = [
 
 # Loaded on first use: what they need of ours (shapes, repairs, rules) costs as much as all the rest.
 _HOMES = {
+    "AnthropicCompaction": "native",
     "AnthropicSummarizer": "anthropic",
     "AnySummarizer": "any",
+    "OpenAICompaction": "native",
     "OpenAISummarizer": "openai",
 }
 

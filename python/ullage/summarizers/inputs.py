@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ullage.providers import openai_chat
 
-__all__ = ["anthropic_messages", "is_chat", "used_tools"]
+__all__ = ["anthropic_messages", "is_chat", "used_tools", "without_thinking"]
 
 Message: TypeAlias = Mapping[str, Any]
 
@@ -37,3 +37,19 @@ def used_tools(messages: Sequence[Message]) -> list[dict[str, Any]]:
                 names[str(block.get("name"))] = None
     # In the order of the alphabet: the definitions stand in front of everything that can be cached.
     return [{"name": name, "input_schema": {"type": "object"}} for name in sorted(names)]
+
+
+def without_thinking(messages: Sequence[Message]) -> list[Message]:
+    """The messages without reasoning; a message that was nothing else is left out."""
+    kept: list[Message] = []
+    for message in messages:
+        content = message.get("content")
+        if not isinstance(content, list) or not any(map(_is_thinking, content)):
+            kept.append(message)
+        elif rest := [block for block in content if not _is_thinking(block)]:
+            kept.append({**message, "content": rest})
+    return kept
+
+
+def _is_thinking(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") in ("thinking", "redacted_thinking")

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ullage.summarizers.streams import PrefixLost
 
-__all__ = ["extended"]
+__all__ = ["begins_with", "extended"]
 
 Message: TypeAlias = Mapping[str, Any]
 _MARKERS = ("cache_control", "prompt_cache_breakpoint")
@@ -39,6 +39,12 @@ def extended(
         if len(ours) >= len(known) and [_plain(m) for m in ours[: len(known)]] == known:
             return [*sent, *ours[len(known) :], prompt]
     raise PrefixLost("the last request is not how this conversation begins")
+
+
+def begins_with(sent: Sequence[Message], ours: Sequence[Message]) -> bool:
+    """Whether what was sent begins with these messages, cache markers and notation apart."""
+    pairs = zip(sent, ours, strict=False)
+    return len(sent) >= len(ours) > 0 and all(_plain(a) == _plain(b) for a, b in pairs)
 
 
 def _head(messages: Sequence[Message]) -> int:

@@ -25,7 +25,8 @@ class SummaryRequest:
             loop to the byte; in mode `plain` media are text and host attachments are gone.
         prompt: The request for the summary: the last user message of the call.
         mode: `shared`: same system prompt, tools, model and thinking settings as the main loop, so
-            that the prompt cache is hit. `plain`: only what is here, thinking off.
+            that the prompt cache is hit. `plain`: only what is here, thinking off. `native`: the provider
+            compacts `messages`, which are as they stand in the conversation, by itself.
         system: System prompt of a plain call; `None` in mode `shared`.
         max_output_tokens: Room for the answer.
         facts: What code knows of the same messages; a summarizer without a model needs only this.
@@ -40,7 +41,7 @@ class SummaryRequest:
 
     messages: Sequence[Mapping[str, Any]]
     prompt: str
-    mode: Literal["shared", "plain"] = "plain"
+    mode: Literal["shared", "plain", "native"] = "plain"
     system: str | None = None
     max_output_tokens: int = 20_000
     facts: Facts = field(default_factory=Facts, repr=False)
@@ -70,6 +71,8 @@ class SummaryReply:
         refused: The provider marked the answer as a refusal.
         model: Who answered; empty: unknown.
         usage: Token counts as reported; `None`: not reported.
+        carried: What the provider made in place of a text: messages that go in front of the summary
+            message, as they are.
     """
 
     text: str
@@ -78,6 +81,7 @@ class SummaryReply:
     refused: bool = False
     model: str = ""
     usage: Mapping[str, Any] | None = None
+    carried: tuple[Mapping[str, Any], ...] = ()
 
     def __repr__(self) -> str:
         return f"SummaryReply({len(self.text)} characters, finish_reason={self.finish_reason!r})"

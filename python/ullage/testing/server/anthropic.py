@@ -75,7 +75,9 @@ def _admit(
     known = known if server.window is None else replace(known, window=server.window)
     version = int(recorded.headers["anthropic-version"].replace("-", ""))
     betas = frozenset(recorded.betas)
-    request = Request(body, known, version, betas, sealed=server.sealed)
+    # Nothing is sampled after a compaction: it may be asked for once a turn is over.
+    resume = "compaction" if isinstance(body.get("compaction"), dict) else ""
+    request = Request(body, known, version, betas, resume, sealed=server.sealed)
     if not server.enforce:
         return None, request
     found = [f for f in check_request(request, size=len(recorded.body)) if f.severity == "error"]
