@@ -59,6 +59,8 @@ def test_the_record_holds_words_whole_and_a_line_for_each_call():
         assert messages[at]["content"] in record or messages[at] is view.originals[1]
         assert f"- Bash make {at // 4}.0: 5 lines, " in record
     assert "begins: starting; exit 2" in record
+    assert "The user wrote:\nTask 0" in record
+    assert record.count("The user wrote:") == len(range(0, cut, 4))
     assert record.count("- Bash ") == len(range(1, cut, 4))
     assert all(a is b for a, b in zip(view.messages[-4:], messages[-4:], strict=True))
     assert view.ledger.tokens() <= 2_200 - POLICY.truncate.margin_tokens
@@ -75,10 +77,11 @@ def test_what_fits_is_not_folded():
 def test_in_one_long_turn_the_request_stands_after_the_record():
     messages = session(1, loop=30)
     view = view_of(messages)
-    fold.apply(view, POLICY, 4_000, 0)
+    fold.apply(view, POLICY, 7_000, 0)
     assert view.originals[1] is messages[0]
     assert messages[0]["content"] not in view.messages[0]["content"]
     assert "failed: Error: no rule to make it; exit 2" in view.messages[0]["content"]
+    assert "- Bash make 0.0: " in view.messages[0]["content"]
     assert view.messages[2]["role"] == "assistant"
     assert_legal("anthropic", view.messages, model=MODEL)
 

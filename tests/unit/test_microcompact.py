@@ -279,6 +279,36 @@ def test_a_share_below_the_limit_changes_nothing():
     assert Micro(count=3, refetched=3).weigh(25) == 1
 
 
+@pytest.mark.parametrize(
+    ("state", "caution"),
+    [
+        (Micro(count=4, refetched=1), 2),
+        (Micro(count=100, refetched=25), 2),
+        (Micro(count=100, refetched=24, caution=4), 4),
+        (Micro(count=100, refetched=13, caution=4), 4),
+        (Micro(count=100, refetched=12, caution=4), 2),
+        (Micro(count=3, refetched=0, caution=4), 4),
+    ],
+)
+def test_when_caution_changes(state, caution):
+    assert state.weigh(25) == caution
+
+
+def test_without_lines_nothing_becomes_a_line():
+    view = view_of(*[step(n) for n in range(1, 31)])
+    policy = Policy.buffered().change({"micro.min_freed_tokens": 0})
+    assert run(view, policy, at(view, 95), Micro()) is None
+
+
+def test_a_pass_that_just_frees_the_least_is_done():
+    gain = run(view_of(*[step(n) for n in range(1, 31)]), LADDER, Pressure(70, 10**5), Micro())
+    assert gain is not None
+    for least, done in ((10**6, False), (1, True)):
+        view = view_of(*[step(n) for n in range(1, 31)])
+        policy = LADDER.change({"micro.min_freed_tokens": least})
+        assert (run(view, policy, at(view, 70), Micro()) is not None) == done
+
+
 def test_the_same_call_has_the_same_fingerprint_whatever_the_order_of_its_input():
     view = view_of(
         step(1, given={"a": 1, "b": [2]}), step(2, given={"b": [2], "a": 1}), step(3, "Bash")

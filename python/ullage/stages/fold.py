@@ -49,7 +49,8 @@ def apply(
     if view.ledger.tokens() <= room:
         return None
     aim = room * AIM_PERCENT // 100
-    for cut in _starts(view, min(aim, policy.keep.max_tokens), room):
+    # A third of it is for the record.
+    for cut in _starts(view, min(aim * 2 // 3, policy.keep.max_tokens), room):
         if (parts := _folded(view, cut, (aim, room), whole_words)) is not None:
             return view.rearranged(STAGE, f"over {limit_tokens:,} tokens", parts)
     return None
