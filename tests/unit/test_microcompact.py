@@ -11,6 +11,7 @@ from ullage.context import ContextManager
 from ullage.effects import Summarize, Together, drive
 from ullage.policy import Policy
 from ullage.stages import View, microcompact
+from ullage.stages.lines import outcome
 from ullage.stages.micro_state import MOST_CAUTION, Micro, fingerprint
 from ullage.stages.microcompact import CLEARED, Pressure
 from ullage.summarizers import SummaryReply
@@ -102,6 +103,29 @@ def test_without_an_answer_the_line_is_put_together(reply):
     view = view_of(*[step(n) for n in range(1, 21)])
     run(view, LADDER, at(view, 70, writer=Writer()), Micro(), perform)
     assert shown(view)["t1"].startswith("[Compacted: Read /f1; 2 lines, 4,0")
+
+
+def test_the_model_is_shown_the_two_ends_of_a_long_result():
+    view = view_of(*[step(n, size=60_000) for n in range(1, 21)])
+    effect = next(microcompact.flow(view, LADDER, at(view, 70, writer=Writer()), Micro()))
+    text = effect.effects[0].request.messages[0]["content"]
+    assert 14_000 < len(text) < 18_000
+    assert "characters taken out here" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error", "said"),
+    [
+        ("--\n\nBuilt.\nall fine", False, ["4 lines, 19 characters", "begins: Built."]),
+        ("start\nok\nError: no file\nmore", True, ["4 lines, 28 characters", "failed: Error: no file"]),
+        ("start\nok", True, ["2 lines, 8 characters", "failed: start"]),
+        ("exit code: 3\n" + "x\n" * 900, False, ["902 lines, 1,813 characters", "begins: exit code: 3", "exit 3"]),
+        ("ok\n" + "x\n" * 900 + "exited with code 4", False, ["902 lines, 1,821 characters", "begins: ok", "exit 4"]),
+        ("", False, ["1 lines, 0 characters"]),
+    ],
+)  # fmt: skip
+def test_what_a_result_comes_to(text, is_error, said):
+    assert outcome(text, is_error=is_error) == said
 
 
 def test_a_line_is_never_longer_than_it_may_be():

@@ -20,6 +20,8 @@ SAID_CHARS = 400
 
 FIRST_LINE_CHARS = 160
 
+EXIT_CHARS = 400
+
 _EXIT = re.compile(r"\bexit(?:ed with)?(?: code| status)?[:= ]+(\d+)", re.IGNORECASE)
 _FAILED = re.compile(
     r"\b(?:error|exception|failed|failure|fatal|denied|not found)\b", re.IGNORECASE
@@ -44,21 +46,22 @@ def one_line(text: str, limit: int) -> str:
 
 def outcome(text: str, *, is_error: bool = False) -> list[str]:
     """What a result comes to: its size, its first meaningful line (of a failure the first that says so), exit status."""
-    lines = [line.strip() for line in text.splitlines()]
-    telling = [line for line in lines if any(map(str.isalnum, line))]
-    first = next(filter(_FAILED.search, telling), "") if is_error else ""
-    first = first or (telling[0] if telling else "")
+    telling = (line.strip() for line in text.splitlines() if any(map(str.isalnum, line)))
+    first = next(telling, "")
+    if is_error and not _FAILED.search(first):
+        first = next(filter(_FAILED.search, telling), first)
     parts = [f"{text.count(chr(10)) + 1:,} lines, {len(text):,} characters"]
     if first:
         parts.append(f"{'failed' if is_error else 'begins'}: {one_line(first, FIRST_LINE_CHARS)}")
-    if found := _EXIT.search(text):
+    # Tools write it in their first line or at their end.
+    if found := _EXIT.search(f"{text[:EXIT_CHARS]}\n{text[-EXIT_CHARS:]}"):
         parts.append(f"exit {found[1]}")
     return parts
 
 
 def lines_of(view: View, start: int, stop: int) -> list[Line]:
     """The record of messages [start, stop), from what was added, whatever of it is shown now."""
-    results = {result.id: result for result in view.results(start) if result.message < stop}
+    results = {result.id: result for result in view.results(start, stop)}
     return [
         line
         for at in range(start, stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from ullage._engine import core
@@ -15,6 +16,9 @@ from ullage.transcript.view import rendered
 __all__ = ["Result", "View"]
 
 Item = Mapping[str, Any]
+
+MANY = 8
+"""Changed messages from which the ledger takes the list in at once: each single replacement costs the rest of its sums."""
 
 _THINKING = ("thinking", "redacted_thinking")
 
@@ -156,9 +160,12 @@ class View:
         self._own()
         for index in sorted(touched):
             shown = self._shown(self.originals[index], self.sources[index])
-            self.ledger.replace(index, shown)
+            if len(touched) < MANY:
+                self.ledger.replace(index, shown)
             self.shown[index] = shown
             self.messages[index] = wire(shown) or {}
+        if len(touched) >= MANY:
+            self.ledger.sync(self.shown)
         return self._changed(min(touched))
 
     def _changed(self, index: int) -> int | None:
@@ -316,9 +323,10 @@ class View:
             return int(self.ledger.tokens()) + overhead
         return max(0, int(self.ledger.anchored(0).total) - self.freed())
 
-    def results(self, start: int = 0) -> Iterator[Result]:
-        """Tool results from message `start` on, oldest first; each is read once."""
-        return self.reader.read(self.ledger, self.originals, self.decisions, start)
+    def results(self, start: int = 0, stop: int | None = None) -> Iterator[Result]:
+        """Tool results of messages [start, stop), oldest first; each is read once. `None`: to the end."""
+        found = self.reader.read(self.ledger, self.originals, self.decisions, start)
+        return found if stop is None else takewhile(lambda each: each.message < stop, found)
 
     def text(self, result: Result) -> str:
         """The text of a result as it was added; texts of several blocks are joined by line ends."""

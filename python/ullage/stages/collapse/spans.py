@@ -149,7 +149,7 @@ def _worth(view: View, start: int, stop: int, wanted: int, mentions: Mapping[str
 def _parts(
     view: View, start: int, stop: int, wanted: int, mentions: Mapping[str, int]
 ) -> dict[str, int]:
-    results = [result for result in view.results(start) if result.message < stop]
+    results = list(view.results(start, stop))
     tokens = max(1, view.ledger.tokens(start, stop))
     failed = sum(result.is_error for result in results)
     spoken = sum(
