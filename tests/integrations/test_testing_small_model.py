@@ -60,3 +60,41 @@ def test_it_answers_counts_and_overflows(model):
     assert told.kind == "overflow_tokens"
     assert told.gap_tokens > 1500
     assert "127.0.0.1" in repr(model)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_it_takes_what_we_emit_and_raises_what_we_classify_through_both_sdks(model):
+    """Compacted, repaired and translated: a true template, a true tokenizer, a true refusal."""
+    openai = pytest.importorskip("openai")
+    import anthropic
+
+    from ullage.compaction import compact
+    from ullage.providers import openai_chat
+    from ullage.repair import repair
+
+    call = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}
+    talk = [
+        {"role": "user", "content": "Read the report. " + "It says a lot. " * 150},
+        {"role": "assistant", "content": [{"type": "text", "text": "I have read it."}, call]},
+        {"role": "user", "content": "and then?"},
+    ]
+    short = compact(talk, keep=0, window_tokens=4096)
+    assert short.compacted
+    legal = repair(list(short.messages)).messages
+    chat = openai_chat.to_provider(legal, dialect="local").parts["messages"]
+    assert repair(chat, provider="local").ok
+    with (
+        anthropic.Anthropic(base_url=model.url, api_key="none", max_retries=0) as claude,
+        openai.OpenAI(base_url=model.openai_url, api_key="none", max_retries=0) as gpt,
+    ):
+        answer = claude.messages.create(model="small", max_tokens=4, messages=legal)
+        assert answer.usage.output_tokens > 0
+        made = gpt.chat.completions.create(model="small", max_tokens=4, messages=chat)
+        assert made.choices[0].finish_reason in ("stop", "length")
+        long = [{"role": "user", "content": "word " * 3000}]
+        with pytest.raises(openai.BadRequestError) as caught:
+            gpt.chat.completions.create(model="small", max_tokens=4, messages=long)
+    told = classify(caught.value)
+    assert told.kind == "overflow_tokens"
+    assert told.limit_tokens == 1024

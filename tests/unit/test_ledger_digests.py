@@ -421,9 +421,11 @@ BLOCKS = {
     "thinking": ({"type": "thinking", "thinking": "a", "signature": "s"}, B.HAS_SIGNATURE),
     "unsigned": ({"type": "thinking", "thinking": "a"}, 0),
     "omitted": (
-        {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "thinking", "thinking": "", "signature": "s"},
         B.EMPTY_TEXT | B.HAS_SIGNATURE,
     ),
+    "empty signature": ({"type": "thinking", "thinking": "a", "signature": ""}, 0),
+    "empty data": ({"type": "redacted_thinking", "data": ""}, 0),
     "redacted": ({"type": "redacted_thinking", "data": "x"}, B.HAS_SIGNATURE),
     "redacted without": ({"type": "redacted_thinking"}, 0),
     "result": (result("a"), 0),

@@ -297,14 +297,16 @@ def _read_thinking(draft: Draft, block: dict[str, Any], _type: str) -> None:
     draft.count_text(block.get("thinking"), "thinking")
     signature = block.get("signature")
     if isinstance(signature, str):
-        draft.flags |= F.HAS_SIGNATURE
+        if signature:
+            draft.flags |= F.HAS_SIGNATURE
         draft.meter.hidden(len(signature))
 
 
 def _read_redacted(draft: Draft, block: dict[str, Any], _type: str) -> None:
     data = block.get("data")
     if isinstance(data, str):
-        draft.flags |= F.HAS_SIGNATURE
+        if data:
+            draft.flags |= F.HAS_SIGNATURE
         draft.meter.encrypted(data)
     else:
         draft.meter.either(data, f"{draft.field}.data")

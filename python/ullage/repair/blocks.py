@@ -282,7 +282,7 @@ def _formed(
 
 def _sealed(block: Mapping[str, Any]) -> bool:
     key = "signature" if kind_of(block) == "thinking" else "data"
-    return isinstance(block.get(key), str)
+    return isinstance(block.get(key), str) and bool(block[key])
 
 
 def _text_of(block: Mapping[str, Any]) -> str:

@@ -99,6 +99,10 @@ def _readable(work: Lines, line: Line) -> bool:
     if isinstance(line.value, str) and line.value.strip():
         work.note("O06", line, "made a string a user message")
         line.value = {"role": USER, "content": line.value}
+    if line.get("role") is None and isinstance(line.value, Mapping) and "role" in line.value:
+        line.drop("role")  # null is none: what is left may be metadata, or words without a role
+        if isinstance(line.get("type"), str):
+            work.note("O06", line, "removed a role that is null")
     envelope = isinstance(line.get("type"), str) and line.get("role") is None
     if not isinstance(line.value, Mapping) or (
         line.get("role") is None and not line.get("content")

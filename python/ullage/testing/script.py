@@ -36,7 +36,7 @@ class Step:
     """One behaviour, for one or several calls.
 
     Attributes:
-        kind: One of `KINDS`.
+        kind: One of `KINDS`, or `refuse`: any error at all, by `failure`.
         text: The answer itself, for kind `text`; the injected words, for `echo`.
         times: How many calls behave so; 0: all that follow.
         seconds: How long `hang`, `slow` and `stall` wait.
@@ -44,6 +44,7 @@ class Step:
         provider: Whose words an overflow uses: a name in `OVERFLOW_TEXTS`.
         used: Tokens that an overflow says were sent; 0: the true count, if it is over `limit`.
         limit: Tokens that it says would fit.
+        failure: The error itself, for kind `refuse`.
     """
 
     kind: str = "good"
@@ -54,10 +55,15 @@ class Step:
     provider: str = "anthropic"
     used: int = 213_462
     limit: int = 200_000
+    failure: Failure | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if self.kind not in (*KINDS, "refuse"):
             raise InvalidPolicy("kind", self.kind, f"must be one of {', '.join(KINDS)}")
+        if (self.kind == "refuse") != (self.failure is not None):
+            raise InvalidPolicy(
+                "failure", self.failure, "goes with the kind refuse, and only there"
+            )
         if self.times < 0:
             raise InvalidPolicy("times", self.times, "must not be negative")
         if self.provider not in OVERFLOW_TEXTS:
@@ -239,6 +245,8 @@ def answer(step: Step, messages: Sequence[Mapping[str, Any]], *, tokens: int = 0
     if step.kind == "overflow":
         used = step.used or max(tokens, step.limit + 1)
         return Answer(failure=overflow(step.provider, used=used, limit=step.limit))
+    if step.failure is not None:
+        return Answer(failure=step.failure)
     if step.kind in _FAILURES:
         return Answer(failure=failure(step.kind, retry_after=step.retry_after))
     make = ANSWERS.get(step.kind, _good)

@@ -72,7 +72,8 @@ def thought_key(block: Any) -> str | None:
 
 
 def _sealed(block: Mapping[str, Any]) -> bool:
-    return isinstance(block.get("signature" if block["type"] == "thinking" else "data"), str)
+    seal = block.get("signature" if block["type"] == "thinking" else "data")
+    return isinstance(seal, str) and bool(seal)
 
 
 def as_made(block: Mapping[str, Any]) -> dict[str, Any]:

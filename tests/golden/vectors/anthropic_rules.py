@@ -218,6 +218,8 @@ VECTORS = [
     vector("A12g", "A12", "neither content nor effort", [U("q"), S()], errors="A12", also="A02"),
     vector("A12h", "A12", "Sonnet 5 does not take it", [U("q"), S("s")], model="claude-sonnet-5", errors="A12", also="A11"),
     # A13
+    vector("A13x", "A13", "a signature that is empty", [U("q"), A({"type": "thinking", "thinking": "hm", "signature": ""}, "a"), U("more")], model=MID, errors="A13"),
+    vector("A13y", "A13", "redacted thinking without its data", [U("q"), A({"type": "redacted_thinking", "data": ""}, "a"), U("more")], model=MID, errors="A13"),
     vector("A13a", "A13", "no signature", [U("q"), A({"type": "thinking", "thinking": "x"}, "y"), U("z")], errors="A13", also="A15"),
     vector("A13b", "A13", "redacted without data", [U("q"), A({"type": "redacted_thinking"}, "y"), U("z")], errors="A13", also="A15"),
     vector("A13c", "A13", "untouched in an open loop", RUN, tools=[TOOL], original=RUN_ORIGINAL),

@@ -188,8 +188,10 @@ fn read_thinking<V: Value>(
 ) -> Result<(), Error> {
     draft.count_text(fields.get(block::THINKING), Path::Key(&field, "thinking"))?;
     if let Some(signature) = fields.text(block::SIGNATURE) {
-        draft.digest.flags |= flag::HAS_SIGNATURE;
         let chars = signature.with_text(|text| text.char_len() as u64);
+        if chars > 0 {
+            draft.digest.flags |= flag::HAS_SIGNATURE;
+        }
         draft.meter.hidden(chars);
     }
     Ok(())
@@ -205,7 +207,9 @@ fn read_redacted<V: Value>(
             .meter
             .either(fields.get(block::DATA), Path::Key(&field, "data"));
     };
-    draft.digest.flags |= flag::HAS_SIGNATURE;
+    if data.with_text(|text| text.char_len() > 0) {
+        draft.digest.flags |= flag::HAS_SIGNATURE;
+    }
     data.with_text(|text| draft.meter.encrypted(text));
     Ok(())
 }
