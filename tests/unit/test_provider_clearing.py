@@ -311,10 +311,31 @@ def test_the_manager_sends_it_on_or_does_it_itself():
     assert again.messages == done.messages
     saved = json.loads(json.dumps(other.save(history=True)))
     assert ContextManager.restore(saved).prepare().messages == done.messages
+    (report,) = done.reports
+    assert (report.stage, report.tool_use_ids) == ("context_edits", ("t1", "t2", "t3"))
+    assert report.freed == done.applied_edits[0]["cleared_input_tokens"]
+    assert report.first_changed is None
     # Sticky: two more uses do not reach the trigger again.
     for message in reads(8)[25:]:
         other.add(message)
     assert other.prepare().applied_edits == done.applied_edits
+
+
+def test_clearing_what_was_sent_says_from_where():
+    config = {
+        "edits": [
+            {"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 6}}
+        ]
+    }
+    manager = ContextManager(model="gpt-5", context_management=config)
+    messages = reads(6)
+    for message in messages[:20]:
+        manager.add(message)
+    assert not manager.prepare().reports
+    for message in messages[20:]:
+        manager.add(message)
+    request = manager.prepare()
+    assert request.reports[0].first_changed == request.rewritten_from == 2
 
 
 def test_a_compaction_of_the_provider_becomes_ours():
@@ -326,8 +347,24 @@ def test_a_compaction_of_the_provider_becomes_ours():
     manager = ContextManager(model="gpt-4o", context_management=config)
     window = manager.model.context_window
     assert manager.policy.auto.start_percent == 100 * 60_000 // window
+    bought = ContextManager(
+        model="claude-opus-4-5", provider="openai_chat", context_management=config
+    )
+    assert bought.policy.auto.start_percent == 30
+    own = ContextManager(model="claude-opus-4-5", context_management=config)
+    assert own.policy.auto.start_percent == 0
     with pytest.raises(InvalidPolicy):
         ContextManager(model="gpt-4o", context_management={"edits": [{"type": "x"}]})
+
+
+def test_the_list_form_of_openai_is_in_the_request():
+    policy = Policy.buffered().change({"micro.provider_compact_tokens": 120_000})
+    manager = ContextManager(model="gpt-5", provider="openai_responses", policy=policy)
+    manager.add({"role": "user", "content": "hi"})
+    request = manager.prepare()
+    edit = {"type": "compaction", "compact_threshold": 120_000}
+    assert request.params["context_management"] == [edit]
+    assert request.headers == {}
 
 
 # ---- properties

@@ -100,7 +100,7 @@ class ContextManager:
         row = (table or ModelTable.builtin()).lookup(model)
         rules = policy or Policy.buffered()
         if context_management is not None:
-            rules = context_edits.policy_for(rules, context_management, row)
+            rules = context_edits.policy_for(rules, context_management, row, shape_of(provider))
         self.machine = Machine(
             model=row,
             policy=rules,

@@ -140,7 +140,7 @@ def apply_context_management(
     return list(view.messages), state.applied_edits()
 
 
-def policy_for(policy: Policy, config: Mapping[str, Any], model: Model) -> Policy:
+def policy_for(policy: Policy, config: Mapping[str, Any], model: Model, provider: str) -> Policy:
     """The policy with the trigger of a `compact_` edit as its own, where the provider does not know it.
 
     Raises:
@@ -148,7 +148,7 @@ def policy_for(policy: Policy, config: Mapping[str, Any], model: Model) -> Polic
     """
     edits = ContextManagement.read(config).edits
     trigger = next((edit.trigger for edit in edits if isinstance(edit, Compact)), 0)
-    if not trigger or understands("anthropic", model):
+    if not trigger or understands(provider, model):
         return policy
     percent = max(1, min(100, 100 * trigger // model.context_window))
     return policy.change({"auto.start_percent": percent})
