@@ -2,13 +2,15 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Peers have dependencies of their own, so they get a place of their own.
+BENCH ?= .bench
 # Where the tests run: a copy outside the checkout, so that only the installed wheel is tested.
 OUT ?= $(shell $(PYTHON) -c "import tempfile; print(tempfile.gettempdir())")/ullage-check-$(shell id -u)
 WORKERS ?= 2
 PYTEST ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test corpus check lint types rust wheel wheel-test bench gates docs fmt clean
+.PHONY: help demo test corpus check lint types rust wheel wheel-test bench bench-times gates builds docs fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -65,7 +67,14 @@ types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 	$(BIN)/mypy
 	$(BIN)/python -c "import ullage._core" && $(BIN)/python -m mypy.stubtest ullage._core --allowlist tests/packaging/stubtest-allow.txt
 
-bench: $(VENV)/.tools ## Run every benchmark: ours, our twin, the peers that install
+bench: wheel ## Every named operation beside our twin and the peers that install; into docs/measurements.md
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --upgrade pip
+	$(BENCH)/bin/python -m pip install --quiet --group test --group peers
+	$(BENCH)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	$(BENCH)/bin/python -m benches.table --write
+
+bench-times: $(VENV)/.tools ## Wall times of the benchmarks by pytest-benchmark, for working on one of them
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps .
 	$(BIN)/python -m pytest benches/python --benchmark-enable --benchmark-columns=min,median,rounds $(PYTEST)
 
@@ -73,11 +82,17 @@ gates: wheel ## Instruction counts of the hot paths against the recorded ones (v
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BIN)/python -m benches.gates
 
+builds: ## Whether the source compiles for other interpreters (none of them need be here) and for the stable ABI
+	for each in rust/python/interpreters/*.txt; do \
+	  echo "$$each"; PYO3_CONFIG_FILE="$(CURDIR)/$$each" cargo check --quiet -p ullage-python --target-dir target/builds || exit 1; \
+	done
+	cargo check --quiet -p ullage-python --features abi3 --target-dir target/builds
+
 fmt: $(VENV)/.tools ## Format everything
 	cargo fmt --all
 	$(BIN)/ruff check --fix-only --quiet python tests benches
 	$(BIN)/ruff format --quiet python tests benches
 
 clean: ## Remove what was built
-	rm -rf target dist build $(VENV) "$(OUT)"
+	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -216,12 +216,15 @@ fn fast<'py>(py: Python<'py>, raw: &Bound<'py, PyBytes>) -> PyResult<Option<Boun
 fn has_long_digits(bytes: &[u8]) -> bool {
     const RUN: usize = 19;
     let mut at = RUN - 1;
-    while at < bytes.len() {
-        let digit = |byte: &&u8| byte.is_ascii_digit();
-        let before = bytes[..=at].iter().rev().take_while(digit).count();
-        let after = bytes[at + 1..].iter().take_while(digit).count();
-        if before > 0 && before + after >= RUN {
-            return true;
+    while let Some(byte) = bytes.get(at) {
+        // A run so long covers one of the places that are looked at.
+        if byte.is_ascii_digit() {
+            let digit = |byte: &&u8| byte.is_ascii_digit();
+            let before = bytes[..at].iter().rev().take_while(digit).count();
+            let after = bytes[at..].iter().take_while(digit).count();
+            if before + after >= RUN {
+                return true;
+            }
         }
         at += RUN;
     }

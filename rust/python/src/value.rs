@@ -284,7 +284,7 @@ fn odd_key<'a>(key: PyValue<'a>, spelled: &'a mut Vec<u8>) -> Result<Text<'a>, L
 }
 
 /// The characters of a string of ASCII: nearly all keys.
-#[cfg(not(feature = "abi3"))]
+#[cfg(all(not(feature = "abi3"), not(Py_3_14)))]
 fn plain_string(value: PyValue<'_>) -> Option<&[u8]> {
     if !value.is_text() {
         return None;
@@ -298,6 +298,18 @@ fn plain_string(value: PyValue<'_>) -> Option<&[u8]> {
         }
         let length = usize::try_from((*head).length).unwrap_or(0);
         Some(std::slice::from_raw_parts(head.add(1).cast(), length))
+    }
+}
+
+/// From 3.14 on the flags in a string's head are nobody's to read; keys are short enough to be looked at.
+#[cfg(all(not(feature = "abi3"), Py_3_14))]
+fn plain_string(value: PyValue<'_>) -> Option<&[u8]> {
+    if !value.is_text() {
+        return None;
+    }
+    match string(value.pointer(), &mut Vec::new()) {
+        Text::Ascii(bytes) => Some(bytes),
+        _ => None,
     }
 }
 
@@ -319,17 +331,35 @@ fn string(object: *mut ffi::PyObject, _encoded: &mut Vec<u8>) -> Text<'_> {
         let length = usize::try_from(ffi::PyUnicode_GET_LENGTH(object)).unwrap_or(0);
         let data = ffi::PyUnicode_DATA(object);
         match ffi::PyUnicode_KIND(object) {
-            ffi::PyUnicode_1BYTE_KIND if ffi::PyUnicode_IS_ASCII(object) != 0 => {
-                Text::Ascii(std::slice::from_raw_parts(data.cast(), length))
-            }
             ffi::PyUnicode_1BYTE_KIND => {
-                Text::Latin1(std::slice::from_raw_parts(data.cast(), length))
+                narrow(object, std::slice::from_raw_parts(data.cast(), length))
             }
             ffi::PyUnicode_2BYTE_KIND => {
                 Text::Ucs2(std::slice::from_raw_parts(data.cast(), length))
             }
             _ => Text::Ucs4(std::slice::from_raw_parts(data.cast(), length)),
         }
+    }
+}
+
+/// SAFETY: `bytes` must be the characters of the str `object`, one byte each.
+#[cfg(all(not(feature = "abi3"), not(Py_3_14)))]
+unsafe fn narrow(object: *mut ffi::PyObject, bytes: &[u8]) -> Text<'_> {
+    // SAFETY: as the caller promises.
+    if unsafe { ffi::PyUnicode_IS_ASCII(object) } != 0 {
+        Text::Ascii(bytes)
+    } else {
+        Text::Latin1(bytes)
+    }
+}
+
+/// SAFETY: as of the other one, whose flags are not to be read from 3.14 on.
+#[cfg(all(not(feature = "abi3"), Py_3_14))]
+unsafe fn narrow(_object: *mut ffi::PyObject, bytes: &[u8]) -> Text<'_> {
+    if bytes.is_ascii() {
+        Text::Ascii(bytes)
+    } else {
+        Text::Latin1(bytes)
     }
 }
 

@@ -1,0 +1,373 @@
+"""Every named operation, ours beside our twin and the peers that are installed: one run, answers checked first.
+
+    python -m benches.table            prints the table
+    python -m benches.table --write    also puts it into docs/measurements.md, and its figures into benches/table.json
+
+`make bench` installs the peers and does the latter. Processor time of one thread; contenders take turns, so that a busy machine
+slows all of them down; a ratio is the median of the rounds' ratios, an absolute figure the best round. A peer that is not
+installed, or fails, is named and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+from benches.peers import context
+from benches.python import bench_bpe, bench_index, bench_ledger
+
+from ullage import _core, _reference
+
+ROOT = Path(__file__).parents[1]
+FIGURES = Path(__file__).with_name("table.json")
+PAGE = ROOT / "docs" / "measurements.md"
+BEGIN, END = "<!-- benches.table: begin -->", "<!-- benches.table: end -->"
+
+PEERS = (
+    "tiktoken", "bpe-openai", "gigatoken", "orjson", "pysimdjson", "msgspec", "langchain-core", "langchain",
+    "deepagents", "pydantic-ai-harness", "openai-agents", "litellm",
+)  # fmt: skip
+
+OURS, TWIN = "ullage", "our twin, plain Python"
+Run = Callable[[], Any]
+OFTEN = 2_000
+
+
+class Operation(NamedTuple):
+    """What is timed, how much of what unit it does, and in which rounds.
+
+    `checked` names the contenders whose answers must be equal; the others answer less or something else.
+    """
+
+    name: str
+    unit: str
+    amount: float
+    contenders: dict[str, Run]
+    rounds: int = 7
+    checked: tuple[str, ...] = (OURS, TWIN)
+    often: tuple[str, ...] = ()  # contenders that do it `OFTEN` times in one run
+
+
+class Figure(NamedTuple):
+    """One contender at one operation; `ratio`: how many times our time it took."""
+
+    operation: str
+    contender: str
+    value: float
+    unit: str
+    ratio: float
+
+
+def optional(contenders: dict[str, Run], name: str, make: Callable[[], Run]) -> None:
+    """Adds a peer if it is installed and runs."""
+    try:
+        run = make()
+        run()
+    except Exception as error:  # a peer may fail in any way; it is left out and named
+        print(f"skipped: {name}: {type(error).__name__}: {str(error)[:120]}", file=sys.stderr)
+        return
+    contenders[name] = run
+
+
+# ---- operations ------------------------------------------------------------------------------
+
+
+def scan() -> Operation:
+    items = bench_ledger.conversation(1000)
+    runs = {
+        OURS: lambda: _core.Ledger(None, items).tokens(),
+        TWIN: lambda: _reference.Ledger(None, items).tokens(),
+        "lengths alone, plain Python": lambda: bench_ledger.plain_estimate(items),
+        "orjson.dumps of the list": lambda: orjson.dumps(items),
+    }
+    optional(runs, "langchain count_tokens_approximately", lambda: langchain_count(items))
+    optional(runs, "litellm token_counter", lambda: litellm_count(items))
+    checked = (OURS, TWIN, "lengths alone, plain Python")
+    return Operation("scan of 1,000 messages", "µs a message", 1000, runs, checked=checked)
+
+
+def langchain_count(items: list[Any]) -> Run:
+    utils: Any = importlib.import_module("langchain_core.messages.utils")
+    # It reads no Anthropic tool results as dicts; the chat form says the same.
+    chat = chat_of(items)
+    return lambda: utils.count_tokens_approximately(chat)
+
+
+def litellm_count(items: list[Any]) -> Run:
+    litellm: Any = importlib.import_module("litellm")
+    chat = chat_of(items)
+    return lambda: litellm.token_counter(model="gpt-4o", messages=chat)
+
+
+def chat_of(items: list[Any]) -> list[Any]:
+    from ullage.providers import openai_chat
+
+    return list(openai_chat.to_provider(items).parts["messages"])
+
+
+def turn() -> Operation:
+    items, new = bench_ledger.conversation(10_000), bench_ledger.conversation(2, 7)
+    ledger = _core.Ledger(None, items)
+    runs: dict[str, Run] = {
+        OURS: lambda: bench_ledger.turn(ledger, new),
+        "ullage, the list passed again": lambda: (ledger.sync(items), ledger.anchored()),
+    }
+    for name, run in runs.items():
+        # So short that it is done often: the others below are done once.
+        runs[name] = lambda run=run: [run() for _ in range(OFTEN)]
+    runs["lengths alone, plain Python"] = lambda: bench_ledger.plain_estimate([*items, *new])
+    optional(runs, "langchain count_tokens_approximately", lambda: langchain_count([*items, *new]))
+    often = (OURS, "ullage, the list passed again")
+    return Operation(
+        "a turn at 10,000 messages", "µs a turn", 1, runs, rounds=5, checked=(), often=often
+    )
+
+
+def transcript(path: Path) -> Operation:
+    bench_index.check(path)
+    runs: dict[str, Run] = {
+        OURS: lambda: bench_index.index(path),
+        "orjson.loads, kept": lambda: bench_index.keep_orjson(path),
+        "orjson.loads, dropped": lambda: bench_index.drop_orjson(path),
+        "json.loads, kept": lambda: bench_index.keep_json(path),
+    }
+    optional(runs, "pysimdjson, lazy, one field", lambda: simdjson_lazy(path))
+    optional(runs, "msgspec, untyped, kept", lambda: msgspec_lines(path))
+    size = path.stat().st_size / 1e6
+    return Operation("index of a transcript", "MB/s", size, runs, rounds=9, checked=())
+
+
+def simdjson_lazy(path: Path) -> Run:
+    simdjson: Any = importlib.import_module("simdjson")
+
+    def run() -> int:
+        parser, found = simdjson.Parser(), 0
+        for line in path.read_bytes().splitlines():
+            # Only one document of a parser may be alive.
+            document = parser.parse(line)
+            found += len(document["type"])
+            del document
+        return found
+
+    return run
+
+
+def msgspec_lines(path: Path) -> Run:
+    decoder = importlib.import_module("msgspec.json").Decoder()
+    return lambda: decoder.decode_lines(path.read_bytes())
+
+
+def objects(path: Path) -> Operation:
+    index = bench_index.index(path)
+    lines = path.read_bytes().splitlines()
+    runs: dict[str, Run] = {
+        OURS: lambda: [index.load(at) for at in range(len(index))],
+        "orjson.loads": lambda: [orjson.loads(line) for line in lines],
+    }
+    size = path.stat().st_size / 1e6
+    name = "objects of all lines, on demand"
+    return Operation(name, "MB/s", size, runs, checked=(OURS, "orjson.loads"))
+
+
+def rules() -> Operation:
+    items = bench_ledger.conversation(1000)
+    ours, twin = _core.Ledger(None, items), _reference.Ledger(None, items)
+    runs: dict[str, Run] = {
+        OURS: lambda: [tuple(found) for found in _core.check(ours, "anthropic", {})],
+        TWIN: lambda: [tuple(found) for found in _reference.check(twin, "anthropic", {})],
+    }
+    return Operation("Anthropic's rules over 1,000 messages", "µs a message", 1000, runs)
+
+
+def estimate() -> Operation:
+    text = bench_bpe.generated_json(random.Random(1))[:100_000]
+    runs: dict[str, Run] = {
+        OURS: lambda: list(_core.features(text)),
+        TWIN: lambda: list(_reference.features(text)),
+    }
+    return Operation(
+        "features of a text, for the calibrated estimate", "MB/s", len(text) / 1e6, runs
+    )
+
+
+def operations(folder: Path) -> Iterator[Callable[[], Operation]]:
+    """Made one after the other, so that each has the memory to itself."""
+    path = bench_index.make(folder / "session.jsonl")
+    yield scan
+    yield turn
+    yield lambda: transcript(path)
+    yield lambda: objects(path)
+    yield rules
+    yield estimate
+
+
+# ---- timing ----------------------------------------------------------------------------------
+
+
+def timed(operation: Operation) -> list[Figure]:
+    answers = [operation.contenders[name]() for name in operation.checked]
+    assert all(answer == answers[0] for answer in answers), operation.name
+    del answers
+    took: dict[str, list[float]] = {name: [] for name in operation.contenders}
+    for _ in range(operation.rounds):
+        for name, run in operation.contenders.items():
+            took[name].append(clock(run) / (OFTEN if name in operation.often else 1))
+    ours = took[OURS]
+    return [
+        Figure(
+            operation.name, name, value(operation, min(times)), operation.unit, median(times, ours)
+        )
+        for name, times in took.items()
+    ]
+
+
+def clock(run: Run) -> float:
+    gc.collect()
+    gc.disable()
+    started = time.process_time()
+    answer = run()
+    seconds = time.process_time() - started
+    gc.enable()
+    del answer
+    return seconds
+
+
+def value(operation: Operation, seconds: float) -> float:
+    if operation.unit.startswith("µs"):
+        return 1e6 * seconds / operation.amount
+    return operation.amount / seconds
+
+
+def median(times: list[float], ours: list[float]) -> float:
+    return statistics.median(each / mine for each, mine in zip(times, ours, strict=True))
+
+
+def exact(repetitions: int = 2) -> list[Figure]:
+    """Text not seen before, by kind; a process for each repetition, checked in the first."""
+    texts = bench_bpe.corpus()
+    peers, _ = bench_bpe.installed("o200k_base")
+    sample = [text for kind in texts.values() for text in kind[::20]]
+    expected = [peers["tiktoken"](text) for text in sample]
+    assert bench_bpe.wrong(peers["ullage"], sample, expected) == 0
+    command = [sys.executable, str(ROOT / "benches/python/bench_bpe.py"), "o200k_base", "--once"]
+    runs = [
+        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        for _ in range(repetitions)
+    ]
+    figures = []
+    for kind in runs[0]:
+        for name in runs[0][kind]:
+            if "r50k" in name:
+                continue
+            rates = [run[kind][name][1] for run in runs]
+            ratios = [run[kind]["ullage"][1] / run[kind][name][1] for run in runs]
+            contender = TWIN if "Python" in name else name
+            title = f"exact count, unseen {kind}"
+            figures.append(Figure(title, contender, max(rates), "MB/s", statistics.median(ratios)))
+    return figures
+
+
+# ---- printing --------------------------------------------------------------------------------
+
+
+def markdown(figures: list[Figure], rows: list[context.Row]) -> str:
+    lines = ["| operation | contender | | times our time |", "| --- | --- | --: | --: |"]
+    last = ""
+    for each in figures:
+        name = "" if each.operation == last else each.operation
+        last = each.operation
+        ratio = "1" if each.contender == OURS else number(each.ratio)
+        lines.append(f"| {name} | {each.contender} | {number(each.value)} {each.unit} | {ratio} |")
+    if rows:
+        lines += ["", *side_by_side(rows)]
+    return "\n".join(lines)
+
+
+def side_by_side(rows: list[context.Row]) -> list[str]:
+    lines = [
+        f"Context editors on {rows[0].conversations} generated coding sessions of {context.TOKENS:,} tokens, told to reach {context.BUDGET:,}. *Within*: at most a",
+        "tenth above it. *Kept* and *prefix*: shares of the request's tokens that are left, and that stand unchanged from the start on, so that the provider's cache",
+        "still holds. One call on the whole conversation; none asks a model (deepagents has a scripted one).",
+        "",
+        "| | ms | legal | within | kept | prefix | rules broken |",
+        "| --- | --: | --: | --: | --: | --: | --- |",
+    ]
+    for row in rows:
+        of = row.conversations
+        lines.append(
+            f"| {row.name} | {number(row.milliseconds)} | {row.legal} of {of} | {row.within_budget} of {of} | "
+            f"{row.kept_percent:.0f} % | {row.prefix_percent:.1f} % | {', '.join(row.broken)} |"
+        )
+    return lines
+
+
+def number(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def versions() -> dict[str, str]:
+    found = {"CPython": platform.python_version()}
+    for name in PEERS:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write(text: str, figures: list[Figure], rows: list[context.Row]) -> None:
+    data = {
+        "versions": versions(),
+        "figures": [each._asdict() for each in figures],
+        "context": [row._asdict() for row in rows],
+    }
+    FIGURES.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    before, rest = page.split(BEGIN)
+    after = rest.split(END)[1]
+    said = ", ".join(f"{name} {version}" for name, version in versions().items())
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n\n{said}.\n{END}{after}", encoding="utf-8")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="benches.table")
+    parser.add_argument("--write", action="store_true", help="into the documents")
+    parser.add_argument("--without", nargs="*", default=[], choices=["exact", "context"])
+    chosen = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for make in operations(Path(folder)):
+            figures += timed(make())
+    figures += [] if "exact" in chosen.without else exact()
+    rows = (
+        []
+        if "context" in chosen.without
+        else context.rows(lambda said: print(said, file=sys.stderr))
+    )
+    text = markdown(figures, rows)
+    print(text)
+    if chosen.write:
+        write(text, figures, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
