@@ -307,9 +307,15 @@ fn plain_string(value: PyValue<'_>) -> Option<&[u8]> {
     if !value.is_text() {
         return None;
     }
-    match string(value.pointer(), &mut Vec::new()) {
-        Text::Ascii(bytes) => Some(bytes),
-        _ => None,
+    let object = value.pointer();
+    // SAFETY: the object is a str; its storage lives as long as it does, and the walk's root holds it.
+    unsafe {
+        if ffi::PyUnicode_KIND(object) != ffi::PyUnicode_1BYTE_KIND {
+            return None;
+        }
+        let length = usize::try_from(ffi::PyUnicode_GET_LENGTH(object)).unwrap_or(0);
+        let bytes = std::slice::from_raw_parts(ffi::PyUnicode_DATA(object).cast(), length);
+        Some(bytes).filter(|bytes: &&[u8]| bytes.is_ascii())
     }
 }
 
