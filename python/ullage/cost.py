@@ -16,7 +16,7 @@ from ullage.models import Model
 from ullage.stages.report import StageReport
 from ullage.stages.view import View
 
-__all__ = ["Cost", "cost_of", "expected_cost", "is_cold"]
+__all__ = ["Cost", "cost_of", "expected_cost", "is_cold", "rates_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +170,12 @@ def _turns(rewrite: int, saving: int) -> int | None:
     if not rewrite:
         return 0
     return -(-rewrite // saving) if saving > 0 else None
+
+
+def rates_of(model: Model, prompt_tokens: int) -> tuple[int, int]:
+    """Nanodollars for a token written to the cache, and for one read from it."""
+    found = _rates(model, prompt_tokens)
+    return found.write, found.read
 
 
 def _rates(model: Model, prompt_tokens: int) -> _Rates:

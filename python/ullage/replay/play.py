@@ -1,0 +1,206 @@
+"""Plays a session to a context manager, request by request, and reckons what the provider's cache makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ullage._engine import core
+from ullage.context import ContextManager, Request
+from ullage.cost import rates_of
+from ullage.estimates import weights_for
+from ullage.exceptions import ContextTooLarge
+from ullage.models import Model, ModelTable
+from ullage.offload import MemoryStore
+from ullage.policy import Policy
+from ullage.replay.script import Script
+
+__all__ = ["Run", "Turn", "replay"]
+
+Seen = Callable[[ContextManager, Request], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One request.
+
+    Attributes:
+        number: From 1.
+        message: How many messages had been said.
+        tokens: Of the request, by estimate; `unmanaged_tokens`: had nobody touched it.
+        own_tokens: What the session's own prompt was, as reported; 0: it is not known.
+        by_category: Of the request.
+        acted: Level, reason and freed tokens of each that acted.
+        rewritten_from: First message that differs from the request before; `None`: none does.
+        read_tokens: Read from the provider's cache; `written_tokens`: written to it.
+        rewritten_tokens: Of the written ones, those that were in the cache before a level changed what stands before them.
+    """
+
+    number: int
+    message: int
+    tokens: int
+    unmanaged_tokens: int
+    own_tokens: int
+    by_category: Mapping[str, int] = field(default_factory=dict)
+    acted: tuple[tuple[str, str, int], ...] = ()
+    rewritten_from: int | None = None
+    read_tokens: int = 0
+    written_tokens: int = 0
+    rewritten_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A session played under one policy.
+
+    Attributes:
+        name: Of the policy, or `unmanaged`.
+        turns: Every request.
+        error: Why it ended early; empty: it did not.
+        nanousd: What all prompts cost, cached as they could be; one dollar is 10⁹.
+        window_tokens: The model's window.
+    """
+
+    name: str
+    turns: tuple[Turn, ...]
+    error: str = ""
+    nanousd: int = 0
+    window_tokens: int = 0
+
+    def __repr__(self) -> str:
+        return f"Run({self.name}: {len(self.turns)} requests, {self.rewrites} rewrites)"
+
+    @property
+    def rewrites(self) -> int:
+        """Requests that changed what had been sent."""
+        return sum(turn.rewritten_from is not None for turn in self.turns)
+
+    @property
+    def refused(self) -> int:
+        """Requests over the window."""
+        return sum(turn.tokens > self.window_tokens for turn in self.turns)
+
+    def total(self, name: str) -> int:
+        """The sum of a figure over all requests."""
+        return sum(getattr(turn, name) for turn in self.turns)
+
+
+def replay(
+    script: Script,
+    policy: Policy | None,
+    *,
+    model: str = "",
+    table: ModelTable | None = None,
+    seen: Seen | None = None,
+    **outside: Any,
+) -> Run:
+    """Plays a session.
+
+    Args:
+        script: What was said.
+        policy: `None`: nobody manages the context.
+        model: Whose window; empty: the session's.
+        table: Where to look it up; `None`: the built-in table.
+        seen: Told of every request, with the manager as it then stands.
+        **outside: Further arguments of `ContextManager`.
+    """
+    known = table or ModelTable.builtin()
+    row = known.lookup(model or script.model or DEFAULT_MODEL)
+    turns, error = list[Turn](), ""
+    played: Any = _managed if policy is not None else _unmanaged
+    try:
+        for turn in played(script, policy, row, known, seen, outside):
+            turns.append(turn)
+    except ContextTooLarge as exc:
+        error = str(exc)
+    cost = sum(_nanousd(turn, row) for turn in turns)
+    name = policy.preset if policy is not None else "unmanaged"
+    return Run(name, tuple(turns), error, cost, row.context_window)
+
+
+DEFAULT_MODEL = "claude-opus-4-5"
+"""For a session that names no model."""
+
+
+def _unmanaged(
+    script: Script, policy: Any, row: Model, table: Any, seen: Any, outside: Any
+) -> Iterator[Turn]:
+    del policy, table, seen, outside
+    before = 0
+    for number, (at, tokens) in enumerate(_sizes(script, row), 1):
+        yield Turn(
+            number=number,
+            message=at + 1,
+            tokens=tokens,
+            unmanaged_tokens=tokens,
+            own_tokens=_own(script, at),
+            read_tokens=before,
+            written_tokens=tokens - before,
+        )
+        before = tokens
+
+
+def _sizes(script: Script, row: Model) -> Iterator[tuple[int, int]]:
+    ledger, added = core.Ledger(weights_for(row)), 0
+    for at in script.requests():
+        ledger.extend(script.messages[added : at + 1])
+        added = at + 1
+        yield at, int(ledger.tokens()) + script.overhead_tokens
+
+
+def _own(script: Script, at: int) -> int:
+    """The prompt that the session itself sent here, as the answer reports it."""
+    return script.own_tokens[at + 1] if at + 1 < len(script.own_tokens) else 0
+
+
+def _managed(
+    script: Script,
+    policy: Policy,
+    row: Model,
+    table: ModelTable,
+    seen: Seen | None,
+    outside: Mapping[str, Any],
+) -> Iterator[Turn]:
+    given = {"store": MemoryStore(), **outside}
+    manager = ContextManager(model=row.name, policy=policy, table=table, **given)
+    manager.machine.overhead["system"] = script.overhead_tokens
+    added, sent = 0, 0
+    for at, unmanaged in _sizes(script, row):
+        for message in script.messages[added : at + 1]:
+            manager.add(message)
+        added = at + 1
+        request = manager.prepare(now_ms=script.times[at] or None)
+        if seen is not None:
+            seen(manager, request)
+        turn = _turn(manager, request, unmanaged, _own(script, at), at, sent)
+        sent = int(manager.machine.view.ledger.tokens())
+        yield turn
+
+
+def _turn(
+    manager: ContextManager, request: Request, unmanaged: int, own: int, at: int, sent: int
+) -> Turn:
+    """What the cache holds is the last request up to where this one differs."""
+    ledger, overhead = manager.machine.view.ledger, manager.machine.overhead_tokens
+    size, first = int(ledger.tokens()), request.rewritten_from
+    same = sent if first is None else min(size, int(ledger.tokens(0, first)))
+    read = same + overhead if request.number > 1 else 0
+    return Turn(
+        number=request.number,
+        message=at + 1,
+        tokens=request.tokens,
+        unmanaged_tokens=unmanaged,
+        own_tokens=own,
+        by_category=manager.explain(request.number).by_category,
+        acted=tuple((report.stage, report.why, report.freed) for report in request.reports),
+        rewritten_from=first,
+        read_tokens=read,
+        written_tokens=size + overhead - read,
+        rewritten_tokens=0 if first is None else max(0, min(size, sent) - same),
+    )
+
+
+def _nanousd(turn: Turn, model: Model) -> int:
+    write, read = rates_of(model, turn.tokens)
+    return turn.read_tokens * read + turn.written_tokens * write

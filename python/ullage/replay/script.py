@@ -1,0 +1,133 @@
+"""What was said in a session, from its first message on, whatever it compacted meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ullage._engine import core
+from ullage.digests import MessageFlag
+from ullage.estimates import weights_for
+from ullage.facts.reading import is_boundary, is_summary
+from ullage.providers import anthropic
+from ullage.sessions import Session
+from ullage.stages.wire import message_of
+from ullage.transcript.view import to_messages
+
+__all__ = ["Script", "script_of"]
+
+Item = Mapping[str, Any]
+
+MOST_OVERHEAD = 60_000
+"""Tokens of system prompt and tools; more says that the first figure is of something else."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Script:
+    """A session as it was said.
+
+    Attributes:
+        messages: Bare messages; without the figures of the context that the session itself kept.
+        times: When each came, in milliseconds since the epoch; 0: unknown.
+        own_tokens: For each message that is a response the prompt as it was reported; else 0.
+        compactions: Messages that had been said when the session compacted itself.
+        model: The newest model named.
+        overhead_tokens: System prompt and tools, by the first figure; 0: nothing was reported.
+    """
+
+    messages: list[dict[str, Any]]
+    times: list[int] = field(default_factory=list)
+    own_tokens: list[int] = field(default_factory=list)
+    compactions: tuple[int, ...] = ()
+    model: str = ""
+    overhead_tokens: int = 0
+
+    def __repr__(self) -> str:
+        return f"Script({len(self.messages)} messages, {len(self.compactions)} compactions)"
+
+    def requests(self) -> Iterator[int]:
+        """Positions of messages after which a request was due."""
+        said = self.messages
+        for at, message in enumerate(said):
+            last = at + 1 == len(said)
+            if message["role"] == "user" and (last or said[at + 1]["role"] == "assistant"):
+                yield at
+
+
+def script_of(session: Session) -> Script:
+    """Takes a session apart.
+
+    Args:
+        session: As opened; Claude Code's files are read again from their beginning.
+    """
+    entries, cuts = _said(session)
+    view = to_messages(entries)
+    ledger = core.Ledger(None, entries)
+    by_uuid = {entry.get("uuid"): at for at, entry in enumerate(entries)}
+    origins = [[by_uuid[name] for name in names if name in by_uuid] for names in view.sources]
+    clean = [_sendable(message) for message in view.messages]
+    origins = [found for found, message in zip(origins, clean, strict=True) if message is not None]
+    messages = [message for message in clean if message is not None]
+    own = [max((_prompt(entries[at]) for at in found), default=0) for found in origins]
+    return Script(
+        messages=messages,
+        times=[max((ledger.message(at).timestamp for at in found), default=0) for found in origins],
+        own_tokens=own,
+        compactions=tuple(sum(min(found, default=0) < cut for found in origins) for cut in cuts),
+        model=session.model,
+        overhead_tokens=_overhead(messages, own, session.model),
+    )
+
+
+def _sendable(message: dict[str, Any]) -> dict[str, Any] | None:
+    """The message without what only another provider could read; `None`: nothing of it is left."""
+    found = anthropic.to_provider([message]).parts["messages"]
+    return found[0] if found else None
+
+
+def _said(session: Session) -> tuple[list[Item], list[int]]:
+    """Entries that a person or the model said, in order; and how many of them stood before each compaction."""
+    if session.transcript is not None and session.conversation is not None:
+        gone = session.conversation.report.removed
+        left_out = {"sidechain", "synthetic", "rewound", "unfinished"}
+        items: Sequence[Item] = [
+            entry
+            for entry in session.transcript.entries()
+            if gone.get(entry.get("uuid", "")) not in left_out
+        ]
+    else:
+        items = session.history or session.items
+    entries: list[Item] = []
+    cuts: list[int] = []
+    for number, item in enumerate(items):
+        if is_boundary(item):
+            cuts.append(len(entries))
+        elif not is_summary(item) and not item.get("isSidechain") and _is_talk(item):
+            entries.append(item if item.get("uuid") else {**item, "uuid": f"#{number}"})
+    return entries, cuts
+
+
+def _is_talk(item: Item) -> bool:
+    return item.get("type") == "attachment" or message_of(item) is not None
+
+
+def _prompt(entry: Item) -> int:
+    usage = (message_of(entry) or {}).get("usage")
+    if not isinstance(usage, Mapping):
+        return 0
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    found = (usage.get(name) for name in names)
+    return sum(value for value in found if type(value) is int)
+
+
+def _overhead(messages: Sequence[Item], own: Sequence[int], model: str) -> int:
+    """What the first figure holds beyond the messages before it."""
+    first = next((at for at, prompt in enumerate(own) if prompt), None)
+    if first is None:
+        return 0
+    ledger = core.Ledger(weights_for(model or None), list(messages[:first]))
+    if not len(ledger) or ledger.message(0).flags & MessageFlag.BOUNDARY:
+        return 0
+    beyond = own[first] - int(ledger.tokens())
+    return beyond if 0 < beyond <= MOST_OVERHEAD else 0

@@ -1,0 +1,93 @@
+"""Every real session played through every level, as if live: it ends, fits, stays legal, keeps its prefix, loses nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ullage.context import ContextManager, Request
+from ullage.facts.reading import blocks_of
+from ullage.policy import Policy
+from ullage.replay import replay, script_of
+from ullage.sessions import open_session
+from ullage.testing import assert_legal
+from ullage.validate import validate
+
+pytestmark = [
+    pytest.mark.corpus,
+    pytest.mark.slow,
+    # One session was led by a model that no table lists.
+    pytest.mark.filterwarnings("ignore::ullage.models.UnknownModelWarning"),
+]
+
+MODEL = "claude-opus-4-5"
+"""For all: the smallest window of the current ones, so that every level has work."""
+
+
+class Watch:
+    """Looks at each request as it is made."""
+
+    def __init__(self) -> None:
+        self.before: list[Any] = []
+        self.manager: ContextManager | None = None
+        self.looked = 0
+
+    def __call__(self, manager: ContextManager, request: Request) -> None:
+        self.manager = manager
+        messages = request.messages
+        same = len(self.before) if request.rewritten_from is None else request.rewritten_from
+        assert len(messages) >= same
+        assert all(a is b or a == b for a, b in zip(messages[:same], self.before, strict=False))
+        if request.rewritten_from is not None:
+            # Each rewrite is in the account: by a level, or by a repair, now or until now.
+            told = any(report.first_changed is not None for report in request.reports)
+            assert told or request.repairs or messages[same:] != self.before[same:]
+        if request.reports or request.number % 25 == 0:
+            assert validate(messages, model=MODEL, facts={"skip": ("A24",)}).ok
+        if request.compaction is not None or self.looked < 2:
+            self.looked += 1
+            assert_legal("anthropic", messages, model=MODEL, window=0)
+        self.before = messages
+
+
+def results_of(item: Any) -> dict[str, Any]:
+    blocks = (block for block in blocks_of(item) if block.get("type") == "tool_result")
+    return {block["tool_use_id"]: block for block in blocks}
+
+
+def assert_all_recallable(manager: ContextManager) -> None:
+    inside = {source for source in manager.machine.view.sources if isinstance(source, int)}
+    gone = [at for at in range(len(manager.history)) if at not in inside]
+    left = [
+        at for report in manager.explain().left for span in report.removed for at in range(*span)
+    ]
+    assert sorted(left) == gone
+    recall = manager.recall
+    newest = {name: block for item in manager.history for name, block in results_of(item).items()}
+    for at in gone:
+        (found,) = recall.get(f"m{at}").items
+        assert found == manager.history[at]
+    for at, item in enumerate(manager.history):
+        for name, block in results_of(item).items():
+            if at in inside and name in manager.machine.view.decisions:
+                # A session may use an id twice; the newest is the one that is known by it.
+                assert recall.get(name).items == (newest[name],)
+
+
+@pytest.mark.parametrize("preset", ["buffered", "ladder"])
+def test_every_session_ends_fits_and_loses_nothing(corpus_file: Path, preset: str):
+    script = script_of(open_session(corpus_file))
+    if not script.messages:
+        pytest.skip("nothing was said")
+    policy = Policy.ladder() if preset == "ladder" else Policy.buffered()
+    watch = Watch()
+    run = replay(script, policy, model=MODEL, seen=watch)
+    assert run.error == ""
+    assert len(run.turns) == len(list(script.requests()))
+    assert run.refused == 0
+    assert run.rewrites <= len(run.turns)
+    assert run.total("rewritten_tokens") <= run.total("written_tokens")
+    if watch.manager is not None:
+        assert_all_recallable(watch.manager)
