@@ -70,7 +70,7 @@ def assert_all_recallable(manager: ContextManager) -> None:
         (found,) = recall.get(f"m{at}").items
         assert found == manager.history[at]
     for at, item in enumerate(manager.history):
-        for name, block in results_of(item).items():
+        for name in results_of(item):
             if at in inside and name in manager.machine.view.decisions:
                 # A session may use an id twice; the newest is the one that is known by it.
                 assert recall.get(name).items == (newest[name],)

@@ -1,0 +1,70 @@
+"""A session played as if live: figures of a managed and an unmanaged run, and what the cache makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ullage.policy import Policy
+from ullage.replay import Script, replay, script_of
+from ullage.sessions import open_session
+from ullage.testing import Layout, scenario, session_287k, session_file
+
+MODEL = "claude-opus-4-5"
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict:
+    script = Script(messages=session_287k(5).messages, times=[0] * 10_000, model=MODEL)
+    return {
+        name: replay(script, policy)
+        for name, policy in (
+            ("none", None),
+            ("buffered", Policy.buffered()),
+            ("ladder", Policy.ladder()),
+        )
+    }
+
+
+def test_an_unmanaged_session_overflows_and_a_managed_one_does_not(runs):
+    none, buffered, ladder = runs["none"], runs["buffered"], runs["ladder"]
+    assert none.refused > 0
+    assert buffered.refused == ladder.refused == 0
+    assert not none.error + buffered.error + ladder.error
+    assert len(none.turns) == len(buffered.turns) == len(ladder.turns)
+    assert none.rewrites == 0
+    assert buffered.rewrites > 0
+
+
+def test_each_token_is_read_or_written_and_an_unmanaged_one_written_once(runs):
+    none = runs["none"]
+    assert none.total("written_tokens") == none.turns[-1].tokens
+    for run in runs.values():
+        for turn in run.turns:
+            assert turn.read_tokens + turn.written_tokens == turn.tokens
+            assert 0 <= turn.rewritten_tokens <= turn.written_tokens
+            assert (turn.rewritten_from is None) <= (turn.rewritten_tokens == 0)
+    assert runs["ladder"].nanousd != none.nanousd > 0
+
+
+def test_what_acted_stands_at_its_turn(runs):
+    acted = [turn for turn in runs["ladder"].turns if turn.acted]
+    assert {"snip", "microcompact"} <= {stage for turn in acted for stage, _, _ in turn.acted}
+    for turn in runs["ladder"].turns:
+        assert sum(turn.by_category.values()) == turn.tokens
+    first = runs["ladder"].turns[0]
+    assert first.tokens == first.unmanaged_tokens
+
+
+def test_a_file_is_read_from_its_first_message_and_names_its_own_compactions(tmp_path: Path):
+    made = scenario(3, turns=8)
+    path = session_file(made, layout=Layout(compactions=2)).write(tmp_path)
+    script = script_of(open_session(path))
+    assert [message["role"] for message in script.messages] == [m["role"] for m in made.messages]
+    assert script.messages[0]["content"] == made.messages[0]["content"]
+    assert len(script.compactions) == 2
+    assert all(made.messages[at]["role"] == "user" for at in script.compactions)
+    assert len(script.times) == len(script.own_tokens) == len(script.messages)
+    assert script.times == sorted(script.times)
+    assert any(script.own_tokens)
