@@ -685,6 +685,24 @@ def test_the_text_before_an_update_is_kept(folder):
     assert "- old fact" in (folder / "previous.md").read_text()
 
 
+def test_whose_notes_they_are_is_written_before_the_notes(folder):
+    class Dying(NotesFolder):
+        saved = 0
+
+        def save(self, data, **more):
+            self.saved += 1
+            if self.saved > 1:
+                raise KeyboardInterrupt
+            super().save(data, **more)
+
+    with pytest.raises(KeyboardInterrupt):
+        memory(Dying(folder), session_id="one").update(talk())
+    assert (folder / "summary.md").exists()
+    assert (record(folder).session_id, record(folder).covered) == ("one", "")
+    assert "another session" in memory(folder, session_id="two").update(talk()).reason
+    assert memory(folder, session_id="one").update(talk()).outcome is UpdateOutcome.UNCHANGED
+
+
 # ---- killed ----------------------------------------------------------------------------------
 
 CHILD = """

@@ -160,7 +160,7 @@ def _started(state: State) -> CompactionStarted:
         messages=len(state.source.context),
         tokens_before=state.tokens + state.overhead,
         summarizer=str(getattr(state.job.summarizer, "name", "")),
-        recompaction=state.whole.previous is not None,
+        recompaction=state.recompaction,
     )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ullage._engine import core
 from ullage.compaction.calls import Accepted
 from ullage.compaction.cut import Cut, least_keep, must_stay, scaled_keep
 from ullage.compaction.state import State, recut
@@ -114,11 +113,10 @@ FRAME_TOKENS = 300
 def _kept_from(state: State, start: int, room: int | None) -> int:
     """KEEP-1 to KEEP-3: from the first message that is not in the notes, back until enough stays."""
     source, job = state.source, state.job
-    ledger = core.Ledger(job.weights, source.context)
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
     for enough in (keep, least_keep(keep)):
-        window = ledger.keep_window(
-            min(start, must_stay(source, ledger)),
+        window = state.ledger.keep_window(
+            min(start, must_stay(source, state.ledger)),
             floor=_floor(source.context, start),
             min_tokens=enough.min_tokens,
             max_tokens=enough.max_tokens,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ullage._engine import core
@@ -22,20 +23,62 @@ from ullage.pins import Pin, read_pins
 __all__ = ["State", "prepare", "recut"]
 
 
+class Known:
+    """Facts of a conversation, collected when they are first asked for: another cut may be chosen before that."""
+
+    def __init__(self, source: Source, cut: Cut) -> None:
+        self._source, self._cut = source, cut
+
+    @cached_property
+    def _collected(self) -> tuple[Facts, Facts]:
+        return _facts(self._source, self._cut)
+
+    @property
+    def facts(self) -> Facts:
+        """Of what is summarised."""
+        return self._collected[0]
+
+    @property
+    def whole(self) -> Facts:
+        """Of the whole context."""
+        return self._collected[1]
+
+    @cached_property
+    def visible(self) -> Facts:
+        """Of what is kept."""
+        first, last = self._cut.kept(len(self._source.context))
+        return collect(self._source.context[first:last], first_index=first)
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """A job, looked at."""
 
     job: Job
     source: Source
+    ledger: Any = field(repr=False)  # of the context
     cut: Cut
-    facts: Facts = field(repr=False)  # of what is summarised
-    visible: Facts = field(repr=False)  # of what is kept
-    whole: Facts = field(repr=False)  # of the whole context
+    known: Known = field(repr=False)
     pins: tuple[Pin, ...]
+    recompaction: bool  # the context holds a summary already
     tokens: int  # of the context
     removed_tokens: int
     overhead: int  # system prompt and tools
+
+    @property
+    def facts(self) -> Facts:
+        """Of what is summarised."""
+        return self.known.facts
+
+    @property
+    def visible(self) -> Facts:
+        """Of what is kept."""
+        return self.known.visible
+
+    @property
+    def whole(self) -> Facts:
+        """Of the whole context."""
+        return self.known.whole
 
     @property
     def measure(self) -> Callable[[str], int]:
@@ -73,7 +116,7 @@ def _ends_in_loop(item: Any) -> bool:
 
 
 def prepare(job: Job) -> State:
-    """Reads the conversation, chooses the cut, collects the facts.
+    """Reads the conversation and chooses the cut.
 
     Raises:
         CompactionError: `not_enough_messages`: there is nothing that a model has been shown.
@@ -88,16 +131,15 @@ def prepare(job: Job) -> State:
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
     most = _most_kept(job, overhead)
     cut = choose_cut(source, ledger, keep, direction=job.direction, at=job.at, most_kept=most)
-    facts, whole = _facts(source, cut)
-    first, last = cut.kept(len(source.context))
+    summaries = _summaries(source)
     return State(
         job=job,
         source=source,
+        ledger=ledger,
         cut=cut,
-        facts=facts,
-        visible=collect(source.context[first:last], first_index=first),
-        whole=whole,
-        pins=_pins(job, source),
+        known=Known(source, cut),
+        pins=_pins(job, summaries),
+        recompaction=bool(summaries),
         tokens=tokens,
         removed_tokens=int(ledger.tokens(cut.start, cut.stop)),
         overhead=overhead,
@@ -106,19 +148,8 @@ def prepare(job: Job) -> State:
 
 def recut(state: State, cut: Cut) -> State:
     """The same job with another cut."""
-    source = state.source
-    facts, whole = _facts(source, cut)
-    first, last = cut.kept(len(source.context))
-    return replace(
-        state,
-        cut=cut,
-        facts=facts,
-        visible=collect(source.context[first:last], first_index=first),
-        whole=whole,
-        removed_tokens=int(
-            core.Ledger(state.job.weights, source.context).tokens(cut.start, cut.stop)
-        ),
-    )
+    removed = int(state.ledger.tokens(cut.start, cut.stop))
+    return replace(state, cut=cut, known=Known(state.source, cut), removed_tokens=removed)
 
 
 def _overhead(job: Job, ledger: Any) -> int:
@@ -157,11 +188,15 @@ def _facts(source: Source, cut: Cut) -> tuple[Facts, Facts]:
     return facts, collector.finish()
 
 
-def _pins(job: Job, source: Source) -> tuple[Pin, ...]:
+def _summaries(source: Source) -> list[str]:
+    """The texts of summaries that stand in the context."""
+    texts = [(item, text_of(item)) for item in source.context if role_of(item) == "user"]
+    return [text for item, text in texts if is_summary(item) or looks_like_summary(text)]
+
+
+def _pins(job: Job, summaries: list[str]) -> tuple[Pin, ...]:
     pins: dict[str, Pin] = {}
-    for item in source.context:
-        text = text_of(item) if role_of(item) == "user" else ""
-        if is_summary(item) or looks_like_summary(text):
-            pins.update((pin.name, pin) for pin in read_pins(text))
+    for text in summaries:
+        pins.update((pin.name, pin) for pin in read_pins(text))
     pins.update((pin.name, pin) for pin in job.pins)
     return tuple(pins.values())

@@ -247,6 +247,9 @@ def _commit(
         text, beside = yield Call(make, (base,))
         if notes.exists and text == notes.text:
             return text, beside, notes.digest
+        if not part.loaded.record.known:
+            # Whose notes these are is on the disk before the first of them is.
+            yield from _save(part, lock, part.record(notes.digest))
         if (yield Call(partial(folder.commit, text, based_on=notes.digest, lock=lock))):
             written: Notes = yield Call(folder.read)
             return text, beside, written.digest
