@@ -59,7 +59,7 @@ def conversation(count: int, seed: int = 1) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     while len(items) < count:
         number = len(items)
-        call_ids = [f"toolu_{number}_{each}" for each in range(rng.choice((1, 1, 2)))]
+        call_ids = [f"toolu_{seed}_{number}_{each}" for each in range(rng.choice((1, 1, 2)))]
         path = {"file_path": f"/src/{rng.choice(WORDS)}/{number}.py", "limit": 200}
         edit = {**path, "old_string": code(350), "new_string": code(350), "replace_all": False}
         said: list[dict[str, Any]] = [{"type": "text", "text": prose(150)}]

@@ -4,6 +4,7 @@ mod state;
 
 use crate::arguments::{Given, NOT_NEGATIVE, number, whole};
 use crate::errors::to_py;
+use crate::list::soon;
 use crate::text::{Weights, with_text};
 use crate::tuples::{anchor, anchored, block, keep, message};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
@@ -52,8 +53,13 @@ impl Ledger {
     }
 
     fn add(&self, items: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let (py, items) = (items.py(), items_of(items)?);
-        let added = self.lock(py).append(items, self.weights());
+        let py = items.py();
+        let added = if let Ok(list) = items.cast_exact::<PyList>() {
+            self.lock(py).append(soon(list, 0), self.weights())
+        } else {
+            let items: Vec<_> = items.try_iter()?.collect::<PyResult<_>>()?;
+            self.lock(py).append(items.iter().cloned(), self.weights())
+        };
         added.map_err(|unread| numbered(py, unread))
     }
 
@@ -70,13 +76,6 @@ fn numbered(py: Python<'_>, (at, error): Unread) -> PyErr {
 
 fn unnumbered(py: Python<'_>, (_, error): Unread) -> PyErr {
     to_py(py, &error, None)
-}
-
-fn items_of<'py>(items: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    if let Ok(list) = items.cast_exact::<PyList>() {
-        return Ok(list.iter().collect());
-    }
-    items.try_iter()?.collect()
 }
 
 /// A range as a slice understands it.
@@ -124,9 +123,10 @@ impl Ledger {
         self.ask(py, Core::version)
     }
 
-    fn append(&self, item: Bound<'_, PyAny>) -> PyResult<usize> {
+    fn append(&self, item: &Bound<'_, PyAny>) -> PyResult<usize> {
         let py = item.py();
-        let added = self.lock(py).append(vec![item], self.weights());
+        let item = std::iter::once(item.clone());
+        let added = self.lock(py).append(item, self.weights());
         added.map_err(|unread| unnumbered(py, unread))
     }
 

@@ -10,7 +10,6 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 use std::ffi::c_ulong;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -35,7 +34,8 @@ impl<'a> PyValue<'a> {
         small(self.pointer())
     }
 
-    fn of(object: *mut ffi::PyObject) -> Self {
+    /// Continues a walk: the object must be alive for as long.
+    pub(crate) fn of(object: *mut ffi::PyObject) -> Self {
         Self {
             // SAFETY: the objects of a walk come from a `Bound`, or from containers, which hold no null.
             object: unsafe { NonNull::new_unchecked(object) },
@@ -43,7 +43,7 @@ impl<'a> PyValue<'a> {
         }
     }
 
-    fn pointer(self) -> *mut ffi::PyObject {
+    pub(crate) fn pointer(self) -> *mut ffi::PyObject {
         self.object.as_ptr()
     }
 
@@ -229,7 +229,7 @@ unsafe fn length(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
 
 /// SAFETY: `object` must be a list or a tuple, `at` inside of it.
 #[cfg(not(feature = "abi3"))]
-unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyObject {
+pub(crate) unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyObject {
     // SAFETY: as the caller promises.
     unsafe {
         if ffi::PyList_Check(object) != 0 {
@@ -255,7 +255,7 @@ unsafe fn length(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
 
 /// SAFETY: `object` must be a list or a tuple, `at` inside of it.
 #[cfg(feature = "abi3")]
-unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyObject {
+pub(crate) unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyObject {
     // SAFETY: as the caller promises.
     unsafe {
         if ffi::PyList_Check(object) != 0 {
@@ -454,28 +454,4 @@ fn digits(object: *mut ffi::PyObject, base: i32) -> Option<String> {
         let text = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyNumber_ToBase(object, base)) };
         text.ok()?.extract().ok()
     })
-}
-
-/// Whether a list begins with these very objects.
-#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
-pub(crate) fn begins_with(list: &Bound<'_, PyList>, held: &[Py<PyAny>]) -> bool {
-    if list.len() < held.len() || held.is_empty() {
-        return held.is_empty();
-    }
-    // SAFETY: the list holds at least so many pointers, and nothing changes it while the lock is held; `Py` is a pointer
-    // and nothing else.
-    unsafe {
-        let items = (*list.as_ptr().cast::<ffi::PyListObject>()).ob_item;
-        let items = std::slice::from_raw_parts(items.cast::<usize>(), held.len());
-        let held = std::slice::from_raw_parts(held.as_ptr().cast::<usize>(), held.len());
-        items == held
-    }
-}
-
-/// Whether a list begins with these very objects.
-#[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
-pub(crate) fn begins_with(list: &Bound<'_, PyList>, held: &[Py<PyAny>]) -> bool {
-    let same =
-        |(at, known): (usize, &Py<PyAny>)| list.get_item(at).is_ok_and(|item| item.is(known));
-    list.len() >= held.len() && held.iter().enumerate().all(same)
 }

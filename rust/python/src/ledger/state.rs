@@ -3,7 +3,8 @@
 //! No Python code runs in here, nor anything that could start some (the collector, the end of an object): it might come
 //! back to the same ledger, or wait for a thread that waits for the lock.
 
-use crate::value::{PyValue, begins_with};
+use crate::list::{begins_with, soon};
+use crate::value::PyValue;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::collections::{HashMap, HashSet};
@@ -39,14 +40,23 @@ impl State {
         }
     }
 
-    /// Appends all items or none; the new length.
-    pub(super) fn append(
+    /// Appends all items or none; the new length. Whoever passes them holds them too: none ends in here.
+    pub(super) fn append<'py>(
         &mut self,
-        items: Vec<Bound<'_, PyAny>>,
+        items: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
         weights: Option<&Weights>,
     ) -> Result<usize, Unread> {
-        self.read(&items, weights)?;
-        self.held.extend(items.into_iter().map(Bound::unbind));
+        let (length, strings) = (self.core.len(), self.core.strings.len());
+        self.core.reserve(items.len());
+        self.held.reserve(items.len());
+        for (at, item) in items.enumerate() {
+            if let Err(error) = self.core.read(PyValue::new(&item), weights) {
+                self.core.undo(length, strings);
+                self.held.truncate(length);
+                return Err((at, error));
+            }
+            self.held.push(item.unbind());
+        }
         Ok(self.core.len())
     }
 
@@ -71,16 +81,6 @@ impl State {
         self.core.truncate(length);
         self.stale.retain(|at| *at < length);
         self.held.split_off(length.min(self.held.len()))
-    }
-
-    /// The items of a list that follow those that are held, if it begins with these.
-    fn appended<'py>(&self, list: &Bound<'py, PyList>) -> Option<Vec<Bound<'py, PyAny>>> {
-        let known = self.stale.is_empty() && begins_with(list, &self.held);
-        known.then(|| {
-            (self.held.len()..list.len())
-                .map_while(|at| list.get_item(at).ok())
-                .collect()
-        })
     }
 
     pub(super) fn invalidate(&mut self, at: usize) {
@@ -133,11 +133,11 @@ impl State {
         list: &Bound<'_, PyList>,
         weights: Option<&Weights>,
     ) -> Result<(usize, Vec<Py<PyAny>>), Unread> {
-        if let Some(new) = self.appended(list) {
-            let (before, count) = (self.held.len(), new.len());
-            let added = self.append(new, weights);
+        if self.stale.is_empty() && begins_with(list, &self.held) {
+            let before = self.held.len();
+            let added = self.append(soon(list, before), weights);
             return added
-                .map(|_| (count, Vec::new()))
+                .map(|length| (length - before, Vec::new()))
                 .map_err(|(at, error)| (before + at, error));
         }
         let items: Vec<_> = list.iter().collect();
