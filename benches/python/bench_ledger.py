@@ -11,15 +11,22 @@ prints the ratios alone, and
     python benches/python/bench_ledger.py instructions
 
 the instructions a message (valgrind's callgrind; the difference of two runs, so that starting Python is
-not counted).
+not counted), and
+
+    python benches/python/bench_ledger.py memory
+
+the bytes a message that a ledger adds to the process (the messages themselves not counted), and what the
+process holds while ten million messages are appended and cut off again.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -190,11 +197,57 @@ def counted(rounds: int) -> int:
     return int(found[1])
 
 
+# ---- memory ----------------------------------------------------------------------------------
+
+
+def resident() -> int:
+    """Bytes of the process that lie in memory (Linux)."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+def bytes_a_message(count: int = 200_000) -> tuple[float, float]:
+    """What a ledger adds for each message; the second figure with one uuid more for each."""
+    plain = [{"role": "user", "content": "hello"} for _ in range(count)]
+    named = [{"uuid": f"{number:036x}", **item} for number, item in enumerate(plain)]
+    found = []
+    for items in (plain, named):
+        gc.collect()
+        before = resident()
+        ledger = _core.Ledger(None, items)
+        found.append((resident() - before) / count)
+        del ledger
+    return found[0], found[1]
+
+
+def churn(rounds: int = 10_000, size: int = 1000) -> list[float]:
+    """Megabytes after each tenth of so many rounds of appending and cutting off the same messages."""
+    ledger = _core.Ledger(None, conversation(100))
+    calls = [item for item in conversation(size, 3) if "tool_use" in str(item)]
+    batch = (calls * (size // len(calls) + 1))[:size]
+    sizes = []
+    for number in range(rounds):
+        ledger.extend(batch)
+        ledger.truncate(100)
+        if (number + 1) % (rounds // 10) == 0:
+            sizes.append(resident() / 1e6)
+    assert len(ledger) == 100
+    return sizes
+
+
+def memory() -> None:
+    plain, named = bytes_a_message()
+    print(f"{plain:.0f} bytes a message of one block, {named - plain:.0f} more with a uuid")
+    print("MB over 10,000,000 appends and cuts:", *(f"{size:.1f}" for size in churn()))
+
+
 def main(args: list[str]) -> None:
     if args[:1] == ["scan"]:
         items = conversation(1000)
         for _ in range(int(args[1])):
             _core.Ledger(None, items)
+    elif args[:1] == ["memory"]:
+        memory()
     elif args[:1] == ["instructions"]:
         each = (counted(21) - counted(1)) / 20_000
         print(f"{each:.0f} instructions a message")
