@@ -101,6 +101,20 @@ def test_a_template_file_replaces_the_prompt(session, tmp_path):
     assert asked.endswith("mind the zebra")
 
 
+def test_secrets_stay_here(tmp_path):
+    made = session_file(scenario(3, tokens=30_000))
+    key = "ghp_" + "a1B2" * 9
+    path = made.write(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"the", b"the " + key.encode()))
+    with ScriptedServer() as server:
+        words = ("-s", "anthropic:claude-haiku-4-5", "--base-url", server.url, "--redact", "--json")
+        done = ullage("compact", path, "-n", *words, "--summary")
+        assert done.returncode == 0, done.stderr
+        assert key.encode() not in server.requests[0].body
+        assert b"[redacted:github_token]" in server.requests[0].body
+    assert key not in json.dumps(json.loads(done.stdout)["summary"])
+
+
 def test_a_template_that_is_missing_is_named(session, tmp_path):
     done = ullage("compact", session, "-n", "--template", tmp_path / "none.txt")
     assert done.returncode == 2

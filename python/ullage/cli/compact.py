@@ -12,6 +12,7 @@ from ullage.cli.session_memory import memory_of
 from ullage.compaction.prompt import load_template
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
+from ullage.redact import Redactor
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
 from ullage.summarizers import summarizer_of
 
@@ -53,6 +54,10 @@ def compact_command(
     memory_folder: Annotated[
         Path | None, Parameter(help="where these lie; default: as for `ullage session-memory`")
     ] = None,
+    redact: Annotated[
+        bool,
+        Parameter(negative="", help="take keys, tokens and passwords out of what is summarised"),
+    ] = False,
     conversation: Annotated[
         int, Parameter(help="which one, from 0, where a file holds several")
     ] = 0,
@@ -83,6 +88,7 @@ def compact_command(
             memory=memory,
             summarizer=writer,
             template=load_template(template),
+            redact=Redactor() if redact else None,
             **({"model": model} if model else {}),
         )
         step(1)
