@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 
 from ullage.context import ContextManager
 from ullage.exceptions import InvalidPolicy
+from ullage.models import ModelTable
 from ullage.offload import MemoryStore
 from ullage.policy import Policy
 from ullage.recall import RECALL_TOOL
@@ -78,3 +80,42 @@ def test_other_tools_are_not_ours():
     with pytest.raises(InvalidPolicy, match="Bash"):
         manager.answer("Bash", {})
     assert manager.answer(RECALL_TOOL.name, {"handle": "nothing"}).is_error
+
+
+RESTORED = {
+    "collapse": {"collapse.enabled": True, "collapse.min_span_tokens": 400},
+    "snips and lines": {"micro.by_line": True, "micro.line_start_percent": 20, "snip.max_chars": 2_000},
+    "told": {"offer.notice_percent": 10, "cost.wait_requests": 30},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESTORED)
+def test_a_saved_conversation_goes_on_as_it_would_have(name):
+    policy = Policy.buffered().change({**RESTORED[name], "micro.min_freed_tokens": 300})
+    table = ModelTable.builtin().learned(MODEL, 30_000)
+    messages = conversation(6, tokens=36_000)
+    options = {"tools": SNIP, "store": MemoryStore(), "table": table}
+    manager = ContextManager(model=MODEL, policy=policy, **options)
+    other: ContextManager | None = None
+    acted: set[str] = set()
+    for at, message in enumerate(messages):
+        for each in filter(None, (manager, other)):
+            each.add(message)
+        if message["role"] != "user":
+            continue
+        request = manager.prepare()
+        acted |= {report.stage for report in request.reports}
+        if other is not None:
+            again = other.prepare()
+            assert again.messages == request.messages
+            assert again.reports == request.reports
+        if at % 7 == 0:
+            saved = json.loads(json.dumps(manager.save(history=True)))
+            other = ContextManager.restore(saved, **options)
+        turns = manager.machine.states["turn_snip"].ids
+        if at == len(messages) // 2:
+            for each in filter(None, (manager, other)):
+                each.answer("Snip", {"ids": [min(turns.values())]})
+    assert acted
+    assert other is not None
+    assert other.recall.call({}) == manager.recall.call({})
