@@ -75,7 +75,7 @@ def flow(view: View, policy: Policy, pressure: Pressure, state: Micro) -> Flow[S
     micro, fill = policy.micro, pressure.fill_percent
     state.watch(view)
     view.cleared_elsewhere.update(state.edits)
-    if not _any_due(view, micro, pressure) or not _worth_a_look(view, pressure, state):
+    if not _any_due(view, micro, pressure) or not _worth_a_look(view, micro, pressure, state):
         return None
     results = list(view.results())
     kept = max(micro.keep_recent, policy.protect.tool_results) * state.weigh(micro.refetch_percent)
@@ -109,11 +109,12 @@ def _any_due(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
     )
 
 
-def _worth_a_look(view: View, pressure: Pressure, state: Micro) -> bool:
+def _worth_a_look(view: View, micro: MicrocompactPolicy, pressure: Pressure, state: Micro) -> bool:
     """Whether enough has come since all results were looked at, so that looking costs a turn nothing on average."""
     now, before = view.tokens(pressure.overhead_tokens), state.looked_tokens
     step = pressure.window_tokens * LOOK_PERCENT // 100
-    if before <= now < before + step and view.changed_from is None and pressure.now_ms is None:
+    by_time = micro.by_time and _idle(view, micro, pressure.now_ms)
+    if before <= now < before + step and view.changed_from is None and not by_time:
         return False
     state.looked_tokens = now
     return True
