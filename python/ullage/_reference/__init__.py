@@ -14,6 +14,8 @@ from ullage._reference.digest import (
     MessageFlag,
     Role,
 )
+from ullage._reference.image import image_size, image_tokens
+from ullage._reference.json_tally import json_features, json_length
 from ullage._reference.jsonl import LineDigest, TranscriptIndex
 from ullage._reference.ledger import Anchor, AnchoredCount, Ledger
 from ullage._reference.media import media_indices
@@ -23,10 +25,6 @@ from ullage._reference.text import (
     Weights,
     estimate_text,
     features,
-    image_size,
-    image_tokens,
-    json_features,
-    json_length,
     padded,
     rough_text,
     rough_tokens,

@@ -9,6 +9,8 @@ import json
 from typing import Any
 
 from ullage._reference import text as text_module
+from ullage._reference.image import image_tokens
+from ullage._reference.json_tally import json_features
 from ullage._reference.view import check_json, is_list, saturate
 
 __all__ = [
@@ -56,7 +58,7 @@ class Meter:
         check_json(value, field)
         self._run += len(_compact(value))
         if self._weights is not None:
-            self._weigh(text_module.json_features(value))
+            self._weigh(json_features(value))
 
     def either(self, value: Any, field: str) -> None:
         """A string as text, nothing for `None`, all else as JSON."""
@@ -86,7 +88,7 @@ class Meter:
     def image(self, width: int, height: int) -> None:
         self.rough += MEDIA_ROUGH_TOKENS
         if self._weights is not None:
-            self.whole += text_module.image_tokens(width, height, self._weights)
+            self.whole += image_tokens(width, height, self._weights)
 
     def document(self, source: Any) -> None:
         """By its text where it has one, else by the size of its data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ullage._reference.digest import BlockFlag, plain
-from ullage._reference.text import image_size
+from ullage._reference.image import image_size
 
 if TYPE_CHECKING:
     from ullage._reference.blocks import Draft
