@@ -29,6 +29,7 @@ from ullage.memory.session.ids import covered_end, item_key, safe_end
 from ullage.memory.session.record import read_record
 from ullage.memory.session.template import DEFAULT_TEMPLATE, TITLES, parse_notes, skeleton
 from ullage.policy import SessionMemoryPolicy
+from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.protocol import SummaryReply
 from ullage.testing.failures import ScriptedAPIError, overflow
 
@@ -442,8 +443,9 @@ def test_template_of_all_sessions_comes_second(tmp_path):
     assert kept.path == tmp_path / "abc" / "session-memory" / "summary.md"
 
 
-def test_without_a_model_the_ten_sections_are_filled(folder):
-    kept = memory(folder)
+@pytest.mark.parametrize("summarizer", [None, "extractive", ExtractiveSummarizer()])
+def test_without_a_model_the_ten_sections_are_filled(folder, summarizer):
+    kept = SessionMemory(folder, summarizer=summarizer, mode="inline")
     report = kept.update(talk())
     assert (report.updater, report.calls) == ("copies", 0)
     assert tuple(s.title for s in parse_notes(kept.notes())) == TITLES
@@ -729,8 +731,8 @@ items = [{"role": "user", "content": "Remember the second thing."},
          {"role": "assistant", "content": "Second done."}]
 first = [{"role": "user", "content": "Remember the first thing."},
          {"role": "assistant", "content": "First done."}]
-SessionMemory(folder, mode="inline").update(first + items)
-print("end", flush=True)
+report = SessionMemory(folder, mode="inline").update(first + items)
+print("ended:", report.outcome, report.reason, flush=True)
 """
 
 STAGES = [
@@ -755,14 +757,12 @@ def test_killed_in_the_middle_of_an_update(folder, tmp_path, stage):
         [sys.executable, str(script), stage, str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-    try:
-        assert child.stdout.readline() == b"here\n"
-        child.send_signal(signal.SIGKILL)
-    finally:
-        child.wait(20)
-        child.stdin.close()
-        child.stdout.close()
+    line = child.stdout.readline()
+    child.send_signal(signal.SIGKILL)
+    _, errors = child.communicate(timeout=20)
+    assert (line, errors) == (b"here\n", b"")
     now = (folder / "summary.md").read_bytes()
     written = stage in STAGES[5:]
     # Before or after, never between; and the record never claims more than the notes hold.

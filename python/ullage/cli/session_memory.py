@@ -83,8 +83,7 @@ def update_command(
     """Bring the notes of a session up to date. Exit code 1: they could not be."""
     out = Output(as_json=json)
     opened = open_session(file, number=conversation)
-    # Copies need no summarizer: a model is one that is asked.
-    writer = None if summarizer == "extractive" else summarizer_of(summarizer, base_url=base_url)
+    writer = summarizer_of(summarizer, base_url=base_url)
     memory = memory_of(opened, folder, policy=Policy.load(policy).session_memory, summarizer=writer)
     report = memory.update(opened.items)
     if json:

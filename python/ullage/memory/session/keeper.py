@@ -27,6 +27,7 @@ from ullage.memory.session.triggers import Due, Progress, update_due
 from ullage.memory.session.update import UpdateJob, measure_of, update_flow
 from ullage.offload import file_stem
 from ullage.policy import SessionMemoryPolicy
+from ullage.summarizers import summarizer_of
 from ullage.summarizers.callable import CallableSummarizer
 
 __all__ = ["FOLDER", "SessionMemory"]
@@ -62,7 +63,8 @@ class SessionMemory:
         folder: Where `summary.md` lies; nobody else's. Made when the first notes are written.
         session_id: Whose notes; the notes of another session are neither used nor changed. Empty: not compared.
         policy: Thresholds; with `enabled=False` nothing is updated by itself. `None`: the defaults, enabled.
-        summarizer: The model that edits the notes, or a function as for `compact`; `None`: code copies facts.
+        summarizer: The model that edits the notes, its name, or a function, as for `compact`; `None`, or one without a
+            model: code copies facts.
         config: Further folders that may hold `template.md` and `prompt.md`, after `config` in the notes' own folder.
         weights: For the estimate of lengths; `None`: rough.
         redact: Applied to all text that leaves for the model; `None`: nothing.
@@ -93,15 +95,12 @@ class SessionMemory:
         mode: Mode = "auto",
         slots: Slots | None = None,
     ) -> None:
-        if summarizer is not None and not hasattr(summarizer, "summarize"):
-            own = hasattr(summarizer, "asummarize")
-            summarizer = summarizer if own else CallableSummarizer(summarizer)
         policy = policy or SessionMemoryPolicy(enabled=True)
         self._set = _Settings(
             folder=folder if isinstance(folder, NotesFolder) else NotesFolder(folder),
             session_id=session_id,
             policy=policy,
-            summarizer=summarizer,
+            summarizer=_editor(summarizer),
             config=tuple(NotesFolder(each) for each in config),
             weights=weights,
             redact=redact,
@@ -343,6 +342,17 @@ class SessionMemory:
         """Cancel, and begin no more updates. The notes can still be read and used."""
         self._closed = True
         self.cancel()
+
+
+def _editor(given: Any) -> Any:
+    """Who edits; `None` for code, also where a summarizer without a model is named: it can't edit."""
+    if isinstance(given, str):
+        given = summarizer_of(given)
+    if given is None or getattr(given, "local", False) is True:
+        return None
+    if hasattr(given, "summarize") or hasattr(given, "asummarize"):
+        return given
+    return CallableSummarizer(given)
 
 
 def _release(locks: list[Lock]) -> None:
