@@ -11,7 +11,7 @@ from ullage import ContextManager
 from ullage.exceptions import InvalidPolicy
 from ullage.offload import MemoryStore
 from ullage.policy import Policy
-from ullage.testing import conversation, scenario
+from ullage.testing import assert_legal, conversation, scenario
 
 MODEL = "claude-opus-4-5"
 SMALL = {"auto.start_percent": 6, "micro.min_freed_tokens": 0, "snip.max_chars": 2_000}
@@ -141,3 +141,22 @@ def test_thinking_that_is_bound_to_its_prefix_is_as_legal_after_a_restore(cut):
     for at in range(len(first.history), len(messages)):
         assert turn(second, messages, at) == turn(first, messages, at)
     assert second.save() == first.save()
+
+
+def test_an_imported_session_that_is_cut_before_its_first_request_is_legal():
+    session = scenario(11, tokens=30_000, model="claude-opus-5-5")
+    for act in ("compact", "on_overflow"):
+        manager = ContextManager(
+            model="claude-opus-5-5", system=session.system, tools=session.tools
+        )
+        for message in session.messages:
+            manager.add(message)
+        if act == "compact":
+            manager.compact()
+        else:
+            manager.on_overflow("prompt is too long: 213462 tokens > 20000 maximum")
+        request = manager.prepare()
+        assert_legal(
+            "anthropic", request.messages, model="claude-opus-5-5", window=0,
+            system=session.system, tools=list(session.tools), original=session.messages,
+        )  # fmt: skip

@@ -27,6 +27,7 @@ from ullage.models import Model, ModelTable
 from ullage.offload import OffloadStore
 from ullage.pins import Pin, pin_of, unpin
 from ullage.policy import Policy
+from ullage.providers.overflow import classify
 from ullage.recall import Recall
 from ullage.stages import context_edits
 from ullage.stages.report import StageReport
@@ -299,13 +300,17 @@ class ContextManager:
         Raises:
             CompactionError: It failed; nothing has changed.
         """
-        return self._run(flows.compact(self.machine, self.host, instructions), cancel)
+        return self._run(
+            flows.compact(self._seen(self.window.compaction), self.host, instructions), cancel
+        )
 
     async def acompact(
         self, instructions: str = "", *, cancel: CancelToken | None = None
     ) -> CompactionResult:
         """`compact`, without blocking the event loop."""
-        return await self._arun(flows.compact(self.machine, self.host, instructions), cancel)
+        return await self._arun(
+            flows.compact(self._seen(self.window.compaction), self.host, instructions), cancel
+        )
 
     def on_overflow(self, error: Any) -> Recovery:
         """Make room after the provider refused a request.
@@ -319,11 +324,11 @@ class ContextManager:
         Raises:
             ContextTooLarge: All last resorts were tried for this request.
         """
-        return self._run(recover(self.machine, self.host, error))
+        return self._run(recover(self._seen(classify(error).is_overflow), self.host, error))
 
     async def aon_overflow(self, error: Any) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
-        return await self._arun(recover(self.machine, self.host, error))
+        return await self._arun(recover(self._seen(classify(error).is_overflow), self.host, error))
 
     def stage_ahead(self) -> int:
         """Write the summaries that a context collapse will need; for the time between two requests.
@@ -343,7 +348,7 @@ class ContextManager:
         Raises:
             UnknownHandle: No placeholder with that id is in the context.
         """
-        return self._run(flows.expand(self.machine, collapse_id))
+        return self._run(flows.expand(self._seen(True), collapse_id))
 
     # ---- tools for the model -----------------------------------------------------------------
 
@@ -365,6 +370,12 @@ class ContextManager:
         return tools.answer(self.machine, self.host, name, given)
 
     # ---- inside ------------------------------------------------------------------------------
+
+    def _seen(self, rewrites: bool) -> Machine:
+        """The machine, before something rewrites its view: what the model thought until now was after this view."""
+        if rewrites:
+            self._outgoing.note_imported(self.machine)
+        return self.machine
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         return flows.prepare(self.machine, self.host, self._outgoing, now_ms)

@@ -182,7 +182,7 @@ def _manager(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
         asked = None if not answers else asked
     if rng.random() < 0.3:
         manager.on_overflow({"error": {"code": "context_length_exceeded", "message": ""}})
-    return Left(list(manager.prepare(now_ms=0).messages) if manager.history else items, made)
+    return Left(list(manager.prepare(now_ms=0).messages), made)
 
 
 class Left(list[Any]):
