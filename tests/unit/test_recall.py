@@ -268,3 +268,21 @@ def test_every_removed_id_is_recallable_and_equal(seed, style):
     for result in view.results():
         if result.id in view.decisions:
             assert result.id in {each.handle for each in found}
+
+
+def test_named_spans_and_what_stands_between_them_are_listed_once():
+    items = [{"role": "user", "content": f"message {at}"} for at in range(9)]
+    archive = Archive(items)
+    archive.name("first", Span(1, 2, "one thing"))
+    archive.name("second", Span(4, 6, "another"))
+    archive.name("overlaps", Span(5, 7))
+    archive.name("visible", Span(7, 8))
+    found = left(archive, [8], items[8:])
+    assert [(each.handle, each.first, each.last) for each in found] == [
+        ("m0", 0, 0),
+        ("first", 1, 2),
+        ("m3", 3, 3),
+        ("second", 4, 6),
+        ("m7", 7, 7),
+    ]
+    assert [each.title for each in found][1::2] == ["one thing", "another"]
