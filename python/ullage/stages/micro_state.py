@@ -81,7 +81,10 @@ class Micro:
 
 def fingerprint(result: Result) -> str:
     """Of the call that a result answers: the same tool with the same input."""
-    given = orjson.dumps(
-        dict(result.given), default=repr, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-    )
+    try:
+        given = orjson.dumps(
+            dict(result.given), default=repr, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+        )
+    except TypeError:  # what strict JSON cannot hold: large integers, lone surrogates, depth
+        given = repr(sorted(result.given.items(), key=repr)).encode("utf-8", "replace")
     return hashlib.sha256(result.tool.encode("utf-8", "replace") + b"\0" + given).hexdigest()[:16]

@@ -291,7 +291,7 @@ class View:
 
     def _block(self, block: Any) -> Any:
         kind = block.get("type") if isinstance(block, Mapping) else None
-        if kind == "tool_use" and block.get("id") in self.emptied and block.get("input"):
+        if kind == "tool_use" and str(block.get("id")) in self.emptied and block.get("input"):
             return {**block, "input": {}}
         if kind != "tool_result":
             return block

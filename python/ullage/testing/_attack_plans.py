@@ -166,23 +166,20 @@ def _compact(direction: str, keep: int | None) -> Plan:
 
 
 def _manager(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
-    """All levels, request after request, as an agent's loop asks for them; what came before the first is as it was said."""
+    """All levels, request after request, as an agent's loop asks for them, after a history that is loaded."""
     manager = ContextManager(model=model, policy=_POLICY, store=_Store(), tools=TOOLS)
-    asked: Sequence[Any] | None = None
-    made, begun = Originals(), False
-    for item in items:
-        answers = isinstance(item, Mapping) and item.get("role") == "assistant"
-        if answers and manager.history and asked is None and (begun or rng.random() < 0.3):
-            asked, begun = manager.prepare(now_ms=0).messages, True
-        if answers and asked is not None:
-            item = _answer(item, asked, model)
-        if answers:
-            made.observe(manager.history if asked is None else asked, item, tools=TOOLS)
+    loaded, made = rng.randrange(len(items) + 1), Originals()
+    for index, item in enumerate(items):
+        if isinstance(item, Mapping) and item.get("role") == "assistant":
+            asked = manager.history
+            if index >= loaded and manager.history:
+                asked = list(manager.prepare(now_ms=0).messages)
+                item = _answer(item, asked, model)
+            made.observe(asked, item, tools=TOOLS)
         manager.add(item)
-        asked = None if not answers else asked
     if rng.random() < 0.3:
         manager.on_overflow({"error": {"code": "context_length_exceeded", "message": ""}})
-    return Left(list(manager.prepare(now_ms=0).messages), made)
+    return Left(list(manager.prepare(now_ms=0).messages), made) if manager.history else items
 
 
 class Left(list[Any]):

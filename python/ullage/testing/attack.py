@@ -225,7 +225,8 @@ class Attack:
         # original tells.
         details = (found.detail for found in validate(done.messages, **around).warnings)
         blind = any("unknown block type" in detail for detail in details)
-        guessed = around["model"] == BOUND and self._damaged
+        # In a managed talk each answer is signed alone: its seal cannot name the thinking before it.
+        guessed = around["model"] == BOUND and (self._damaged or self._at[2] == "manager")
         if blind or (guessed and around["provider"] == "anthropic"):
             return
         self.counts["second opinions"] += 1
