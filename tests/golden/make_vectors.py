@@ -13,7 +13,7 @@ Each vector has:
   errors that a checker may report; `warnings`: rules that must be reported as warnings. A vector
   with neither `errors` nor `any` is legal: any error that is not in `also` is wrong.
 
-Vectors with `compare` are two requests of one conversation; `how` are arguments of `compare_requests`
+`ours`: not for the second checker, which has other eyes. Vectors with `compare` are two requests of one conversation; `how` are arguments of `compare_requests`
 (`render` names a template of the tests). Vectors with `before` and `after` are what an operation did to
 the messages; where `after` is a string it names an operation of the tests. `around`: of the request.
 
@@ -29,14 +29,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from vectors import anthropic_rules, classic, openai_rules, other_rules, rewrites  # noqa: E402
+from vectors import anthropic_rules, classic, openai_rules, other_rules, rewrites, sites  # noqa: E402
 
 PATH = HERE / "vectors.json"
 
 
 def text() -> str:
     """The file's content: one vector per line, so that a change shows as one."""
-    groups = (classic, anthropic_rules, openai_rules, other_rules, rewrites)
+    groups = (classic, anthropic_rules, openai_rules, other_rules, rewrites, sites)
     made = [vector for group in groups for vector in group.VECTORS]
     names = [vector["id"] for vector in made]
     assert len(names) == len(set(names)), sorted({n for n in names if names.count(n) > 1})

@@ -27,6 +27,8 @@ def chat_facts(
         "max_tokens": whole(output),
         "fixed_tokens": size_of(tools) // 4,
         "thinking": provider == "deepseek" and _thinks(params),
+        # The old R1 answers 400 to its own reasoning; its successors want it back.
+        "reasoning_forbidden": provider == "deepseek" and (model or "").startswith("deepseek-r1"),
         "strict": provider in _STRICT,
     }
     return RequestFacts(core, bound=False, drop_block=False, betas=None)
