@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ullage import exact
     from ullage._core import Ledger
+    from ullage.cache_monitor import CacheMonitor, CacheVerdict
     from ullage.compaction import CompactionReport, CompactionResult, Outcome, acompact, compact
     from ullage.context import ContextManager, Decided, Recovery, Request, Usage
     from ullage.counting import RemoteCounter, RequestCount, count_request
@@ -55,14 +56,32 @@ if TYPE_CHECKING:
     from ullage.policy import Policy
     from ullage.providers.overflow import classify
     from ullage.recall import Recall
+    from ullage.redact import Redactor
     from ullage.sessions import CompactedSession, Session, compact_session, open_session
     from ullage.stages.context_edits import apply_context_management
+    from ullage.summarizers import (
+        AnthropicCompaction,
+        AnthropicSummarizer,
+        AnySummarizer,
+        CallableSummarizer,
+        ExtractiveSummarizer,
+        OpenAICompaction,
+        OpenAISummarizer,
+        summarizer_of,
+    )
+    from ullage.telemetry import Telemetry
     from ullage.transcript import Conversation, Transcript, TranscriptLog
     from ullage.transcript.resume import messages_after_boundary, resume
     from ullage.validate import validate
     from ullage.window import WarningState, Window, WindowSettings, warning_state
 
 __all__ = [
+    "AnthropicCompaction",
+    "AnthropicSummarizer",
+    "AnySummarizer",
+    "CacheMonitor",
+    "CacheVerdict",
+    "CallableSummarizer",
     "CompactedSession",
     "CompactionError",
     "CompactionReport",
@@ -72,6 +91,7 @@ __all__ = [
     "Conversation",
     "Decided",
     "EngineError",
+    "ExtractiveSummarizer",
     "Inspection",
     "InvalidMessage",
     "InvalidPolicy",
@@ -82,17 +102,21 @@ __all__ = [
     "MissingExtra",
     "Model",
     "ModelTable",
+    "OpenAICompaction",
+    "OpenAISummarizer",
     "Outcome",
     "Outgoing",
     "Policy",
     "Recall",
     "Recovery",
+    "Redactor",
     "RemoteCounter",
     "Request",
     "RequestCount",
     "Session",
     "SessionMemory",
     "StoreError",
+    "Telemetry",
     "Transcript",
     "TranscriptLog",
     "TruncatedHead",
@@ -125,6 +149,7 @@ __all__ = [
     "outgoing",
     "resume",
     "strip_media",
+    "summarizer_of",
     "truncate_head",
     "validate",
     "warning_state",
@@ -133,6 +158,10 @@ __all__ = [
 
 # Where each public name lives.
 _HOMES = {
+    "ullage.cache_monitor": (
+        "CacheMonitor",
+        "CacheVerdict",
+    ),
     "ullage.compaction": (
         "CompactionReport",
         "CompactionResult",
@@ -140,17 +169,17 @@ _HOMES = {
         "acompact",
         "compact",
     ),
-    "ullage.counting": (
-        "RemoteCounter",
-        "RequestCount",
-        "count_request",
-    ),
     "ullage.context": (
         "ContextManager",
         "Decided",
         "Recovery",
         "Request",
         "Usage",
+    ),
+    "ullage.counting": (
+        "RemoteCounter",
+        "RequestCount",
+        "count_request",
     ),
     "ullage.estimates": ("weights_for",),
     "ullage.exact": (
@@ -199,14 +228,26 @@ _HOMES = {
     ),
     "ullage.policy": ("Policy",),
     "ullage.providers.overflow": ("classify",),
-    "ullage.stages.context_edits": ("apply_context_management",),
     "ullage.recall": ("Recall",),
+    "ullage.redact": ("Redactor",),
     "ullage.sessions": (
         "CompactedSession",
         "Session",
         "compact_session",
         "open_session",
     ),
+    "ullage.stages.context_edits": ("apply_context_management",),
+    "ullage.summarizers": (
+        "AnthropicCompaction",
+        "AnthropicSummarizer",
+        "AnySummarizer",
+        "CallableSummarizer",
+        "ExtractiveSummarizer",
+        "OpenAICompaction",
+        "OpenAISummarizer",
+        "summarizer_of",
+    ),
+    "ullage.telemetry": ("Telemetry",),
     "ullage.transcript": (
         "Conversation",
         "Transcript",
