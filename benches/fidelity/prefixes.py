@@ -1,7 +1,7 @@
 """Every prefix of every session of a folder, after every operation, in every provider's form: is it legal?
 
 Run: python -m benches.fidelity.prefixes --corpus FOLDER            (all prefixes; hours on a large folder)
-     python -m benches.fidelity.prefixes --corpus FOLDER --most 20  (twenty of each stretch; minutes)
+     python -m benches.fidelity.prefixes --corpus FOLDER --sample 20,2   (what `make corpus` tests; minutes)
 
 A stretch is what a session's model was shown between two compactions; its prefixes end after each stored entry,
 so in the middle of responses and of parallel results too. Each operation is applied to the messages of a
@@ -322,6 +322,25 @@ def run_file(
             )
 
 
+def spread(path: Path, most: int) -> list[tuple[Stretch, int]]:
+    """Prefixes of a file, evenly over all its stretches."""
+    found = [
+        (stretch, at) for stretch in stretches(path) for at in range(1, len(stretch.entries) + 1)
+    ]
+    return [
+        found[at * len(found) // most - 1] for at in range(1, most + 1) if at * len(found) >= most
+    ]
+
+
+def sample_file(
+    path: Path, account: Account, *, most: int, only: Collection[str] = tuple(OPERATIONS)
+) -> None:
+    """Judges an even sample of a file's prefixes, each twice."""
+    for stretch, at in spread(path, most):
+        place = f"{stretch.place}, {at} of {len(stretch.entries)} entries"
+        judge(stretch.prefix(at), account, place=place, model=stretch.model, second=True, only=only)
+
+
 def _remember_names() -> None:
     """The same texts come again in every prefix: names in them are looked for once."""
     tallies.find_names = functools.lru_cache(maxsize=100_000)(tallies.find_names)  # type: ignore[assignment]
@@ -355,6 +374,10 @@ def main() -> int:
     parser.add_argument(
         "--second", type=int, default=10, help="every how many-th prefix is judged twice"
     )
+    parser.add_argument(
+        "--sample",
+        help="of each file so many prefixes as they are, and so many after every operation, as 20,2",
+    )
     parser.add_argument("--only", help="these operations, by commas; default: all")
     parser.add_argument("--part", default="1/1", help="which share of the files, as 2/3")
     options = parser.parse_args()
@@ -369,9 +392,14 @@ def main() -> int:
     files = files_of(Path(options.corpus))[share - 1 :: shares]
     account, start = Account(), time.perf_counter()
     for done, path in enumerate(files, 1):
-        run_file(path, account, most=options.most, second=options.second, only=chosen)
+        if options.sample:
+            plain, operated = map(int, options.sample.split(","))
+            sample_file(path, account, most=plain, only=["as it is"])
+            sample_file(path, account, most=operated, only=chosen)
+        else:
+            run_file(path, account, most=options.most, second=options.second, only=chosen)
         account.counts["files"] += 1
-        told = f"{done}/{len(files)} files, {account.counts['prefixes']:,} prefixes, {sum(account.faults.values()):,} faults"
+        told = f"{done}/{len(files)} files, {account.counts['prefixes']:,} prefixes, {account.counts['requests']:,} requests, {sum(account.faults.values()):,} faults"
         print(f"{told}, {time.perf_counter() - start:,.0f} s", file=sys.stderr, flush=True)
     _print(account, time.perf_counter() - start)
     return 1 if account.faults else 0

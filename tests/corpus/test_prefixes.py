@@ -39,30 +39,10 @@ def bench() -> Any:
     del sys.modules[name]
 
 
-def spread(bench: Any, path: Path, most: int) -> list[tuple[Any, int]]:
-    """Prefixes over all stretches of a file, evenly."""
-    found = [
-        (stretch, at)
-        for stretch in bench.stretches(path)
-        for at in range(1, len(stretch.entries) + 1)
-    ]
-    return [
-        found[at * len(found) // most - 1] for at in range(1, most + 1) if at * len(found) >= most
-    ]
-
-
 @pytest.mark.parametrize(("most", "only"), [(VIEWS, ["as it is"]), (OPERATED, None)])
 def test_what_would_be_sent_is_legal(bench: Any, corpus_file: Path, most: int, only: Any) -> None:
     account = bench.Account()
-    for stretch, at in spread(bench, corpus_file, most):
-        bench.judge(
-            stretch.prefix(at),
-            account,
-            place=f"{stretch.place}, {at} of {len(stretch.entries)} entries",
-            model=stretch.model,
-            second=True,
-            only=only or bench.OPERATIONS,
-        )
+    bench.sample_file(corpus_file, account, most=most, only=only or bench.OPERATIONS)
     assert account.counts["prefixes"] > 0
     assert account.counts["judged twice"] == account.counts["requests"] > 0
     assert account.shown == []
