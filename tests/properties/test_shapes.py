@@ -297,3 +297,56 @@ def test_every_shape_gives_the_same_twice_and_grows_at_its_end(messages: list[An
         for end in ends:
             part = module.to_provider(messages[:end]).parts[key]
             assert whole[: len(part)] == part
+
+
+# ---- unknown blocks --------------------------------------------------------------------------------
+
+ODD = {"type": "hologram", "data": "x", "deep": {"a": [1, None]}}
+WITH_ODD = [
+    {"role": "user", "content": [make.text_block("q"), ODD]},
+    {
+        "role": "assistant",
+        "content": [
+            ODD,
+            make.text_block("a"),
+            {"type": "tool_use", "id": "t1", "name": "Read", "input": {}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "t1",
+                "content": [make.text_block("r"), ODD],
+            },
+            make.text_block("x"),
+        ],
+    },
+]
+SHAPES = {
+    "anthropic": anthropic,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "gemini": gemini,
+    "bedrock": bedrock,
+    "mistral": mistral,
+}
+
+
+def sent_odd(parts: Any) -> int:
+    """How many times the unknown block stands in a request, as it was."""
+    if parts == ODD:
+        return 1
+    inner = parts.values() if isinstance(parts, dict) else parts if isinstance(parts, list) else ()
+    return sum(sent_odd(each) for each in inner)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_no_shape_knows_goes_through_unchanged_however_often(name: str) -> None:
+    shape, before = SHAPES[name], copy.deepcopy(WITH_ODD)
+    first = shape.to_provider(WITH_ODD)
+    assert before == WITH_ODD
+    assert sent_odd(dict(first.parts)) == 3
+    again = shape.to_provider(shape.from_provider(first.parts, ids=first.ids).messages)
+    assert dict(again.parts) == dict(first.parts)
