@@ -1,0 +1,67 @@
+"""What the levels do to real sessions, and what that costs: every session played under both presets and under none.
+
+    python -m benches.fidelity.replays --corpus FOLDER [--model claude-opus-4-5]
+
+A row for each folder. Prompts are priced by the model's table, cached as far as their prefix is the same; a rewrite is a
+request that differs from the one before anywhere but at its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from ullage.policy import Policy
+from ullage.replay import Run, replay, script_of
+from ullage.sessions import open_session
+
+POLICIES = {"none": None, "buffered": Policy.buffered(), "ladder": Policy.ladder()}
+SUFFIXES = {".jsonl", ".json", ".traj"}
+
+
+def played(path: Path, model: str) -> dict[str, Run] | None:
+    """One session under each policy; `None` where nothing was said."""
+    script = script_of(open_session(path))
+    if not script.messages:
+        return None
+    return {name: replay(script, policy, model=model) for name, policy in POLICIES.items()}
+
+
+def row(folder: str, sessions: list[dict[str, Run]]) -> str:
+    """Sums over the sessions of a folder."""
+    cells = [folder, str(len(sessions)), f"{sum(len(each['none'].turns) for each in sessions):,}"]
+    for name in POLICIES:
+        runs = [each[name] for each in sessions]
+        dollars = sum(run.nanousd for run in runs) / 1e9
+        refused = sum(run.refused for run in runs)
+        if name == "none":
+            cells += [f"{refused:,}", f"{dollars:,.2f}"]
+            continue
+        rewrites = sum(run.rewrites for run in runs) / len(runs)
+        again = sum(run.total("rewritten_tokens") for run in runs) // len(runs)
+        cells += [f"{refused:,}", f"{rewrites:.1f}", f"{again:,}", f"{dollars:,.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--model", default="claude-opus-4-5")
+    given = parser.parse_args()
+    found: dict[str, list[dict[str, Run]]] = defaultdict(list)
+    for path in sorted(given.corpus.glob("*/*")):
+        if path.suffix in SUFFIXES and (runs := played(path, given.model)) is not None:
+            found[path.parent.name].append(runs)
+    head = "| folder | sessions | requests | over window | $ |"
+    print(head + " over | rewrites a session | written again a session | $ |" * 2)
+    for folder, sessions in found.items():
+        print(row(folder, sessions))
+        sys.stdout.flush()
+    print(row("all", [each for sessions in found.values() for each in sessions]))
+
+
+if __name__ == "__main__":
+    main()
