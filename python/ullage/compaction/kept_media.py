@@ -21,7 +21,8 @@ MAX_TOKENS = 20_000
 MOST = 20
 """Above 20 images in one request Anthropic takes smaller ones only."""
 
-_KINDS = frozenset({"image", "image_url", "input_image", "document", "file", "input_file"})
+# Not a set: a type that is no string has no hash.
+_KINDS = ("image", "image_url", "input_image", "document", "file", "input_file")
 
 
 class KeptMedia(NamedTuple):

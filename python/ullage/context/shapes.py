@@ -27,7 +27,7 @@ _MODULES: Final[Mapping[str, ModuleType]] = {
     "bedrock": bedrock,
     "mistral": mistral,
 }
-_INTERNAL: Final = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
+_INTERNAL: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 _SYSTEM_HINT: Final = "give it as ContextManager(system=...): it is never changed"
 _FILLER: Final[Mapping[str, Any]] = {"role": "user", "content": "."}
 

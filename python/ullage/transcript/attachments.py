@@ -27,7 +27,7 @@ _MODES = {
     "ultra_effort_exit": "Work with the usual effort from here on.",
 }
 # Of hooks that succeed, only these events hand their output to the model.
-_TALKING_HOOKS = frozenset({"SessionStart", "UserPromptSubmit"})
+_TALKING_HOOKS = ("SessionStart", "UserPromptSubmit")
 
 
 def render(attachment: Attachment) -> Content | None:
@@ -237,10 +237,10 @@ _WRITERS: dict[str, Callable[[Attachment], str]] = {
     "total_tokens_reminder": _token_count,
 }
 
-SHOWN_KINDS = frozenset({*_WRITERS, *_MODES, "queued_command"})
+SHOWN_KINDS = (*_WRITERS, *_MODES, "queued_command")
 """Kinds of attachment that the model is shown, if they hold anything."""
 
-PERSON_KINDS = frozenset({"queued_command"})
+PERSON_KINDS = ("queued_command",)
 """Kinds that hold a person's own words: user input, not meta."""
 
 

@@ -24,7 +24,7 @@ __all__ = ["Durability", "TranscriptLog"]
 Durability = Literal["none", "flush", "fsync"]
 
 _DURABILITY = ("none", "flush", "fsync")
-_TREE_TYPES = frozenset({"user", "assistant", "system", "attachment", "progress"})
+_TREE_TYPES = ("user", "assistant", "system", "attachment", "progress")
 # Carried over from the newest entry, so that one line says as much as the last.
 _CARRIED = ("sessionId", "cwd", "gitBranch", "version", "userType", "slug", "entrypoint")
 # A session without any of these is one that Ullage began.

@@ -46,8 +46,8 @@ COLLAPSE_COMMIT = "collapse-commit"
 COLLAPSE_SNAPSHOT = "collapse-snapshot"
 COLLAPSE_EXPAND = "collapse-expand"
 
-COMMIT_TYPES = frozenset({COLLAPSE_COMMIT, "marble-origami-commit"})
-SNAPSHOT_TYPES = frozenset({COLLAPSE_SNAPSHOT, "marble-origami-snapshot"})
+COMMIT_TYPES = (COLLAPSE_COMMIT, "marble-origami-commit")
+SNAPSHOT_TYPES = (COLLAPSE_SNAPSHOT, "marble-origami-snapshot")
 
 METADATA_TYPES = (
     "custom-title",

@@ -14,7 +14,7 @@ __all__ = ["Due", "Progress", "update_due"]
 MOST_DOUBLINGS = 5
 """After failures the growth that is waited for doubles, up to 32 times: there is always a next try."""
 
-_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
 @dataclass(frozen=True, slots=True)

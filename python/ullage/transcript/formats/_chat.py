@@ -12,7 +12,7 @@ from ullage.transcript.formats._model import EntryList, ReadSession, usage_of
 
 __all__ = ["chat_session", "chat_usage", "is_chat", "numbered"]
 
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "refusal")
 
 

@@ -10,10 +10,8 @@ from ullage.transcript.formats._source import Source
 
 __all__ = ["read", "sniff"]
 
-_TALK = frozenset({"user", "assistant", "system", "attachment", "progress"})
-_NOTES = frozenset(
-    {"summary", "file-history-snapshot", "queue-operation", "custom-title", "last-prompt"}
-)
+_TALK = ("user", "assistant", "system", "attachment", "progress")
+_NOTES = ("summary", "file-history-snapshot", "queue-operation", "custom-title", "last-prompt")
 
 
 def sniff(source: Source) -> bool:

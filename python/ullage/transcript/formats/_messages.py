@@ -10,7 +10,7 @@ from ullage.transcript.formats._source import Source
 
 __all__ = ["read", "sniff"]
 
-_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"})
+_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use")
 
 
 def sniff(source: Source) -> bool:

@@ -17,7 +17,7 @@ from ullage.transcript.formats._source import Source
 
 __all__ = ["read", "sniff"]
 
-_TYPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 
 _INJECTED = ("<", "# AGENTS.md instructions")
 """How user messages start that Codex wrote itself: environment, instructions, notices."""

@@ -12,7 +12,7 @@ from ullage.transcript.formats._source import Source
 
 __all__ = ["read", "sniff"]
 
-_TYPES = frozenset({"session.start", "system.message", "user.message", "assistant.message"})
+_TYPES = ("session.start", "system.message", "user.message", "assistant.message")
 
 
 def sniff(source: Source) -> bool:

@@ -15,7 +15,7 @@ from ullage.transcript.formats._source import Source
 
 __all__ = ["read", "sniff"]
 
-_ROLES = frozenset({"user", "assistant", "toolResult", "bashExecution"})
+_ROLES = ("user", "assistant", "toolResult", "bashExecution")
 
 
 def sniff(source: Source) -> bool:
