@@ -194,9 +194,10 @@ def _warnings(conversation: Conversation) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _role(item: Item) -> Any:
+def _role(item: Item) -> str:
     inner = item.get("message")
-    return (inner if isinstance(inner, Mapping) else item).get("role")
+    role = (inner if isinstance(inner, Mapping) else item).get("role")
+    return role if isinstance(role, str) else repr(role)[:40]
 
 
 def _other(path: Path, kind: str, size: int, number: int) -> Session:

@@ -78,6 +78,11 @@ def read_source(given: Sequence[Item]) -> Source:
     return _of_messages(items)
 
 
+def _uuid(item: Item) -> str:
+    uuid = item.get("uuid")
+    return uuid if isinstance(uuid, str) else ""
+
+
 def _of_messages(items: tuple[Item, ...]) -> Source:
     head = 0
     while head < len(items) and role_of(items[head]) == "system":
@@ -90,8 +95,8 @@ def _of_messages(items: tuple[Item, ...]) -> Source:
 def _of_entries(items: tuple[Item, ...]) -> Source:
     context = tuple(resume(items).entries)
     by_object = {id(item): at for at, item in enumerate(items)}
-    by_uuid = {item.get("uuid"): at for at, item in enumerate(items) if item.get("uuid")}
-    places = [by_object.get(id(item), by_uuid.get(item.get("uuid"), -1)) for item in context]
+    by_uuid = {_uuid(item): at for at, item in enumerate(items) if _uuid(item)}
+    places = [by_object.get(id(item), by_uuid.get(_uuid(item), -1)) for item in context]
     stored = tuple(
         items[at] if at >= 0 and items[at].get("type") == "attachment" else item
         for item, at in zip(context, places, strict=True)

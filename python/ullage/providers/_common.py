@@ -21,7 +21,7 @@ __all__ = ["Internal", "Loss", "Shaped", "normal_form"]
 FOREIGN = "foreign"
 
 MEDIA = frozenset({"image", "document"})
-THINKING = frozenset({"thinking", "redacted_thinking"})
+THINKING = ("thinking", "redacted_thinking")
 ANTHROPIC_ONLY = frozenset(
     {
         "redacted_thinking",

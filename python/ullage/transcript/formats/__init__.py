@@ -9,7 +9,7 @@ import importlib
 import os
 from typing import Any
 
-from ullage.exceptions import InvalidPolicy, InvalidTranscript
+from ullage.exceptions import InvalidPolicy, InvalidTranscript, UllageError
 from ullage.transcript.formats._model import ReadSession, ReadTranscript, ReadWarning
 from ullage.transcript.formats._source import Source
 
@@ -29,6 +29,9 @@ _MODULES = (
     ("openai_chat", "openai_chat"),
 )
 """Names and modules, in the order in which they are asked; plainer forms come last."""
+
+_STRANGE = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
+"""What code raises that meets a number where its format has a list."""
 
 _RELATED = {"roo": "cline", "tau2": "tau_bench", "mini_swe_agent": "swe_agent"}
 """Formats that the reader of a related one tells apart."""
@@ -54,7 +57,7 @@ def detect(path: str | os.PathLike[str]) -> str:
     name = _detected(source)
     # Only a few modules read more than one format, and those name it when they have read it.
     siblings = {other for other, module in _RELATED.items() if module == name}
-    return _module(name).read(source).format if siblings else name
+    return _read(source, name).format if siblings else name
 
 
 def read(
@@ -88,7 +91,7 @@ def read(
         raise InvalidTranscript(
             f"is not of the format {format}", path=source.path, hint=_hint(source)
         )
-    found: ReadTranscript = _module(name).read(source)
+    found: ReadTranscript = _read(source, name)
     if not any(session.entries for session in found.sessions):
         raise InvalidTranscript("holds no message", path=source.path, hint=_hint(source))
     return found
@@ -102,8 +105,23 @@ def _detected(source: Source) -> str:
 
 
 def _fits(source: Source, name: str) -> bool:
-    fits: bool = _module(name).sniff(source)
+    try:
+        fits: bool = _module(name).sniff(source)
+    except _STRANGE:  # values that no file of this format has
+        return False
     return fits
+
+
+def _read(source: Source, name: str) -> ReadTranscript:
+    """What a reader finds. It trusts the forms that its tool writes: another value ends here, as one error."""
+    try:
+        found: ReadTranscript = _module(name).read(source)
+    except UllageError:
+        raise
+    except _STRANGE as exc:
+        reason = f"holds a value that no {name} file has ({type(exc).__name__}: {str(exc)[:120]})"
+        raise InvalidTranscript(reason, path=source.path) from exc
+    return found
 
 
 def _module(name: str) -> Any:

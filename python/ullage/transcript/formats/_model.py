@@ -222,7 +222,10 @@ def iso(timestamp: Any) -> str:
         return str(timestamp)
     from datetime import UTC, datetime
 
-    moment = datetime.fromtimestamp(timestamp / 1000, UTC)
+    try:
+        moment = datetime.fromtimestamp(timestamp / 1000, UTC)
+    except (OverflowError, OSError, ValueError):  # no moment that a calendar has
+        return str(timestamp)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
