@@ -107,6 +107,8 @@ def _detected(source: Source) -> str:
 def _fits(source: Source, name: str) -> bool:
     try:
         fits: bool = _module(name).sniff(source)
+    except UllageError:
+        raise
     except _STRANGE:  # values that no file of this format has
         return False
     return fits
