@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ullage.compaction.prompt import filled
 from ullage.facts import collect
 from ullage.memory.session.copies import merged
 from ullage.memory.session.edits import Edit, Refusal, apply_edit, read_answer
 from ullage.memory.session.limits import Cut, cut_notes, excess
-from ullage.memory.session.prompt import DEFAULT_PROMPT, filled, update_prompt
+from ullage.memory.session.prompt import DEFAULT_PROMPT, update_prompt
 from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
     TITLES,

@@ -24,9 +24,7 @@ LEAST_SECTIONS = 5
 
 LEAST_CHARS = 40
 
-_CUT = frozenset({"max_tokens", "length", "max_output_tokens", "incomplete", "model_length"})
 _OVERFLOW = frozenset({"model_context_window_exceeded"})
-_REFUSED = frozenset({"refusal", "content_filter", "safety", "prohibited_content", "recitation"})
 _CALLED = frozenset({"tool_use", "tool_calls", "function_call"})
 
 _PROTOCOL = re.compile(
@@ -64,11 +62,11 @@ def check_reply(
         return text, ("overflow",)
     if reply.tool_calls or finish in _CALLED:
         return text, ("tool_call",)
-    if reply.refused or finish in _REFUSED:
+    if reply.is_refusal:
         return text, ("refusal",)
     if len(text) < LEAST_CHARS:
         return text, ("no_text",)
-    problems = [name for name, broken in _substance(text, finish, source_chars) if broken]
+    problems = [name for name, broken in _substance(text, reply, source_chars) if broken]
     if script is not None and not problems and _other_script(text, script):
         problems = ["wrong_script"]
     if nine_sections and not problems:
@@ -76,12 +74,14 @@ def check_reply(
     return text, tuple(problems)
 
 
-def _substance(text: str, finish: str, source_chars: int) -> tuple[tuple[Problem, bool], ...]:
+def _substance(
+    text: str, reply: SummaryReply, source_chars: int
+) -> tuple[tuple[Problem, bool], ...]:
     prose = _QUOTED.sub("", text)
     return (
         ("protocol_tokens", bool(_PROTOCOL.search(prose))),
         ("refusal", bool(_REFUSAL.match(text)) and len(text) < 1500),
-        ("cut", finish in _CUT),
+        ("cut", reply.is_cut_off),
         ("repetition", _repeats(text)),
         ("not_smaller", len(text) >= source_chars),
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import HEADINGS
 
-__all__ = ["PLAIN_SYSTEM", "VARIABLES", "load_template", "summary_prompt"]
+__all__ = ["PLAIN_SYSTEM", "VARIABLES", "filled", "load_template", "summary_prompt"]
 
 PLAIN_SYSTEM = (
     "You write hand-over notes: complete, exact, and only from the conversation you are given."
@@ -79,7 +80,7 @@ def summary_prompt(
         "previous_summary": previous_summary.strip(),
         "language": language,
     }
-    return _filled(template, values) if template.strip() else _built(values)
+    return filled(template, values) if template.strip() else _built(values)
 
 
 MAX_TEMPLATE_BYTES = 100_000
@@ -111,8 +112,13 @@ def load_template(path: str | os.PathLike[str] | None) -> str:
     return text
 
 
-def _filled(template: str, values: dict[str, str]) -> str:
-    # One pass: what a value holds is never filled in again.
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """A template with its variables filled in, in one pass: what a value holds is never filled in again.
+
+    Args:
+        template: Text with `{{name}}` in it; names that are not among the values stay as they are.
+        values: By name.
+    """
     out, rest = [], template
     while True:
         before, mark, after = rest.partition("{{")

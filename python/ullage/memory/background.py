@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from ullage.compaction.job import Job
-from ullage.compaction.perform import AsyncPerformer, Performer
-from ullage.effects import Flow, adrive, drive
+from ullage.effects import Flow
+from ullage.memory.driving import arun, run
 
 __all__ = ["Background", "Slots", "Work"]
 
@@ -175,7 +174,7 @@ class Background:
     def _run(self, work: Work) -> None:
         try:
             flow = work.flow(work.cancelled.is_set)
-            result: Any = drive(flow, Performer(_NO_JOB), cancel=work.cancelled)
+            result: Any = run(flow, cancel=work.cancelled)
         except Exception as exc:  # a host's listener or summarizer may raise anything
             result = exc
         self._end(work, result)
@@ -184,7 +183,7 @@ class Background:
         result: Any = None
         try:
             flow = work.flow(work.cancelled.is_set)
-            result = await adrive(flow, AsyncPerformer(_NO_JOB), cancel=work.cancelled)
+            result = await arun(flow, cancel=work.cancelled)
         except Exception as exc:  # as above
             result = exc
         finally:
@@ -222,7 +221,6 @@ class Background:
             self._slots.give_back()
 
 
-_NO_JOB = Job(items=())
 """The performers ask it for what an update never yields."""
 
 

@@ -15,6 +15,9 @@ from ullage.summarizers.watch import Watch
 
 __all__ = ["AsyncSummarizer", "Summarizer", "SummaryReply", "SummaryRequest"]
 
+_CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "incomplete", "model_length"})
+_REFUSALS = frozenset({"refusal", "content_filter", "safety", "prohibited_content", "recitation"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest:
@@ -82,6 +85,16 @@ class SummaryReply:
     model: str = ""
     usage: Mapping[str, Any] | None = None
     carried: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the answer ended at its output limit, in any provider's words."""
+        return self.finish_reason.lower() in _CUT_OFF
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the provider refused, by its mark or by its reason to end."""
+        return self.refused or self.finish_reason.lower() in _REFUSALS
 
     def __repr__(self) -> str:
         return f"SummaryReply({len(self.text)} characters, finish_reason={self.finish_reason!r})"

@@ -16,7 +16,7 @@ from ullage.facts.collect import collect
 from ullage.facts.model import Origin
 from ullage.facts.reading import blocks_of
 from ullage.media import strip_media
-from ullage.memory.notes.drive import arun, run
+from ullage.memory.driving import arun, run
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.notes.note import Note
 from ullage.messages import Item

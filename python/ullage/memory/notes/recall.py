@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from ullage.effects import Effect, Flow, Summarize
-from ullage.memory.notes.drive import arun, run
+from ullage.memory.driving import arun, run
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.notes.note import Note
 from ullage.memory.notes.words import Document, WordIndex

@@ -36,8 +36,6 @@ PLAIN_SYSTEM = (
 """System prompt where the main loop's is not shared."""
 
 _BEFORE = "[What came before this is in the notes.]"
-_CUT = frozenset({"max_tokens", "length", "max_output_tokens", "model_length"})
-_REFUSED = frozenset({"refusal", "content_filter", "safety", "prohibited_content", "recitation"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +138,7 @@ class _Attempt:
             except Exception as exc:
                 self.too_long = classify(exc).is_overflow
                 return self._draft(f"the call failed: {type(exc).__name__}: {exc}"[:300])
-            if reply.refused or reply.finish_reason.lower() in _REFUSED:
+            if reply.is_refusal:
                 return self._draft("the model refused")
             ended = self._read(reply)
             if ended:
@@ -175,7 +173,7 @@ class _Attempt:
         answer = read_answer(reply, self._talk.path)
         refused = [*answer.refusals, *filter(None, map(self._done, answer.edits))]
         self._refusals.extend(refused)
-        cut = reply.finish_reason.lower() in _CUT
+        cut = reply.is_cut_off
         if not refused and not cut and (answer.done or answer.edits):
             return True
         self._messages.append({"role": "user", "content": self._prompt})

@@ -11,13 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ullage.compaction.job import Job
-from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.compaction.remembered import Remembered
-from ullage.effects import Flow, adrive, drive
+from ullage.effects import Flow
 from ullage.events import Event, Listener, SessionMemoryFinished, SessionMemoryStarted
 from ullage.facts import Facts
 from ullage.memory.background import Background, Mode, Slots, Work
+from ullage.memory.driving import arun, run
 from ullage.memory.session.feed import FactsFeed
 from ullage.memory.session.files import Lock, NotesFolder
 from ullage.memory.session.recall import recall_flow
@@ -268,13 +267,13 @@ class SessionMemory:
         Args:
             items: The conversation as the model sees it.
         """
-        report: UpdateReport = drive(update_flow(self._job(items)), Performer(_NO_JOB))
+        report: UpdateReport = run(update_flow(self._job(items)))
         self._done(report)
         return report
 
     async def aupdate(self, items: Sequence[Item]) -> UpdateReport:
         """`update`, without blocking the event loop."""
-        report: UpdateReport = await adrive(update_flow(self._job(items)), AsyncPerformer(_NO_JOB))
+        report: UpdateReport = await arun(update_flow(self._job(items)))
         self._done(report)
         return report
 
@@ -358,6 +357,3 @@ def _editor(given: Any) -> Any:
 def _release(locks: list[Lock]) -> None:
     for lock in locks:
         lock.release()
-
-
-_NO_JOB = Job(items=())

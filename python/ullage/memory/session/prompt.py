@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from ullage.compaction.prompt import filled
 from ullage.facts.sections import quoted
 from ullage.memory.session.limits import FIRST, Excess
 
-__all__ = ["DEFAULT_PROMPT", "filled", "update_prompt"]
+__all__ = ["DEFAULT_PROMPT", "update_prompt"]
 
 DEFAULT_PROMPT = """\
 This message is not from the user and is not part of the conversation: it asks you to bring the notes of this session up
@@ -40,25 +39,6 @@ the lines that shall stand there
 
 Every other tool and every other file is refused. Write all edits in one answer, and `<done/>` on the last line; if there is
 nothing to change, only `<done/>`."""
-
-
-def filled(template: str, values: Mapping[str, str]) -> str:
-    """A template with its variables filled in, in one pass: what a value holds is never filled in again.
-
-    Args:
-        template: Text with `{{name}}` in it; names that are not among the values stay as they are.
-        values: By name.
-    """
-    out, rest = [], template
-    while True:
-        before, mark, after = rest.partition("{{")
-        out.append(before)
-        if not mark:
-            return "".join(out)
-        name, closed, tail = after.partition("}}")
-        known = closed and name.strip() in values
-        out.append(values[name.strip()] if known else mark)
-        rest = tail if known else after
 
 
 def update_prompt(

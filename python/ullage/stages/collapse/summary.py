@@ -35,8 +35,6 @@ _PROMPT = (
     "No introduction, no headings, no tool calls."
 )
 
-_CUT_OFF = ("max_tokens", "length", "max_output_tokens")
-
 
 def asks_outside(summarizer: Any) -> bool:
     """Whether a summary needs a call that takes time; without one it is put together from lines."""
@@ -93,11 +91,11 @@ def _accepted(reply: Any, span: Candidate) -> str:
     """The text of an answer that can stand for the span; empty for any other."""
     if isinstance(reply, str):
         reply = SummaryReply(text=reply)
-    if not isinstance(reply, SummaryReply) or reply.refused or reply.tool_calls:
+    if not isinstance(reply, SummaryReply) or reply.is_refusal or reply.tool_calls:
         return ""
     # Four characters a token at the least: more than half of the span is no summary of it.
     long = len(reply.text) > 2 * span.tokens
-    return "" if long or reply.finish_reason in _CUT_OFF else reply.text.strip()
+    return "" if long or reply.is_cut_off else reply.text.strip()
 
 
 def _lines(view: View, span: Candidate) -> str:

@@ -1,4 +1,4 @@
-"""Runs the flows of this package, which ask only for models."""
+"""Runs the flows of memory, which ask for models and wait, and for nothing of a conversation."""
 
 from __future__ import annotations
 
