@@ -1,7 +1,8 @@
 """Every named operation, ours beside our twin and the peers that are installed: one run, answers checked first.
 
     python -m benches.table            prints the table
-    python -m benches.table --write    also puts it into docs/measurements.md, and its figures into benches/table.json
+    python -m benches.table --write    also puts it into docs/measurements.md, chosen rows into the README, and its figures into
+                                       benches/table.json
 
 `make bench` installs the peers and does the latter. Processor time of one thread; contenders take turns, so that a busy machine
 slows all of them down; a ratio is the median of the rounds' ratios, an absolute figure the best round. A peer that is not
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
+from benches import readme
 from benches.peers import context
 from benches.python import bench_bpe, bench_index, bench_ledger
 
@@ -36,6 +38,7 @@ from ullage import _core, _reference
 ROOT = Path(__file__).parents[1]
 FIGURES = Path(__file__).with_name("table.json")
 PAGE = ROOT / "docs" / "measurements.md"
+README = ROOT / "README.md"
 BEGIN, END = "<!-- benches.table: begin -->", "<!-- benches.table: end -->"
 
 PEERS = (
@@ -291,8 +294,10 @@ def markdown(figures: list[Figure], rows: list[context.Row]) -> str:
     for each in figures:
         name = "" if each.operation == last else each.operation
         last = each.operation
-        ratio = "1" if each.contender == OURS else number(each.ratio)
-        lines.append(f"| {name} | {each.contender} | {number(each.value)} {each.unit} | {ratio} |")
+        ratio = "1" if each.contender == OURS else readme.number(each.ratio)
+        lines.append(
+            f"| {name} | {each.contender} | {readme.number(each.value)} {each.unit} | {ratio} |"
+        )
     if rows:
         lines += ["", *side_by_side(rows)]
     return "\n".join(lines)
@@ -310,16 +315,10 @@ def side_by_side(rows: list[context.Row]) -> list[str]:
     for row in rows:
         of = row.conversations
         lines.append(
-            f"| {row.name} | {number(row.milliseconds)} | {row.legal} of {of} | {row.within_budget} of {of} | "
+            f"| {row.name} | {readme.number(row.milliseconds)} | {row.legal} of {of} | {row.within_budget} of {of} | "
             f"{row.kept_percent:.0f} % | {row.prefix_percent:.1f} % | {', '.join(row.broken)} |"
         )
     return lines
-
-
-def number(value: float) -> str:
-    if value >= 100:
-        return f"{value:,.0f}".replace(",", " ")
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def versions() -> dict[str, str]:
@@ -333,7 +332,7 @@ def versions() -> dict[str, str]:
 
 
 def write(text: str, figures: list[Figure], rows: list[context.Row]) -> None:
-    data = {
+    data: dict[str, Any] = {
         "versions": versions(),
         "figures": [each._asdict() for each in figures],
         "context": [row._asdict() for row in rows],
@@ -344,6 +343,9 @@ def write(text: str, figures: list[Figure], rows: list[context.Row]) -> None:
     after = rest.split(END)[1]
     said = ", ".join(f"{name} {version}" for name, version in versions().items())
     PAGE.write_text(f"{before}{BEGIN}\n{text}\n\n{said}.\n{END}{after}", encoding="utf-8")
+    README.write_text(
+        readme.placed(README.read_text(encoding="utf-8"), data["figures"]), encoding="utf-8"
+    )
 
 
 def main(arguments: list[str]) -> int:
