@@ -210,6 +210,29 @@ def test_a_bad_line_in_the_middle_loses_only_itself(tmp_path: Path) -> None:
     assert [warning.line for warning in transcript.warnings] == [3, 4]
 
 
+@pytest.mark.parametrize("more", [0, 300_000], ids=["small", "read in part first"])
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path, more: int) -> None:
+    entry = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": "s"}
+    files = {
+        "claude_code": json.dumps({**entry, "message": said("user", "x" * more)["payload"]}),
+        "codex": json.dumps(META) + "\n" + json.dumps(said("user", "x" * more)),
+        "openai_chat": json.dumps([*CHAT, {"role": "user", "content": "x" * more}]),
+    }
+    for name, text in files.items():
+        found = []
+        for mark in ("", "\ufeff"):
+            path = tmp_path / "same.jsonl"
+            path.write_text(mark + text + "\n", encoding="utf-8")
+            assert formats.detect(path) == name
+            transcript = formats.read(path)
+            found.append((transcript.messages, transcript.warnings))
+        assert found[0] == found[1]
+        assert found[0][0], name
+    path.write_bytes(b"\xef\xbb\xbf \n")
+    with pytest.raises(InvalidTranscript, match="is empty"):
+        formats.detect(path)
+
+
 # ---- pi ------------------------------------------------------------------------------------------
 
 

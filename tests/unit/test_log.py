@@ -176,10 +176,11 @@ def whole(path):
     return path.read_bytes()
 
 
-def test_torn_at_every_byte_nothing_is_lost_and_the_next_record_is_whole(path):
-    data = whole(path)
-    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
-    for cut in range(len(data) + 1):
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte-order mark"])
+def test_torn_at_every_byte_nothing_is_lost_and_the_next_record_is_whole(path, mark):
+    data = mark + whole(path)
+    starts = [len(mark), *(at + 1 for at, byte in enumerate(data) if byte == 10)]
+    for cut in range(len(mark), len(data) + 1):
         path.write_bytes(data[:cut])
         complete = sum(start <= cut for start in starts[1:])
         # A record that lacks nothing but its line end is whole.

@@ -19,6 +19,7 @@ from ullage.exceptions import LogConflict, StoreError
 
 __all__ = ["LogFile"]
 
+_BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 16
 # Far beyond any transcript: Windows locks byte ranges, and readers must not run into it.
 _LOCK_AT = 1 << 40
@@ -127,8 +128,10 @@ class LogFile:
                         yield offset, line, ended
                     ended = True
                 at, tail = start, head
-            if tail:
-                yield 0, tail, ended
+            # A byte-order mark belongs to the file, not to its first line.
+            first = tail.removeprefix(_BOM)
+            if first:
+                yield len(tail) - len(first), first, ended
 
     def _check(self) -> None:
         if self._file.closed:

@@ -16,6 +16,9 @@ from ullage.transcript.formats._model import ReadWarning
 
 __all__ = ["Source"]
 
+_BOM = b"\xef\xbb\xbf"
+"""What editors on some systems put in front of a file; no part of its text."""
+
 _HEAD_BYTES = 1 << 18
 _HEAD_LINES = 40
 """Enough to know a format: every known one names itself in its first lines."""
@@ -40,8 +43,8 @@ class Source:
 
     @cached_property
     def data(self) -> bytes:
-        """The whole file."""
-        data = self._read(-1)
+        """The whole file, without the byte-order mark that it may begin with."""
+        data = self._read(-1).removeprefix(_BOM)
         if not data.strip():
             raise InvalidTranscript("is empty", path=self.path)
         return data
@@ -68,7 +71,9 @@ class Source:
     def _start(self) -> bytes:
         """Whole lines from the start of the file; the first one however long it is."""
         start = self._read(_HEAD_BYTES)
-        if len(start) < _HEAD_BYTES:
+        whole = len(start) < _HEAD_BYTES
+        start = start.removeprefix(_BOM)
+        if whole:
             return start or self.data  # which says that there is nothing
         end = start.rfind(b"\n")
         return start[:end] if end > 0 else self.data.split(b"\n", 1)[0]
