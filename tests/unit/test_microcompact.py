@@ -324,6 +324,32 @@ def test_without_lines_nothing_becomes_a_line():
     assert run(view, policy, at(view, 95), Micro()) is None
 
 
+def both(percent: int, size: int) -> tuple[View, Any]:
+    """Two reads of one file among reads of others, the first of no more use; with both ways on."""
+    steps = [step(n, given={"file_path": "/f1"} if n == 20 else {"file_path": f"/f{n}"}, size=size if n == 1 else 4_000)
+             for n in range(1, 31)]  # fmt: skip
+    view = view_of(*steps)
+    policy = LADDER.change({"micro.by_supersession": True})
+    return view, run(view, policy, at(view, percent), Micro())
+
+
+def test_what_was_replaced_and_the_lines_for_others_are_one_pass():
+    view, report = both(70, size=4_000)
+    found = shown(view)
+    assert found["t1"] == CLEARED
+    assert found["t2"].startswith("[Compacted: Read")
+    assert found["t20"] == f"20\n{'word ' * 800}"
+    assert report.why == "replaced by a later result; 70 % of the window"
+    assert report.tool_use_ids == tuple(f"t{n}" for n in range(1, len(report.tool_use_ids) + 1))
+
+
+def test_where_what_was_replaced_is_enough_nothing_becomes_a_line():
+    view, report = both(70, size=40_000)  # a quarter of all is superseded: 70 % become 53
+    assert report.tool_use_ids == ("t1",)
+    assert report.why == "replaced by a later result"
+    assert CLEARED in shown(view)["t1"]
+
+
 def test_a_pass_that_just_frees_the_least_is_done():
     gain = run(view_of(*[step(n) for n in range(1, 31)]), LADDER, Pressure(70, 10**5), Micro())
     assert gain is not None

@@ -80,7 +80,6 @@ def flow(view: View, policy: Policy, pressure: Pressure, state: Micro) -> Flow[S
     results = list(view.results())
     kept = max(micro.keep_recent, policy.protect.tool_results) * state.weigh(micro.refetch_percent)
     eligible = list(_eligible(view, policy, results, kept))
-    report = None
     if micro.by_time and _idle(view, micro, pressure.now_ms):
         why = f"no answer for {micro.idle_minutes} minutes"
         report = _cleared(view, why, eligible, policy, state, pressure)
@@ -91,12 +90,7 @@ def flow(view: View, policy: Policy, pressure: Pressure, state: Micro) -> Flow[S
         return _named(view, eligible, policy, state)
     if not _new_epoch(view, eligible, pressure, state):
         return None
-    if micro.by_supersession and fill >= micro.supersede_start_percent:
-        chosen = _share(_superseded(view, results, eligible, kept), eligible, micro)
-        report = _cleared(view, "replaced by a later result", chosen, policy, state, pressure)
-    if report is None and micro.by_line and fill >= micro.line_start_percent:
-        report = yield from _lines(view, policy, pressure, eligible, state)
-    return report
+    return (yield from _older(view, policy, pressure, results, eligible, kept, state))
 
 
 def _any_due(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
@@ -207,29 +201,63 @@ def _share(
 # ---- passes ----------------------------------------------------------------------------------
 
 
-def _lines(
-    view: View, policy: Policy, pressure: Pressure, eligible: Sequence[Result], state: Micro
+def _older(
+    view: View,
+    policy: Policy,
+    pressure: Pressure,
+    results: Sequence[Result],
+    eligible: Sequence[Result],
+    kept: int,
+    state: Micro,
 ) -> Flow[StageReport | None]:
-    """Lines for results of the older half, large file reads first, down to the low watermark (PIPE-5, MIC-6)."""
+    """What a later result replaced, and, where that leaves too much, lines for others: one pass, since each breaks the prefix."""
+    micro, fill = policy.micro, pressure.fill_percent
+    why, gone = list[str](), list[Result]()
+    if micro.by_supersession and fill >= micro.supersede_start_percent:
+        gone = _share(_superseded(view, results, eligible, kept), eligible, micro)
+        why += ["replaced by a later result"] if gone else []
+    lined = _to_line(view, policy, pressure, eligible, gone)
+    chosen = sorted([*gone, *lined], key=lambda each: each.message)
+    if not _enough(chosen, sum(each.tokens for each in chosen), policy, pressure):
+        return None  # before a model is asked for lines that would not be used
+    texts = yield from lines_for(view, policy, pressure.writer, lined)
+    why += [f"{fill} % of the window"] if lined else []
+    said = {result.id: text for result, text in zip(lined, texts, strict=True)}
+    pairs = [(result, said.get(result.id, CLEARED)) for result in chosen]
+    return _pass(view, "; ".join(why), pairs, policy, state, pressure)
+
+
+def _to_line(
+    view: View,
+    policy: Policy,
+    pressure: Pressure,
+    eligible: Sequence[Result],
+    gone: Sequence[Result],
+) -> list[Result]:
+    """Results of the older half that become a line, large file reads first, down to the low watermark (PIPE-5, MIC-6)."""
     micro, now = policy.micro, view.tokens(pressure.overhead_tokens)
     window = pressure.window_tokens or now * 100 // max(1, pressure.fill_percent)
-    spare = now - window * micro.line_start_percent * micro.low_watermark_percent // 10_000
-    older = [result for result in eligible if result.message < len(view) // 2]
-    chosen = []
+    now -= sum(result.tokens for result in gone)
+    mark = window * micro.line_start_percent // 100
+    due = micro.by_line and pressure.fill_percent >= micro.line_start_percent
+    if not due or (gone and now < mark):
+        return []
+    spare, chosen = now - mark * micro.low_watermark_percent // 100, list[Result]()
+    out = {result.id for result in gone}
+    older = [each for each in eligible if each.message < len(view) // 2 and each.id not in out]
     for result in sorted(older, key=lambda each: (not _is_large_read(each, policy), each.message)):
         if spare <= 0:
             break
         spare -= result.tokens
         chosen.append(result)
-    chosen.sort(key=lambda each: each.message)
-    most = sum(result.tokens for result in chosen)
-    if not chosen or most < micro.min_freed_tokens:
-        return None
-    if pressure.pays is not None and not pressure.pays(chosen[0].message, most):
-        return None  # before a model is asked for lines that would not be used
-    texts = yield from lines_for(view, policy, pressure.writer, chosen)
-    why = f"{pressure.fill_percent} % of the window"
-    return _pass(view, why, list(zip(chosen, texts, strict=True)), policy, state, pressure)
+    return sorted(chosen, key=lambda each: each.message)
+
+
+def _enough(chosen: Sequence[Result], gain: int, policy: Policy, pressure: Pressure) -> bool:
+    """Whether a pass frees the least that it must, and pays where the policy waits for that."""
+    if not chosen or gain < policy.micro.min_freed_tokens:
+        return False
+    return pressure.pays is None or pressure.pays(chosen[0].message, gain)
 
 
 def _is_large_read(result: Result, policy: Policy) -> bool:
@@ -265,9 +293,7 @@ def _pass(
         result.tokens - result.tokens * len(decision.text) // result.chars
         for result, decision in decided
     )
-    if not decided or gain < policy.micro.min_freed_tokens:
-        return None
-    if pressure.pays is not None and not pressure.pays(decided[0][0].message, gain):
+    if not _enough([result for result, _ in decided], gain, policy, pressure):
         return None
     report = view.report(STAGE, why, decided)
     state.passed((result for result, _ in decided), view.tokens(pressure.overhead_tokens))
