@@ -100,6 +100,25 @@ def test_in_place_appends(session, tmp_path):
     assert len(copy.read_bytes()) > len(session.read_bytes())
 
 
+def test_another_tools_file_keeps_its_format_or_becomes_claude_codes(tmp_path):
+    path = tmp_path / "pi.jsonl"
+    lines = [{"type": "session", "id": "p", "cwd": "/w", "timestamp": "2026-01-01T00:00:00.000Z"}]
+    for at in range(60):
+        for role in ("user", "assistant"):
+            content = [{"type": "text", "text": f"{at}: the parser drops the last row. " * 9}]
+            lines.append({"type": "message", "message": {"role": role, "content": content}})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = report("compact", path, "--keep", "500")
+    assert found["format"] == "pi"
+    assert report("resume", path.with_name("pi.compacted.jsonl"))
+    other = report("compact", path, "--keep", "500", "--format", "claude-code", "--force")
+    assert (other["format"], other["losses"]) == ("claude_code", {})
+    before = path.read_bytes()
+    report("compact", path, "--keep", "500", "--in-place")
+    assert path.read_bytes().startswith(before)
+    assert json.loads(path.read_bytes().splitlines()[-1])["type"] == "compaction"
+
+
 def test_an_existing_file_is_not_overwritten(session, tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("mine")

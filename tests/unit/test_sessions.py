@@ -64,10 +64,10 @@ def test_a_codex_session_goes_back_to_its_provider_with_its_reasoning(tmp_path):
     assert_legal("anthropic", [*here.messages, {"role": "user", "content": "go on"}])
 
 
-def test_a_compacted_codex_session_is_a_claude_code_file_without_foreign_data(tmp_path):
+def test_a_codex_session_written_for_claude_code_holds_no_foreign_data(tmp_path):
     opened = open_session(codex(tmp_path))
     target = tmp_path / "out.jsonl"
-    done = compact_session(opened, output=target, keep=1_000)
+    done = compact_session(opened, output=target, keep=1_000, format="claude_code")
     assert done.result.compacted
     assert done.losses["thinking"] == 30
     text = target.read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -18,6 +18,8 @@ from ullage.summarizers import summarizer_of
 
 __all__ = ["compact_command", "report_of", "show"]
 
+NAMES = {"claude_code": "Claude Code", "codex": "Codex", "pi": "pi"}
+
 
 def compact_command(
     file: Annotated[Path, Parameter(help="a transcript of any known format")],
@@ -27,8 +29,15 @@ def compact_command(
         Parameter(alias="-o", help="where to write; default: NAME.compacted.jsonl beside it"),
     ] = None,
     in_place: Annotated[
-        bool, Parameter(negative="", help="append to the file itself (Claude Code only)")
+        bool, Parameter(negative="", help="append to the file itself (Claude Code, Codex, pi)")
     ] = False,
+    format: Annotated[
+        Literal["own", "claude-code"] | None,
+        Parameter(
+            help="of the file to write: its own (Codex, pi: that tool can go on from it), or Claude Code's; "
+            "default: its own where it has words for a compaction"
+        ),
+    ] = None,
     force: Annotated[bool, Parameter(negative="", help="replace an existing output file")] = False,
     instructions: Annotated[str, Parameter(alias="-i", help="what the summary should mind")] = "",
     keep: Annotated[int | None, Parameter(help="newest tokens that stay word for word")] = None,
@@ -82,6 +91,7 @@ def compact_command(
             opened,
             output=target,
             overwrite=force,
+            format=_format(format, opened),
             instructions=instructions,
             keep=keep,
             policy=rules,
@@ -110,6 +120,10 @@ def _target(file: Path, output: Path | None, *, in_place: bool, dry_run: bool) -
     return output or file.with_name(f"{file.stem}.compacted.jsonl")
 
 
+def _format(asked: str | None, session: Session) -> str | None:
+    return session.format if asked == "own" else asked and asked.replace("-", "_")
+
+
 def report_of(
     opened: Session, done: CompactedSession, *, with_summary: bool = False
 ) -> dict[str, Any]:
@@ -120,6 +134,7 @@ def report_of(
         "outcome": result.outcome.value,
         "reason": result.reason,
         "written": None if done.path is None else str(done.path),
+        "format": done.format,
         "tokens_before": counts.tokens_before,
         "tokens_after": counts.tokens_after,
         "summary_tokens": counts.summary_tokens,
@@ -170,7 +185,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.text(text)
     if report["written"]:
         out.line(
-            f"written {report['written']}  (the whole history is in it; resume it with: ullage resume)"
+            f"written {report['written']}  (as {NAMES[report['format']]}; the whole history is in it; resume it with: ullage resume)"
         )
     else:
         out.line("written nothing (dry run)")

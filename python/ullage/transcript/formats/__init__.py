@@ -13,7 +13,7 @@ from ullage.exceptions import InvalidPolicy, InvalidTranscript, UllageError
 from ullage.transcript.formats._model import ReadSession, ReadTranscript, ReadWarning
 from ullage.transcript.formats._source import Source
 
-__all__ = ["FORMATS", "ReadSession", "ReadTranscript", "ReadWarning", "detect", "read"]
+__all__ = ["FORMATS", "ReadSession", "ReadTranscript", "ReadWarning", "Source", "detect", "read"]
 
 _MODULES = (
     ("claude_code", "_claude_code"),

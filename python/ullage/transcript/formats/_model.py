@@ -177,6 +177,11 @@ class EntryList:
         self._messages, self._first = [], len(self.entries)
         return entry
 
+    def forget_ids(self) -> None:
+        """Lets ids come again: what follows repeats what stood before, with the same calls."""
+        self._ids.clear()
+        self._open.clear()
+
     def _called(self, message: dict[str, Any], line: int) -> dict[str, Any]:
         """Gives a call whose id was used before an id of its own: replays and some servers reuse them."""
         content = message["content"]

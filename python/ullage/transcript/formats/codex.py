@@ -2,12 +2,12 @@
 
 Only `response_item` lines are what the model saw; `event_msg` lines repeat them for the screen, except
 `token_count`, which says what a response cost. A `compacted` line replaces all that came before by its
-`replacement_history`.
+`replacement_history`; its `message`, where it has one, is the summary that also stands in there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block
@@ -56,6 +56,7 @@ class _Rollout:
         self._blocks: list[Block] = []  # of the response that is being written
         self._began: tuple[int, Any] = (0, None)
         self._response: dict[str, Any] | None = None  # the newest one that has no usage yet
+        self._summary: Any = None  # of the compaction that is being read
 
     def take(self, number: int, line: Mapping[str, Any]) -> None:
         payload = line.get("payload")
@@ -103,6 +104,9 @@ class _Rollout:
             return
         # No other provider takes a system message where Codex puts its developer messages.
         message = message_in(item, "user")
+        if self._summary and _text(message) == self._summary:
+            self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
+            return
         self.list.add(message, line=number, timestamp=stamp, isMeta=_is_injected(item, message))
 
     def close(self) -> None:
@@ -143,13 +147,16 @@ class _Rollout:
         self._response = None
         before = self._last_prompt_tokens()
         self.list.boundary(line=number, timestamp=stamp, preTokens=before, replacementHistory=True)
-        if payload.get("message"):
-            told = {"role": "user", "content": payload["message"]}
-            self.list.add(told, line=number, timestamp=stamp, isCompactSummary=True)
-        for item in payload.get("replacement_history") or ():
+        self.list.forget_ids()
+        history, self._summary = payload.get("replacement_history"), payload.get("message")
+        if not isinstance(history, Sequence):
+            # Older files hold no history: Codex put the summary after what it had kept of the user's words.
+            history = [{"role": "user", "content": self._summary}] if self._summary else ()
+        for item in history:
             if isinstance(item, Mapping):
                 self.item(item, number, stamp)
         self.close()
+        self._summary = None
         self._response = None
 
     def _last_prompt_tokens(self) -> int:
@@ -164,6 +171,11 @@ class _Rollout:
 
 
 def _is_injected(item: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
-    content = message["content"]
-    first = content[0].get("text", "") if isinstance(content, list) and content else content
+    first = _text(message)
     return item.get("role") != "user" or (isinstance(first, str) and first.startswith(_INJECTED))
+
+
+def _text(message: Mapping[str, Any]) -> Any:
+    """What the first part says; parts without text say nothing."""
+    content = message["content"]
+    return content[0].get("text", "") if isinstance(content, list) and content else content

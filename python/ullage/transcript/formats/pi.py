@@ -137,7 +137,12 @@ class _Session:
             start = self._by_line[first]
         else:
             start = self._by_id.get(str(line.get("firstKeptEntryId")), len(self.list))
-        kept = [entry for entry in self.list.entries[start:] if "message" in entry]
+        # Messages only: a summary that stands between them is replaced by this one.
+        kept = [
+            entry
+            for entry in self.list.entries[start:]
+            if "message" in entry and not entry.get("isCompactSummary")
+        ]
         stamp = line.get("timestamp")
         boundary = self.list.boundary(
             line=number, timestamp=stamp, preTokens=line.get("tokensBefore") or 0

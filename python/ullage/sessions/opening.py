@@ -1,26 +1,23 @@
-"""Sessions on disk: open any known transcript, compact it, write one that can be resumed."""
+"""Opens a transcript of any known format."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ullage.compaction import CompactionResult, compact
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
 from ullage.messages import Item
 from ullage.models import ModelTable
 from ullage.outgoing import Outgoing, outgoing, report_of
-from ullage.providers.anthropic import clean_entries
-from ullage.transcript import Conversation, Transcript, TranscriptLog, resume
+from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.formats import detect, read
 from ullage.validate import Originals, Report
 
-__all__ = ["CompactedSession", "Session", "compact_session", "open_session", "write_session"]
+__all__ = ["CLAUDE_CODE", "Session", "open_session"]
 
 CLAUDE_CODE = "claude_code"
 _ROLES = ("user", "assistant", "system", "developer", "tool")
@@ -106,27 +103,6 @@ class Session:
 
     def __repr__(self) -> str:
         return f"Session({self.path.name}, {self.format}, {len(self.messages)} messages)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class CompactedSession:
-    """A compaction, and where it was written.
-
-    Attributes:
-        result: What the compaction did.
-        path: The file that can be resumed; `None` if nothing was written.
-        messages: The context that a resume of that file finds; checked after writing.
-        losses: Kinds of parts that only another provider can read, with how many of each the written
-            context had to leave out.
-    """
-
-    result: CompactionResult
-    path: Path | None
-    messages: list[dict[str, Any]]
-    losses: Mapping[str, int] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return f"CompactedSession({self.result!r}, path={self.path})"
 
 
 def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
@@ -241,118 +217,3 @@ def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
         made.follow(view.messages, fresh, system=system, tools=tools)
         seen.update(*view.sources)
     return made
-
-
-def compact_session(
-    session: Session,
-    *,
-    output: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
-    **options: Any,
-) -> CompactedSession:
-    """Compact a session and write a transcript that Claude Code and Ullage can resume.
-
-    The written file holds the whole history; the compaction is appended to it, so nothing is lost. A file
-    of another tool is written anew in Claude Code's format, which has no place for what only that tool's
-    provider can read (encrypted reasoning, say): `losses` counts it, the file itself stays as it is.
-
-    Args:
-        session: From `open_session`.
-        output: Where to write; the session's own path appends to it (Claude Code files only). `None`: nothing is written.
-        overwrite: Whether another existing file may be replaced.
-        **options: Arguments of `compact`, such as `instructions`, `keep`, `model`, `summarizer`.
-
-    Returns:
-        The result. Nothing is written unless the outcome is `compacted`.
-
-    Raises:
-        StoreError: The file exists and `overwrite` is false, or it cannot be written; nothing has changed.
-        CompactionError: The compaction failed; nothing has changed.
-    """
-    target = None if output is None else Path(output)
-    if target is not None:
-        _refuse(session, target, overwrite)
-    options.setdefault("model", session.model or None)
-    session, losses = _writable(session)
-    result = compact(session.items, transcript_path=str(target or session.path), **options)
-    # As the log will hold it: kept messages whole. `Session.request` leaves out what may not be sent of them.
-    messages = resume([*session.items, *result.new_entries]).messages
-    if target is None or not result.compacted:
-        return CompactedSession(result, None, messages, losses)
-    write_session(session, result, target)
-    written = resume(target).messages
-    if written != messages:
-        raise StoreError("reads back differently from what was compacted", path=str(target))
-    return CompactedSession(result, target, written, losses)
-
-
-def _writable(session: Session) -> tuple[Session, Mapping[str, int]]:
-    """The session as a Claude Code file can hold it, and how much of what kind it cannot hold."""
-    if session.format == CLAUDE_CODE:
-        return session, {}
-    history, losses = clean_entries(session.history)
-    found = resume(history)
-    clean = replace(session, history=history, items=found.entries, messages=found.messages)
-    return clean, Counter(loss.what for loss in losses)
-
-
-def _refuse(session: Session, target: Path, overwrite: bool) -> None:
-    if target.is_dir():
-        raise StoreError("is a directory", path=str(target), hint="name a file in it")
-    if target.exists() and not target.is_file():
-        raise StoreError("is no regular file", path=str(target), hint="name another file")
-    own = target.exists() and target.samefile(session.path)
-    if own and session.format != CLAUDE_CODE:
-        raise StoreError(
-            f"is a {session.format} file, to which a compaction cannot be appended",
-            path=str(target),
-            hint="name another file to write",
-        )
-    if target.exists() and not own and not overwrite:
-        raise StoreError(
-            "exists already",
-            path=str(target),
-            hint="name another file, or allow to overwrite it (overwrite=True, --force)",
-        )
-
-
-def write_session(session: Session, result: CompactionResult, target: Path) -> None:
-    """Write the session with the compaction at its end: all or nothing.
-
-    Raises:
-        StoreError: It cannot be written; what stood there before still does.
-    """
-    if target.exists() and target.samefile(session.path):
-        _append(target, result)
-        return
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        _copy(session, draft)
-        _append(draft, result)
-        draft.replace(target)
-    except OSError as exc:
-        raise StoreError(f"cannot be written: {exc.strerror or exc}", path=str(target)) from exc
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _copy(session: Session, draft: Path) -> None:
-    draft.unlink(missing_ok=True)
-    if session.format == CLAUDE_CODE:
-        shutil.copyfile(session.path, draft)
-        return
-    with TranscriptLog.open(draft, durability="none") as log:
-        log.write([_placed(entry) for entry in session.history])
-
-
-def _placed(entry: Item) -> Mapping[str, Any]:
-    """An entry of another format with what Claude Code expects on each line."""
-    return {"parentUuid": None, "isSidechain": False, "userType": "external", **entry}
-
-
-def _append(path: Path, result: CompactionResult) -> None:
-    with TranscriptLog.open(path, create=False) as log:
-        # Titles and tags again at the end: lists of sessions only read the last part of a file.
-        metadata = list(log.transcript().metadata.values())
-        log.write([*result.new_entries, *metadata])
-        log.sync()

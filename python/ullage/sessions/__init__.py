@@ -1,0 +1,8 @@
+"""Sessions on disk: open any known transcript, compact it, write one that can be resumed."""
+
+from __future__ import annotations
+
+from ullage.sessions.opening import Session, open_session
+from ullage.sessions.writing import CompactedSession, compact_session
+
+__all__ = ["CompactedSession", "Session", "compact_session", "open_session"]
