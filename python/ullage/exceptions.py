@@ -13,6 +13,7 @@ UllageError                     .code (stable), .hint (advice, not part of the m
 ├── PathRefused (PermissionError)    a path that could leave its folder; .path .reason
 ├── StoreError (OSError)             the log, the offload store or the memory folder failed; .path
 ├── LogConflict                      the log changed under a writer, or another writer holds it
+├── ManagerBusy                      a context manager's call came while another is at work; .asked .running
 ├── EngineError (ImportError)        the Rust engine was demanded and is missing, or is of another version
 └── MissingExtra (ImportError)       an optional package is absent; .extra names what to install
 ```
@@ -33,6 +34,7 @@ __all__ = [
     "InvalidPolicy",
     "InvalidTranscript",
     "LogConflict",
+    "ManagerBusy",
     "MissingExtra",
     "PathRefused",
     "StoreError",
@@ -254,6 +256,24 @@ class LogConflict(UllageError):
     """Another writer holds the log, or it changed since it was read."""
 
     code = "log_conflict"
+
+
+class ManagerBusy(UllageError):
+    """A call came while another one prepares a request of the same conversation; nothing has changed.
+
+    Attributes:
+        asked: The call that was refused, such as `prepare`.
+        running: The one that is at work.
+    """
+
+    code = "manager_busy"
+
+    def __init__(self, asked: str, running: str) -> None:
+        super().__init__(
+            f"{asked} was called while {running} is at work on the same conversation",
+            hint="await the first call before the second; other conversations are not concerned",
+        )
+        self.asked, self.running = asked, running
 
 
 class EngineError(UllageError, ImportError):

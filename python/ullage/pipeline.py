@@ -95,6 +95,7 @@ class Situation:
         model: The model's row of the table; `None`: unknown.
         summarizer: For levels that ask a model; `None`: none is there.
         line_summarizer: With a small model, for lines of single results; `None`: none is there.
+        beside: Takes the steps of what a level asked beside the conversation (`go_on`); `None`: nobody asks there.
         request: Number of the request that is being prepared, from 1.
         tools: Names of the tools that the host offers; a level's tool is used only if it is among them.
         history: All that was added; positions in `View.sources` and `StageReport.removed` are positions in it.
@@ -111,6 +112,7 @@ class Situation:
     model: Any = None
     summarizer: Any = None
     line_summarizer: Any = None
+    beside: Any = None
     request: int = 0
     tools: frozenset[str] = frozenset()
     history: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
@@ -250,6 +252,7 @@ def room_of(situation: Situation) -> collapse.Room:
         situation.summarizer,
         situation.source,
         situation.now_ms or 0,
+        situation.beside,
     )
 
 

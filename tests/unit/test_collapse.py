@@ -18,7 +18,7 @@ from ullage.exceptions import UnknownHandle
 from ullage.policy import Policy
 from ullage.recall import Archive
 from ullage.stages import Made, View, collapse
-from ullage.stages.collapse import Candidate, Collapse, Room, Staged
+from ullage.stages.collapse import Candidate, Collapse, Room, Staged, level
 from ullage.stages.collapse.spans import candidates, protected
 from ullage.stages.cuts import whole_cuts
 from ullage.summarizers import SummaryReply
@@ -234,7 +234,8 @@ def test_a_model_is_asked_under_its_own_source_a_few_at_once():
 
 def test_summaries_of_a_model_stand_in_the_placeholder():
     view, state = view_of(session(20)), Collapse()
-    run(view, ON, room(view, 95, summarizer=Model()), state, good)
+    assert drive(collapse.stage(view, ON, room(view, 80, summarizer=Model()), state), good)
+    run(view, ON, room(view, 92, summarizer=Model()), state)
     assert "It was all fine." in str(view.messages[0])
 
 
@@ -261,19 +262,57 @@ def test_a_bad_answer_is_replaced_by_lines(reply):
         return reply
 
     view, state = view_of(session(20)), Collapse()
-    run(view, ON, room(view, 95, summarizer=Model()), state, perform)
+    assert drive(collapse.stage(view, ON, room(view, 80, summarizer=Model()), state), perform)
+    run(view, ON, room(view, 92, summarizer=Model()), state)
     assert state.commits
     assert "- Read /src/module_0.py" in str(view.messages[0])
 
 
-def test_a_model_is_asked_on_the_way_only_where_the_request_must_wait():
+def never(effect: Any) -> Any:
+    raise AssertionError(effect)
+
+
+def test_no_model_is_asked_on_the_way_and_from_the_last_mark_on_lines_must_do():
     view, state = view_of(session(20)), Collapse()
+    assert run(view, ON, room(view, 94, summarizer=Model()), state, never) is None
+    assert run(view, ON, room(view, 95, summarizer=Model()), state, never).freed > 0
+    assert "- Read /src/module_0.py" in str(view.messages[0])
 
-    def never(effect: Any) -> Any:
-        raise AssertionError(effect)
 
-    assert run(view, ON, room(view, 92, summarizer=Model()), state, never) is None
-    assert run(view, ON, room(view, 95, summarizer=Model()), state, good) is not None
+def test_a_running_summary_is_not_waited_for_where_what_is_ready_suffices():
+    view, state = view_of(session(20)), Collapse()
+    where = room(view, 95, summarizer=Model())
+    assert drive(collapse.stage(view, ON, where, state), good) > 1
+    state.running = 1  # somebody writes more
+    assert run(view, ON, where, state, never).freed > 0
+
+
+def test_spans_are_looked_for_again_only_when_the_context_has_grown(monkeypatch):
+    view, state = view_of(session(20)), Collapse()
+    looks: list[int] = []
+    found = level.candidates
+    monkeypatch.setattr(level, "candidates", lambda *given: looks.append(1) or found(*given)[:1])
+    where = room(view, 80)
+    for _ in range(3):
+        run(view, ON, where, state)
+    assert len(looks) == 1
+    enough = view.tokens() + where.effective_tokens * level.LOOK_PERCENT // 100
+    while view.tokens() < enough:
+        run(view, ON, where, state)
+        assert len(looks) == 1
+        view.add({"role": "user", "content": "word " * 20})
+    run(view, ON, where, state)
+    assert len(looks) == 2
+
+
+def test_a_commit_that_frees_a_few_percent_only_is_not_done(monkeypatch):
+    view, state = view_of(session(40)), Collapse()
+    found = level.candidates
+    monkeypatch.setattr(level, "candidates", lambda *given: found(*given)[:1])
+    assert run(view, ON, room(view, 92), state).freed == 0
+    assert len(state.staged) == 1
+    monkeypatch.setattr(level, "GAIN_PERCENT", 1)
+    assert run(view, ON, room(view, 92), state).freed > 0
 
 
 def test_at_the_last_mark_a_running_summary_is_waited_for():
@@ -503,7 +542,6 @@ def test_the_host_stages_beside_the_conversation_and_expands():
     for message in items:
         manager.add(message)
     manager.prepare()
-    assert not asked
     assert manager.stage_ahead() == len(asked) > 0
     assert set(asked) == {"collapse"}
     manager.on_overflow("prompt is too long: 213462 tokens > 200000 maximum")

@@ -135,15 +135,17 @@ def test_a_line_is_never_longer_than_it_may_be():
     assert len(shown(view)["t1"]) < 100 * 4 + 60
 
 
-def test_through_the_manager():
-    class Small:
-        name = "small"
+class Small:
+    name = "small"
 
-        def summarize(self, request: Any) -> str:
-            return "a line"
+    def summarize(self, request: Any) -> str:
+        return "a line"
 
+
+@pytest.mark.parametrize("small", [Small(), lambda request: "a line"], ids=["object", "function"])
+def test_through_the_manager(small):
     policy = LADDER.change({"micro.line_start_percent": 1, "snip.enabled": False})
-    manager = ContextManager(model=MODEL, policy=policy, line_summarizer=Small())
+    manager = ContextManager(model=MODEL, policy=policy, line_summarizer=small)
     for message in view_of(*[step(n) for n in range(1, 21)]).messages:
         manager.add(message)
     request = manager.prepare()

@@ -20,9 +20,8 @@ from ullage.hooks import Hooks
 from ullage.models import ModelTable
 from ullage.pins import Pin
 from ullage.policy import KeepPolicy, Policy
-from ullage.summarizers.callable import CallableSummarizer
 from ullage.summarizers.extractive import ExtractiveSummarizer
-from ullage.summarizers.named import summarizer_of
+from ullage.summarizers.named import writer_of
 from ullage.transcript.log import TranscriptLog
 from ullage.window import WindowSettings, window
 
@@ -152,7 +151,7 @@ def job_of(
         log: An open log that the items came from: the result is installed there.
         **options: Further fields of `Job`.
     """
-    writer = _summarizer(summarizer)
+    writer = writer_of(summarizer)
     if fallback is None and trigger == "auto" and not isinstance(writer, ExtractiveSummarizer):
         fallback = ExtractiveSummarizer()
     if log is not None:
@@ -162,7 +161,7 @@ def job_of(
         return Job(
             items=items,
             summarizer=writer,
-            fallback=_summarizer(fallback) if fallback is not None else None,
+            fallback=writer_of(fallback) if fallback is not None else None,
             trigger=trigger,
             direction=direction,
             hooks=hooks if isinstance(hooks, Hooks) else Hooks(**(hooks or {})),
@@ -174,16 +173,6 @@ def job_of(
         )
     except TypeError as exc:
         raise InvalidPolicy("options", sorted(options), f"unknown argument: {exc}") from exc
-
-
-def _summarizer(given: Any) -> Any:
-    if given is None:
-        return ExtractiveSummarizer()
-    if isinstance(given, str):
-        return summarizer_of(given)
-    if hasattr(given, "summarize") or hasattr(given, "asummarize"):
-        return given
-    return CallableSummarizer(given)
 
 
 def _of_model(model: str | None) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 ```text
 manager   what a host calls; drives flows, synchronously or with await
+questions what may be asked of it at any moment
 machine   the conversation as a pure state machine: history, view, states of the levels, counts
 flows     prepare, compact, recover: generators of effects, no I/O of their own
+alone     one call at a time prepares a request
+beside    summaries of spans, asked for while the conversation goes on
 values    what is handed out: Request, Usage, Decided, Recovery
 ```
 

@@ -44,6 +44,7 @@ class Host:
         options: Further fields of `compaction.job.Job`.
         listeners: Told of every event.
         ahead: Writes summaries ahead of need; `None`: nobody does.
+        beside: The same for spans that a context collapse will need.
     """
 
     summarizer: Any = None
@@ -56,6 +57,7 @@ class Host:
     options: dict[str, Any] = field(default_factory=dict)
     listeners: tuple[Any, ...] = ()
     ahead: Ahead | None = None
+    beside: Any = None
 
     @property
     def store(self) -> Any:
@@ -86,9 +88,12 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
     elif machine.decide().compact:
         result, summed = yield from autocompact(machine, host)
         reports += [summed] if summed is not None else []
-    limit = machine.window.context * machine.policy.truncate.start_percent // 100
-    if machine.tokens > limit:
-        reports += yield from shorten(machine, limit)
+    if machine.collapse_failed():
+        why = "context collapse could not make enough room"
+        result, summed = yield from autocompact(machine, host, why=why)
+        reports += [summed] if summed is not None else []
+    if machine.tokens > machine.last_resort_tokens:
+        reports += yield from shorten(machine, machine.last_resort_tokens)
     pinned = put_back(machine, reports)
     reports += [] if pinned is None else [(yield from noted(machine, pinned))]
     if machine.tokens > machine.window.context:
@@ -158,7 +163,13 @@ def stage_ahead(machine: Machine, host: Host) -> Flow[int]:
     state, rules = machine.states[collapse.STAGE], machine.policy.collapse
     if not rules.enabled or room.percent(machine.view) < rules.stage_percent:
         return 0
-    return (yield from collapse.stage(machine.view, machine.policy, room, state))
+    return (yield from collapse.stage_now(machine.view, machine.policy, room, state))
+
+
+def stages_beside(machine: Machine, host: Host) -> bool:
+    """Whether summaries of spans come from a model, and nobody is writing any: then they are asked for beside the conversation."""
+    rules, state = machine.policy.collapse, machine.states[collapse.STAGE]
+    return rules.enabled and not state.running and collapse.asks_outside(host.summarizer)
 
 
 def expand(machine: Machine, collapse_id: str) -> Flow[StageReport]:

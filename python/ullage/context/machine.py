@@ -22,6 +22,7 @@ from ullage.estimates import weights_for
 from ullage.models import Model
 from ullage.pins import Pin
 from ullage.policy import Policy
+from ullage.stages.collapse import QUIET_SOURCES
 from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
 from ullage.stages.wire import message_of
@@ -30,9 +31,6 @@ from ullage.window import Window, WindowSettings, window
 __all__ = ["Figure", "Machine", "Tracking", "names_of", "overhead_of", "reported"]
 
 Item = Mapping[str, Any]
-
-QUIET_SOURCES = frozenset({"session_memory", "compact", "collapse"})
-"""These write summaries themselves: they would wait for themselves (AUTO-1)."""
 
 
 @dataclass(slots=True)
@@ -251,7 +249,17 @@ class Machine:
             return Decided(False, f"{tokens:,} of {limit:,} tokens", "below", tokens, limit)
         return Decided(True, f"{tokens:,} tokens reach {limit:,}", "due", tokens, limit)
 
-    def _refusal(self) -> tuple[str, str]:
+    def collapse_failed(self) -> bool:
+        """Whether collapse stands in for a compaction and could not make room: then one may come after all (AUTO-7)."""
+        full = self.tokens > min(self.window.effective, self.last_resort_tokens)
+        return self.policy.collapse.enabled and full and not self._refusal(last_resort=True)[0]
+
+    @property
+    def last_resort_tokens(self) -> int:
+        """Above this a request is folded or truncated."""
+        return self.window.context * self.policy.truncate.start_percent // 100
+
+    def _refusal(self, *, last_resort: bool = False) -> tuple[str, str]:
         """Why nothing automatic is done, whatever the size; empty if there is no such reason."""
         auto, tracking = self.policy.auto, self.tracking
         if not self.window.autocompact:
@@ -260,7 +268,7 @@ class Machine:
             return "source", f"{self.source} writes a summary itself"
         if auto.reactive_only:
             return "reactive_only", "only after a refusal of the provider"
-        if self.policy.collapse.enabled:
+        if self.policy.collapse.enabled and not last_resort:
             return "collapse", "context collapse is on"
         if tracking.failures >= auto.max_failures:
             return "failures", f"{tracking.failures} failures in a row: {tracking.last_failure}"
@@ -301,6 +309,7 @@ class Machine:
             model=self.model,
             summarizer=host.summarizer,
             line_summarizer=host.line_summarizer,
+            beside=host.beside,
             request=self.requests + 1,
             tools=self.tools,
             history=self.history,

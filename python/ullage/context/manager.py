@@ -5,34 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from ullage._engine import core
 from ullage.compaction import CompactionResult
 from ullage.compaction.ahead import Ahead
 from ullage.compaction.attachments import Providers
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.context import flows, tools
 from ullage.context.ahead import look_ahead
-from ullage.context.explain import Explanation, explain
+from ullage.context.alone import Alone
+from ullage.context.beside import Beside
 from ullage.context.flows import Host
 from ullage.context.machine import Machine, names_of, overhead_of
 from ullage.context.outgoing import Outgoing
+from ullage.context.questions import Questions
 from ullage.context.recover import recover
 from ullage.context.saved import dump, load, policy_of
 from ullage.context.shapes import shape_of
-from ullage.context.values import Decided, Recovery, Request, Usage
+from ullage.context.values import Recovery, Request
 from ullage.effects import CancelToken, Flow, adrive, drive
 from ullage.events import Listener
 from ullage.exceptions import InvalidPolicy
-from ullage.models import Model, ModelTable
+from ullage.models import ModelTable
 from ullage.offload import OffloadStore
-from ullage.pins import Pin, pin_of, unpin
+from ullage.pins import pin_of, unpin
 from ullage.policy import Policy
 from ullage.providers.overflow import classify
 from ullage.recall import Recall
 from ullage.stages import context_edits
 from ullage.stages.report import StageReport
+from ullage.summarizers.named import writer_of
 from ullage.tools import ToolAnswer
-from ullage.window import Window, WindowSettings
+from ullage.window import WindowSettings
 
 __all__ = ["ContextManager"]
 
@@ -40,7 +42,7 @@ Item = Mapping[str, Any]
 T = TypeVar("T")
 
 
-class ContextManager:
+class ContextManager(Questions):
     """Keeps one conversation within its window: `add` what comes, `prepare` what to send, `observe` the answer.
 
     Everything that was added stays in `history`; a request is a view of it. There is no state outside of the object, so a
@@ -112,9 +114,9 @@ class ContextManager:
             tools=names_of(tools),
         )
         self.host = Host(
-            summarizer=summarizer,
-            line_summarizer=line_summarizer,
-            fallback=fallback,
+            summarizer=_writer(summarizer),
+            line_summarizer=_writer(line_summarizer),
+            fallback=_writer(fallback),
             offload=store,
             memory=memory,
             hooks=hooks,
@@ -122,7 +124,9 @@ class ContextManager:
             listeners=tuple(listeners),
             options=dict(options or {}),
             ahead=Ahead(tuple(listeners)),
+            beside=Beside(),
         )
+        self._alone = Alone()
         if context_management is not None:
             self.machine.states[context_edits.STAGE].config = dict(context_management)
         self._outgoing = Outgoing(
@@ -150,54 +154,6 @@ class ContextManager:
         self._outgoing.note_answer(self.machine)
         flows.answered(self.machine, self.host, newest)
 
-    # ---- questions ---------------------------------------------------------------------------
-
-    @property
-    def policy(self) -> Policy:
-        """Every threshold."""
-        return self.machine.policy
-
-    @property
-    def model(self) -> Model:
-        """The model's row; its window is what was learned of it."""
-        return self.machine.model
-
-    @property
-    def window(self) -> Window:
-        """All marks of the window."""
-        return self.machine.window
-
-    @property
-    def history(self) -> list[Item]:
-        """All that was added, as it was added."""
-        return self.machine.history
-
-    @property
-    def messages(self) -> list[Any]:
-        """The request as it stands, before the levels look at it again."""
-        return list(self.machine.view.messages)
-
-    def usage(self) -> Usage:
-        """How full the window is now."""
-        return self.machine.usage()
-
-    def decide(self) -> Decided:
-        """Whether an automatic compaction is due; a pure look that may be taken at any moment."""
-        return self.machine.decide()
-
-    def explain(self, request: int | None = None) -> Explanation:
-        """What is in a request by category, and what left until then: when, by which level, why.
-
-        Args:
-            request: Its number; `None`: the next one, as things stand.
-
-        Raises:
-            InvalidPolicy: There was no such request.
-        """
-        machine, usage = self.machine, self.machine.usage()
-        now = usage.tokens, usage.by_category
-        return explain(request, machine.records, machine.reports, now)
-
     # ---- pins --------------------------------------------------------------------------------
 
     def pin(self, name: str, given: str | Item, *, by: str = "host") -> None:
@@ -218,14 +174,6 @@ class ContextManager:
         """
         kept = unpin(self.machine.pins.values(), name)
         self.machine.pins = {pin.name: pin for pin in kept}
-
-    def pins(self) -> dict[str, tuple[Pin, int]]:
-        """All pins by name, each with what it costs in tokens."""
-        weights = self.machine.view.weights
-        return {
-            name: (pin, int(core.estimate_text(pin.text, weights)))
-            for name, pin in self.machine.pins.items()
-        }
 
     # ---- saving ------------------------------------------------------------------------------
 
@@ -279,17 +227,21 @@ class ContextManager:
 
         Raises:
             ContextTooLarge: What must stay does not fit; names the floor.
+            ManagerBusy: Another call prepares a request of this conversation, or recovers from a refusal.
         """
-        request = self._run(self._prepare(now_ms), cancel)
-        look_ahead(self.machine, self.host, flows.job_for, asynchronous=False)
+        with self._alone("prepare"):
+            self.host.beside.stop_task()
+            request = self._run(self._prepare(now_ms), cancel)
+            self._look_ahead(asynchronous=False)
         return request
 
     async def aprepare(
         self, *, now_ms: int | None = None, cancel: CancelToken | None = None
     ) -> Request:
         """`prepare`, without blocking the event loop; messages added meanwhile are kept."""
-        request = await self._arun(self._prepare(now_ms), cancel)
-        look_ahead(self.machine, self.host, flows.job_for, asynchronous=True)
+        with self._alone("aprepare"):
+            request = await self._arun(self._prepare(now_ms), cancel)
+            self._look_ahead(asynchronous=True)
         return request
 
     def compact(
@@ -323,15 +275,18 @@ class ContextManager:
 
         Raises:
             ContextTooLarge: All last resorts were tried for this request.
+            ManagerBusy: As for `prepare`.
         """
-        return self._run(recover(self._seen(classify(error).is_overflow), self.host, error))
+        with self._alone("on_overflow"):
+            return self._run(self._recover(error))
 
     async def aon_overflow(self, error: Any) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
-        return await self._arun(recover(self._seen(classify(error).is_overflow), self.host, error))
+        with self._alone("aon_overflow"):
+            return await self._arun(self._recover(error))
 
     def stage_ahead(self) -> int:
-        """Write the summaries that a context collapse will need; for the time between two requests.
+        """Write the summaries that a context collapse will need, and wait for them; `prepare` has them written beside anyway.
 
         Returns:
             How many spans are ready that were not before; 0 where collapse is off or the window is not full enough.
@@ -377,6 +332,17 @@ class ContextManager:
             self._outgoing.note_imported(self.machine)
         return self.machine
 
+    def _recover(self, error: Any) -> Flow[Recovery]:
+        return recover(self._seen(classify(error).is_overflow), self.host, error)
+
+    def _look_ahead(self, *, asynchronous: bool) -> None:
+        """Have written beside the conversation what will be needed soon: a summary of the whole, or of spans."""
+        machine, host = self.machine, self.host
+        look_ahead(machine, host, flows.job_for, asynchronous=asynchronous)
+        if flows.stages_beside(machine, host):
+            start = host.beside.start_task if asynchronous else host.beside.start
+            start(flows.stage_ahead(machine, host), host)
+
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         return flows.prepare(self.machine, self.host, self._outgoing, now_ms)
 
@@ -392,3 +358,7 @@ class ContextManager:
         machine = self.machine
         size = f"{len(machine.view)} of {len(machine.history)} messages"
         return f"ContextManager({machine.model.name!r}, {size}, ≈{machine.tokens:_} tokens)"
+
+
+def _writer(given: Any) -> Any:
+    return None if given is None else writer_of(given)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.exceptions import InvalidPolicy
+from ullage.summarizers.callable import CallableSummarizer
 from ullage.summarizers.extractive import ExtractiveSummarizer
 
-__all__ = ["KINDS", "summarizer_of"]
+__all__ = ["KINDS", "summarizer_of", "writer_of"]
 
 KINDS = (
     "extractive",
@@ -53,6 +54,21 @@ def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) 
 
     api: Any = "responses" if kind == "openai-responses" else "chat"
     return OpenAISummarizer(model, api=api, base_url=base_url, api_key=api_key)
+
+
+def writer_of(given: Any) -> Any:
+    """A summarizer from whatever a caller has: one, a function, a line of text; `None`: the extractive one.
+
+    Raises:
+        InvalidPolicy: It is none of these, or the line names none.
+    """
+    if given is None:
+        return ExtractiveSummarizer()
+    if isinstance(given, str):
+        return summarizer_of(given)
+    if hasattr(given, "summarize") or hasattr(given, "asummarize"):
+        return given
+    return CallableSummarizer(given)
 
 
 def _alone(text: str, base_url: str) -> ExtractiveSummarizer:

@@ -8,11 +8,23 @@ level      when what happens
 
 from __future__ import annotations
 
-from ullage.stages.collapse.level import STAGE, Room, apply, drain, expand, reset, stage
+from ullage.stages.collapse.level import (
+    QUIET_SOURCES,
+    STAGE,
+    Room,
+    apply,
+    drain,
+    expand,
+    reset,
+    stage,
+    stage_now,
+)
 from ullage.stages.collapse.spans import Candidate, candidates
 from ullage.stages.collapse.state import Collapse, Committed, Staged
+from ullage.stages.collapse.summary import asks_outside
 
 __all__ = [
+    "QUIET_SOURCES",
     "STAGE",
     "Candidate",
     "Collapse",
@@ -20,9 +32,11 @@ __all__ = [
     "Room",
     "Staged",
     "apply",
+    "asks_outside",
     "candidates",
     "drain",
     "expand",
     "reset",
     "stage",
+    "stage_now",
 ]

@@ -22,7 +22,13 @@ __all__ = ["Room", "apply", "drain", "expand", "reset", "stage"]
 
 STAGE = "collapse"
 QUIET_SOURCES = frozenset({"compact", "session_memory", "collapse"})
-"""They write summaries themselves and would wait for themselves."""
+"""They write summaries themselves and would wait for themselves (AUTO-1)."""
+
+LOOK_PERCENT = 2
+"""Percent of the effective window that must have come before spans are looked for again: that walks the whole context."""
+
+GAIN_PERCENT = 5
+"""Percent of the effective window that a commit must free: each one breaks the cached prefix far in front (P-8)."""
 
 WAIT_SECONDS = 0.1
 TITLE_CHARS = 100
@@ -36,6 +42,9 @@ class Room(NamedTuple):
     summarizer: Any = None
     source: str = "main"
     now_ms: int = 0
+    beside: Any = (
+        None  # takes the steps of a flow that asks beside the conversation; `None`: there is none
+    )
 
     def percent(self, view: View) -> int:
         """Share of the effective window that the next request takes, rounded down."""
@@ -45,35 +54,47 @@ class Room(NamedTuple):
 def apply(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[StageReport | None]:
     """Stage and commit as the window fills; `None` if neither was due.
 
-    Staging that must wait for a model is done here only where the request has to wait anyway (`block_percent`); before, it
-    is the host's to run `stage` beside the conversation.
+    A model is never asked here, that is done beside the conversation. From `block_percent` on summaries that are being written
+    are waited for, where what is ready does not suffice, and what then still lacks is put together from lines.
     """
     rules = policy.collapse
     if not rules.enabled or room.source in QUIET_SOURCES:
         return None
+    if room.beside is not None:
+        room.beside.go_on()
     percent = room.percent(view)
     state.armed = percent >= rules.stage_percent
     if percent < min(rules.stage_percent, rules.commit_percent):
         return None
     _forget_torn(view, state)
-    staged = 0
-    if percent >= (rules.block_percent if asks_outside(room.summarizer) else rules.stage_percent):
-        yield from _awaited(policy, state)
-        staged = yield from stage(view, policy, room, state)
+    goal = room.effective_tokens * rules.target_percent // 100
+    outside = asks_outside(room.summarizer)
+    if percent >= rules.block_percent and outside and _lacks(view, room, state, goal):
+        yield from _awaited(policy, room, state)
+    if percent >= (rules.block_percent if outside else rules.stage_percent):
+        by_code = room._replace(summarizer=None) if outside else room
+        yield from stage(view, policy, by_code, state)
     if percent >= rules.commit_percent:
-        goal = room.effective_tokens * rules.target_percent // 100
         report = _commit(view, policy, state, f"{percent} % of the effective window", room, goal)
         if report is not None:
             return report
-    return _staged_report(view, state, staged) if staged else None
+    return _staged_report(view, state) if state.untold else None
 
 
-def _awaited(policy: Policy, state: Collapse) -> Flow[None]:
+def _lacks(view: View, room: Room, state: Collapse, goal: int) -> bool:
+    """Whether what is staged could not bring the request below the goal."""
+    ready = sum(_tokens_of(view, each) for each in state.staged)
+    return view.tokens(room.overhead_tokens) - ready > goal
+
+
+def _awaited(policy: Policy, room: Room, state: Collapse) -> Flow[None]:
     """Waits for summaries that are being written elsewhere, at most as long as one may take."""
     waited = 0.0
     while state.running and waited < policy.summary.deadline_seconds:
         yield Wait(WAIT_SECONDS)
         waited += WAIT_SECONDS
+        if room.beside is not None:
+            room.beside.go_on()
 
 
 def drain(view: View, policy: Policy, state: Collapse) -> StageReport | None:
@@ -86,10 +107,18 @@ def drain(view: View, policy: Policy, state: Collapse) -> StageReport | None:
 
 def reset(state: Collapse) -> None:
     """After a compaction: what was staged of the old context is found torn, and forgotten, at the next run."""
-    state.armed = False
+    state.armed, state.looked_tokens = False, 0
 
 
 # ---- staging ---------------------------------------------------------------------------------
+
+
+def stage_now(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[int]:
+    """As `stage`, after what is being written elsewhere; returns how many spans are ready that were not before."""
+    before = len(state.staged)
+    yield from _awaited(policy, room, state)
+    yield from stage(view, policy, room, state)
+    return max(0, len(state.staged) - before)
 
 
 def stage(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[int]:
@@ -123,7 +152,9 @@ def stage(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[int]:
             )  # fmt: skip
     _forget_torn(view, state)
     state.last_run_tokens = view.tokens(room.overhead_tokens)
-    return max(0, len(state.staged) - before)
+    count = max(0, len(state.staged) - before)
+    state.untold += count
+    return count
 
 
 def _wanted(
@@ -131,8 +162,11 @@ def _wanted(
 ) -> list[Candidate]:
     """The most rewarding spans, ties to the older, until with what is staged there are tokens enough."""
     ready = sum(_tokens_of(view, each) for each in state.staged)
-    if 2 * ready >= tokens:
+    now = view.tokens(room.overhead_tokens)
+    step = room.effective_tokens * LOOK_PERCENT // 100
+    if 2 * ready >= tokens or 0 <= now - state.looked_tokens < step:
         return []  # a few larger batches, not one span with each request
+    state.looked_tokens = now
     found = candidates(view, policy, room.effective_tokens, state)
     chosen = []
     for span in sorted(found, key=lambda each: (-each.worth, each.start)):
@@ -143,8 +177,9 @@ def _wanted(
     return chosen
 
 
-def _staged_report(view: View, state: Collapse, count: int) -> StageReport:
-    tokens = view.ledger.tokens()
+def _staged_report(view: View, state: Collapse) -> StageReport:
+    tokens, count = view.ledger.tokens(), state.untold
+    state.untold = 0
     return StageReport(
         stage=STAGE,
         why=f"{count} span(s) summarised ahead of need; nothing has changed yet",
@@ -222,9 +257,13 @@ def _commit(
         if gain > 0:
             gained += gain
             chosen.append((span, place, made))
-    if not chosen or (goal is not None and gained < policy.micro.min_freed_tokens):
+    if not chosen or (room is not None and gained < _least(policy, room)):
         return None
     return _committed(view, state, why, chosen)
+
+
+def _least(policy: Policy, room: Room) -> int:
+    return max(policy.micro.min_freed_tokens, room.effective_tokens * GAIN_PERCENT // 100)
 
 
 def _made(span: Staged) -> Made:
@@ -247,6 +286,7 @@ def _committed(
         state.commits[span.collapse_id] = Committed(parts, title)
     gone = {span.first for span, _, _ in chosen}
     state.staged = [span for span in state.staged if span.first not in gone]
+    state.untold = 0
     report = view.rearranged(
         STAGE,
         f"{why}; {len(chosen)} span(s) committed",

@@ -77,6 +77,8 @@ class Collapse:
         expanded: Spans that were put back; they are left alone from then on.
         armed: Whether the window is so full that spans are staged.
         last_run_tokens: Size of the context when spans were staged last.
+        looked_tokens: And when they were looked for, found or not; 0: never, or what was found then has changed.
+        untold: Spans that were staged since a report told of any.
         running: Summaries are being written elsewhere; not saved.
     """
 
@@ -85,6 +87,8 @@ class Collapse:
     expanded: list[Span] = field(default_factory=list)
     armed: bool = False
     last_run_tokens: int = 0
+    looked_tokens: int = 0
+    untold: int = 0
     running: int = 0
 
     @property
@@ -100,6 +104,8 @@ class Collapse:
             "expanded": [span.to_dict() for span in self.expanded],
             "armed": self.armed,
             "last_run_tokens": self.last_run_tokens,
+            "looked_tokens": self.looked_tokens,
+            "untold": self.untold,
         }
 
     @classmethod
@@ -116,6 +122,8 @@ class Collapse:
             expanded=[Span(**each) for each in stored["expanded"]],
             armed=stored["armed"],
             last_run_tokens=stored["last_run_tokens"],
+            looked_tokens=stored.get("looked_tokens", 0),
+            untold=stored.get("untold", 0),
         )
 
     @classmethod
