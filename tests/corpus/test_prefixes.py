@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ullage.models.UnknownModelWarning"),
 ]
 
-BENCH = Path(__file__).parents[2] / "benches" / "fidelity" / "prefixes.py"
+ROOT = Path(__file__).parents[2]
 VIEWS = 20
 """Prefixes of each file that are judged as they are."""
 
@@ -28,15 +28,13 @@ OPERATED = 2
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    name = "ullage_prefixes"
-    spec = importlib.util.spec_from_file_location(name, BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[name]
+    sys.path.insert(0, str(ROOT))
+    try:
+        yield importlib.import_module("benches.fidelity.prefixes")
+    finally:
+        sys.path.remove(str(ROOT))
+        for name in [name for name in sys.modules if name.split(".")[0] == "benches"]:
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize(("most", "only"), [(VIEWS, ["as it is"]), (OPERATED, None)])

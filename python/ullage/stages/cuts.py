@@ -6,7 +6,7 @@ from typing import Any
 
 from ullage.digests import BlockKind, MessageFlag, Role
 
-__all__ = ["is_turn_start", "newest_input", "turn_starts", "whole_cuts"]
+__all__ = ["newest_input", "turn_starts", "turn_starts_from", "whole_cuts"]
 
 _CALLS = (BlockKind.TOOL_USE, BlockKind.SERVER_TOOL_USE)
 _RESULTS = (BlockKind.TOOL_RESULT, BlockKind.SERVER_TOOL_RESULT)
@@ -56,26 +56,33 @@ def turn_starts(ledger: Any) -> list[int]:
     return [at for at in range(len(ledger)) if at in whole and _is_input(ledger, at)]
 
 
-def is_turn_start(ledger: Any, at: int) -> bool:
-    """Whether a message is one of `turn_starts`; only what stands behind it is looked at."""
-    before = next(
-        (index for index in range(at - 1, -1, -1) if ledger.message(index).role == Role.ASSISTANT),
-        None,
-    )
-    response = ledger.message(before).response_id if before is not None else 0
-    for index in range(at, len(ledger)):
-        if response and ledger.message(index).response_id == response:
-            return False
-        if any(_answers_before(ledger, block, at) for block in ledger.blocks(index)):
-            return False
-    return _is_input(ledger, at)
+def turn_starts_from(ledger: Any, start: int) -> list[int]:
+    """Those of `turn_starts` at or behind a message; what stands before it is not walked."""
+    end, found = len(ledger), []
+    called = _called_behind(ledger, start)
+    last_piece = {ledger.message(at).response_id: at for at in range(start, end)}
+    before = (at for at in range(start - 1, -1, -1) if ledger.message(at).role == Role.ASSISTANT)
+    newest = next(before, None)
+    response = 0 if newest is None else ledger.message(newest).response_id
+    for at in range(start, end):
+        torn = response and last_piece.get(response, -1) >= at
+        if not torn and called[at - start] >= at and _is_input(ledger, at):
+            found.append(at)
+        if ledger.message(at).role == Role.ASSISTANT:
+            response = ledger.message(at).response_id
+    return found
 
 
-def _answers_before(ledger: Any, block: Any, at: int) -> bool:
-    if block.kind not in _RESULTS or not block.id:
-        return False
-    call = ledger.find_call(ledger.string(block.id))
-    return call is not None and call[0] < at
+def _called_behind(ledger: Any, start: int) -> list[int]:
+    """For each message from there on: where the first of the calls stands that it, or one behind it, answers."""
+    first, found = len(ledger), []
+    for at in range(len(ledger) - 1, start - 1, -1):
+        for block in ledger.blocks(at):
+            if block.kind in _RESULTS and block.id:
+                call = ledger.find_call(ledger.string(block.id))
+                first = first if call is None else min(first, call[0])
+        found.append(first)
+    return found[::-1]
 
 
 def _is_input(ledger: Any, at: int) -> bool:

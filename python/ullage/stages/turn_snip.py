@@ -17,7 +17,7 @@ from ullage.digests import Role
 from ullage.facts.reading import text_of, uuid_of
 from ullage.policy import Policy
 from ullage.recall.archive import Span
-from ullage.stages.cuts import is_turn_start, turn_starts
+from ullage.stages.cuts import turn_starts, turn_starts_from
 from ullage.stages.report import StageReport
 from ullage.stages.view import View
 from ullage.tools import Tool, ToolAnswer
@@ -148,9 +148,9 @@ def _base36(number: int) -> str:
 
 def _append_ids(view: View, state: TurnSnip) -> None:
     """Only to messages that were never sent: an id that came later would change the cached prefix."""
-    for at in range(view.sent, len(view)):
+    for at in turn_starts_from(view.ledger, view.sent):
         source = view.sources[at]
-        if isinstance(source, int) and source not in state.ids and is_turn_start(view.ledger, at):
+        if isinstance(source, int) and source not in state.ids:
             name = short_id(view.originals[at], source, state.ids.values())
             state.ids[source] = name
             view.append_text(at, f"[id:{name}]")

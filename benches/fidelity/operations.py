@@ -1,0 +1,198 @@
+"""Every operation that shortens a conversation, with thresholds so low that it acts wherever it can."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from ullage import strip_media
+from ullage.compaction import compact
+from ullage.compaction.overflow import HeadTruncation
+from ullage.effects import drive
+from ullage.exceptions import UllageError
+from ullage.facts import collect, tallies
+from ullage.offload import MemoryStore
+from ullage.policy import Policy
+from ullage.stages import View, collapse, fold, microcompact, snip, tool_budget, truncate, turn_snip
+
+__all__ = ["OPERATIONS", "Messages", "remembered_names", "scripted"]
+
+EAGER = Policy.buffered().change(
+    {
+        "tool_budget.max_result_chars": 400,
+        "tool_budget.max_message_chars": 800,
+        "snip.max_chars": 400,
+        "snip.turns": True,
+        "micro.by_time": True,
+        "micro.by_supersession": True,
+        "micro.supersede_start_percent": 0,
+        "micro.min_freed_tokens": 0,
+        "micro.keep_recent": 1,
+        "collapse.enabled": True,
+        "collapse.stage_percent": 0,
+        "collapse.commit_percent": 20,
+        "collapse.block_percent": 95,
+        "collapse.target_percent": 10,
+        "collapse.min_span_tokens": 100,
+        "collapse.keep_recent_rounds": 1,
+        "protect.tool_results": 1,
+        "protect.user_inputs": 1,
+        "truncate.margin_tokens": 0,
+    }
+)
+LINES = Policy.ladder().change({"micro.line_start_percent": 0, "micro.min_freed_tokens": 0})
+
+Messages = list[Any]
+
+
+# ---- levels ----------------------------------------------------------------------------------------
+
+
+def _view(messages: Messages) -> View:
+    view = View()
+    for message in messages:
+        view.add(message)
+    return view
+
+
+def _snip_turn(view: View) -> None:
+    state = turn_snip.TurnSnip()
+    turn_snip.apply(view, EAGER, 0, state)
+    turn_snip.answer({"ids": list(state.ids.values())[:2], "reason": "done"}, view, state)
+    turn_snip.apply(view, EAGER, 0, state)
+
+
+def _collapse(view: View) -> None:
+    room = collapse.Room(max(1, view.ledger.tokens()), 0, None, "main", 0)
+    state = collapse.Collapse()
+    for _ in range(2):  # staged, then committed
+        outcome = collapse.apply(view, EAGER, room, state)
+        if hasattr(outcome, "send"):
+            drive(outcome, lambda effect: None)
+
+
+def _half(view: View) -> int:
+    return int(view.ledger.tokens()) // 2
+
+
+LEVELS: dict[str, Callable[[View], Any]] = {
+    "tool budget": lambda view: tool_budget.apply(view, EAGER, MemoryStore()),
+    "snip": lambda view: snip.apply(view, EAGER, 100),
+    "turn snip": _snip_turn,
+    "clear by time": lambda view: microcompact.apply(view, EAGER, 100, 10**15),
+    "clear by line": lambda view: microcompact.apply(view, LINES, 100, None),
+    "collapse": _collapse,
+    "fold": lambda view: fold.apply(view, EAGER, _half(view), 0),
+    "truncate": lambda view: truncate.apply(view, _half(view), 0, 0),
+}
+
+
+def _level(act: Callable[[View], Any]) -> Callable[[Messages], Messages]:
+    def run(messages: Messages) -> Messages:
+        view = _view(messages)
+        act(view)
+        return list(view.messages)
+
+    return run
+
+
+def _all_levels(messages: Messages) -> Messages:
+    view = _view(messages)
+    for act in LEVELS.values():
+        try:
+            act(view)
+        except UllageError:
+            continue
+    return list(view.messages)
+
+
+# ---- compactions -----------------------------------------------------------------------------------
+
+
+def _head(messages: Messages) -> Messages:
+    cut = HeadTruncation(messages, share_percent=40)
+    cut.shrink(None)
+    return list(cut.messages)
+
+
+def _compact(**options: Any) -> Callable[[Messages], Messages]:
+    def run(messages: Messages) -> Messages:
+        given = {
+            key: value(messages) if callable(value) else value for key, value in options.items()
+        }
+        return list(compact(messages, **given).messages)
+
+    return run
+
+
+def _middle(messages: Messages) -> int:
+    return len(messages) // 2
+
+
+class _Scripted:
+    """A summarizer whose words are known beforehand."""
+
+    name = "scripted"
+    local = True  # its answer is no model's, and not judged as one
+    window_tokens = None
+    max_output_tokens = None
+    modes = ("plain",)
+
+    def summarize(self, request: Any) -> str:
+        return "## 1. Primary Request and Intent\nwhat was asked for\n\n## 8. Current Work\nthe work goes on"
+
+
+def _compactions(**more: Any) -> dict[str, Callable[[Messages], Messages]]:
+    return {
+        "compaction": _compact(keep=0, **more),
+        "compaction with some kept": _compact(keep=400, **more),
+        "compaction from": _compact(direction="from", at=_middle, **more),
+        "compaction up to": _compact(direction="up_to", at=_middle, **more),
+    }
+
+
+OPERATIONS: Mapping[str, Callable[[Messages], Messages]] = {
+    "as it is": lambda messages: messages,
+    "media stripped": lambda messages: list(strip_media(messages)),
+    **{name: _level(act) for name, act in LEVELS.items()},
+    "all levels": _all_levels,
+    "head truncation": _head,
+    **_compactions(),
+}
+_SCRIPTED: Mapping[str, Callable[[Messages], Messages]] = {
+    **OPERATIONS,
+    **_compactions(summarizer=_Scripted()),
+}
+
+
+# ---- what makes them fast enough for every prefix --------------------------------------------------
+
+
+@contextmanager
+def remembered_names() -> Iterator[None]:
+    """The same texts come again in every prefix: names in them are looked for once."""
+    names = functools.lru_cache(maxsize=100_000)
+    with (
+        patch.object(tallies, "find_names", names(tallies.find_names)),
+        patch.object(collapse.spans, "_names", names(collapse.spans._names)),
+    ):
+        yield
+
+
+@contextmanager
+def scripted() -> Iterator[Mapping[str, Callable[[Messages], Messages]]]:
+    """The operations with a summary that says the same of every conversation, and no facts collected for it.
+
+    Which messages go and stay does not hang on what a summary says; how it reads is tested elsewhere.
+    """
+    nothing = collect(())
+    with (
+        remembered_names(),
+        patch("ullage.compaction.state._facts", lambda source, cut: (nothing, nothing)),
+        patch("ullage.compaction.state.collect", lambda items, **_: nothing),
+        patch("ullage.stages.collapse.summary.collect", lambda items: nothing),
+    ):
+        yield _SCRIPTED
