@@ -120,7 +120,8 @@ class BlockDigest(NamedTuple):
 
     `aux` holds for images width << 16 | height (0 if unknown), for documents their pages (0 if
     unknown), for tool results the images in them | nested 5m markers << 16 | nested 1h markers << 24,
-    for tool changes 1 (addition by reference), 2 (removal) or 3 (addition that defines the tool).
+    for tool changes 1 (addition by reference), 2 (removal), 3 (addition that defines the tool) or 4 (of
+    what an MCP server holds).
     """
 
     kind: int

@@ -13,7 +13,7 @@ Each vector has:
   errors that a checker may report; `warnings`: rules that must be reported as warnings. A vector
   with neither `errors` nor `any` is legal: any error that is not in `also` is wrong.
 
-`ours`: not for the second checker, which has other eyes. Vectors with `compare` are two requests of one conversation; `how` are arguments of `compare_requests`
+`ours`: not for the second checker, which has other eyes. `wire` false: keys of responses may stay, as a sender leaves them out. Vectors with `compare` are two requests of one conversation; `how` are arguments of `compare_requests`
 (`render` names a template of the tests). Vectors with `before` and `after` are what an operation did to
 the messages; where `after` is a string it names an operation of the tests. `around`: of the request.
 

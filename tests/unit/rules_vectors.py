@@ -53,7 +53,7 @@ def run(vector: dict[str, Any], skip: Collection[str] = ()) -> Report:
         resume=vector.get("resume", ""),
         skip=skip,
         facts=facts,
-        wire=True,
+        wire=vector.get("wire", True),
         **request,
     )
 

@@ -68,6 +68,9 @@ _KNOWN: Final = {kind: frozenset(keys.split()) for kind, keys in _KEYS.items()}
 # Another API's word for the same kind is told by the digest's name.
 _OWN_TYPES: Final = {K.TEXT: "text", K.IMAGE: "image", K.DOCUMENT: "document"}
 
+# A tool change may refer to what an MCP server holds, which the request does not list.
+_OF_SERVER: Final = ("mcp_tool_reference", "mcp_toolset_reference")
+
 # A tool_result may also hold these; they are counted as their JSON.
 _NESTED_OTHER: Final = frozenset({"tool_reference", "browser_state"})
 _OPAQUE_KEYS: Final = frozenset({"encrypted_content", "encrypted_index", "encrypted_stdout"})
@@ -357,6 +360,11 @@ def _read_compaction(draft: Draft, block: dict[str, Any], _type: str) -> None:
     draft.meter.json(block, draft.field)
 
 
+def _type_of(value: Any) -> Any:
+    found = value.get("type") if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
+
+
 def _read_tool_change(draft: Draft, block: dict[str, Any], block_type: str) -> None:
     tool = block.get("tool")
     definition = tool.get("definition") if isinstance(tool, dict) else None
@@ -366,6 +374,8 @@ def _read_tool_change(draft: Draft, block: dict[str, Any], block_type: str) -> N
     draft.set_name(next((name for name in names if isinstance(name, str)), None))
     defines = body is not tool or (isinstance(tool, dict) and "input_schema" in tool)
     draft.aux = 2 if block_type != "tool_addition" else 3 if defines else 1
+    if _type_of(tool) in _OF_SERVER or _type_of(definition) == "mcp_toolset":
+        draft.aux = 4
     draft.meter.json(block, draft.field)
 
 

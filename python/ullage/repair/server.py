@@ -17,6 +17,8 @@ __all__ = [
 
 _CALLS = ("server_tool_use", "mcp_tool_use")
 _RESULT = "_tool_result"
+_CHANGES = ("tool_addition", "tool_removal")
+_OF_SERVER = ("mcp_tool_reference", "mcp_toolset_reference")
 
 
 def _is_result(block: Any) -> bool:
@@ -247,37 +249,43 @@ def _set_citations(block: Any, enabled: bool) -> Any:
 
 
 def repair_tool_changes(draft: Draft, *, tools: Iterable[str] | None) -> None:
-    """Drops changes of tools that nobody declared, and second definitions."""
-    if tools is None:
-        tools = ()
-    known, gone = set(tools), set()
+    """Drops changes of tools that nobody declared, and second definitions; without a list of tools only these."""
+    known = set(tools or ())
     for slot in draft.speaking():
-        for block in slot.blocks if slot.role == SYSTEM else ():
-            if kind_of(block) not in ("tool_addition", "tool_removal"):
-                continue
-            tool = block.get("tool")
-            defines = isinstance(tool, Mapping) and tool.get("type") == "tool_definition"
-            name = _tool_name(block)
-            if (name in known) == defines:
-                gone.add(id(block))
-            elif defines:
-                known.add(name)
-    _drop(draft, "A31", gone, "dropped a tool change that refers to nothing")
+        if slot.role != SYSTEM:
+            continue
+        kept = [block for block in slot.blocks if _change_stays(block, known, tools is None)]
+        if len(kept) < len(slot.blocks):
+            draft.note("A31", slot, "dropped a tool change that refers to nothing")
+            slot.blocks = kept
     empty = [slot for slot in draft.speaking() if slot.role == SYSTEM and _hollow(slot)]
     draft.slots = [slot for slot in draft.slots if slot not in empty]
+
+
+def _change_stays(block: Any, known: set[str], all_known: bool) -> bool:
+    """Whether a block is in order; what a tool change defines is known from then on."""
+    kind = kind_of(block)
+    if kind not in _CHANGES:
+        return True
+    tool = block.get("tool")
+    definition = tool.get("definition") if isinstance(tool, Mapping) else None
+    if kind_of(tool) in _OF_SERVER or kind_of(definition) == "mcp_toolset":
+        return True  # what a server holds is not in the request
+    by_value = isinstance(definition, Mapping)
+    name = _tool_name(block, definition if by_value else tool)
+    inline = by_value or (isinstance(tool, Mapping) and "input_schema" in tool)
+    if kind == "tool_removal" or not inline:
+        return all_known or name in known
+    fresh = name not in known
+    known.add(name)
+    return fresh
 
 
 def _hollow(slot: Slot) -> bool:
     return not slot.blocks and slot.message.get("output_config") is None
 
 
-def _tool_name(block: Mapping[str, Any]) -> str:
-    tool = block.get("tool")
-    if isinstance(tool, Mapping) and tool.get("type") == "tool_definition":
-        tool = tool.get("definition")
-    names = (
-        tool.get("name") if isinstance(tool, Mapping) else None,
-        block.get("name"),
-        block.get("tool_name"),
-    )
+def _tool_name(block: Mapping[str, Any], body: Any) -> str:
+    own = body.get("name") if isinstance(body, Mapping) else None
+    names = (own, block.get("name"), block.get("tool_name"))
     return next((name for name in names if isinstance(name, str)), "")

@@ -84,11 +84,17 @@ def edit(kind, **fields):
     return {"edits": [{"type": kind, **fields}]}
 
 
-def change(kind):
-    return {
-        "type": kind,
-        "tool": {"name": "Late", "description": "d", "input_schema": {"type": "object"}},
-    }
+LATE = {"name": "Late", "description": "d", "input_schema": {"type": "object"}}
+
+
+def change(kind, tool=LATE):
+    return {"type": kind, "tool": tool}
+
+
+DEFINED = change("tool_addition", {"type": "tool_definition", "definition": LATE})
+NAMED = {"type": "tool_reference", "name": "Late"}
+ON_SERVER = {"type": "mcp_tool_reference", "server_name": "s", "name": "far"}
+SERVER = {"type": "mcp_toolset_reference", "server_name": "s"}
 
 
 FALLBACK = {"type": "fallback", "from": {"model": "claude-fable-5-1"}, "to": {"model": MID}}
@@ -321,6 +327,10 @@ VECTORS = [
     vector("A31a", "A31", "the addition is gone, the call stays", [U("q"), A(use("t1", tool="Late")), U(result("t1"))], tools=[TOOL], betas=CHANGES, errors="A31"),
     vector("A31b", "A31", "addition and call", [U("q"), S(change("tool_addition")), A(use("t1", tool="Late")), U(result("t1"))], tools=[TOOL], betas=CHANGES),
     vector("A31c", "A31", "a tool is removed that was never added", [U("q"), S(change("tool_removal")), A("x"), U("y")], tools=[TOOL], betas=CHANGES, errors="A31"),
+    vector("A31d", "A31", "a tool is defined twice", [U("q"), S(DEFINED), A("x"), U("y"), S(DEFINED), A("z"), U("w")], tools=[TOOL], betas=CHANGES, errors="A31"),
+    vector("A31e", "A31", "a tool of the request is defined again", [U("q"), S(DEFINED), A("x"), U("y")], tools=[TOOL, LATE], betas=CHANGES, errors="A31"),
+    vector("A31f", "A31", "defined, removed and referred to again", [U("q"), S(DEFINED), A("x"), U("y"), S(change("tool_removal", NAMED)), A("z"), U("w"), S(change("tool_addition", NAMED)), A(use("t1", tool="Late")), U(result("t1"))], tools=[TOOL], betas=CHANGES),
+    vector("A31g", "A31", "tools of a server, which the request does not list", [U("q"), S(change("tool_addition", ON_SERVER), change("tool_addition", SERVER)), A("x"), U("y"), S(change("tool_removal", SERVER)), A("z"), U("w")], tools=[TOOL], betas=CHANGES),
     # A32
     vector("A32a", "A32", "cache_edits as a parameter", [U("q")], cache_edits=[{"delete": "t1"}], errors="A32"),
     vector("A32b", "A32", "cache_reference on a result", [U("q"), A(use("t1")), U(result("t1", cache_reference="t1"))], tools=[TOOL], errors="A32", also="A04"),

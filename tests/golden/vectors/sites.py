@@ -159,7 +159,7 @@ _MADE = [
     bedrock("S27", "B05", "reasoning that is not as it came", Q, talk("assistant", THOUGHT, {"text": "a"}), MORE, original=[Q, talk("assistant", {"text": "a"}), MORE], errors="B05"),
     gemini("S28", "G01", "no contents", errors="G01"),
     gemini("S29", "G01", "an unknown role", part("user", {"text": "q"}), part("wizard", {"text": "a"}), part("user", {"text": "x"}), errors="G01"),
-    gemini("S30", "G03", "a call without a name", part("user", {"text": "q"}), part("model", fc("")), part("user", fr("Read")), errors="G03"),
+    gemini("S30", "G03", "a call without a name", part("user", {"text": "q"}), part("model", fc("")), part("user", fr("")), errors="G03"),
     gemini("S31", "G03", "answers in another order", part("user", {"text": "q"}), part("model", fc("a"), fc("b")), part("user", fr("b"), fr("a")), errors="G03"),
     items("S32", "R01", "neither type nor role", ASKED, {"content": "x"}, errors="R01"),
     items("S33", "R01", "one call twice", ASKED, CALL, CALL, OUT, errors="R01"),
@@ -168,6 +168,9 @@ _MADE = [
     items("S36", "R02", "reasoning before another item", ASKED, REASON, OTHER, original=[ASKED, REASON, SAID, OTHER], errors="R02"),
     vector("S38", "A21", "an image of 10.8 MB in base64", [U({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}, "q")], model=MID, repeat=[[["messages", 0, "content", 0, "source", "data"], 2_700_000]], errors="A21", also="A24"),
     bedrock("S39", "B07", "an image over 5 MB", talk("user", {"image": {"format": "png", "source": {"bytes": "AAAA"}}}, {"text": "q"}), errors="B07", repeat=[[["messages", 0, "content", 0, "image", "source", "bytes"], 1_800_000]]),
+    vector("S40", "A12", "a system message first, with nothing else wrong", [S("s"), A("a"), U("b")], errors="A12"),
+    {**vector("S41", "A04", "a key of a host's own, also where those of responses may stay", [{**U("a"), "score": 3}], errors="A04"), "wire": False},
+    {**vector("S42", "A04", "keys of a response, which a sender leaves out", [U("a"), {**A("b"), "id": "m1", "usage": {}}, U("c")]), "wire": False},
     pair("S37", "A16", "removed thinking is back", [U("q"), A("a"), U("more")], [U("q"), A(SEALED, "a"), U("more")], bound=True, announced=True, errors="A16"),
 ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from ullage._reference.rules.view import View
 
 __all__ = ["Special"]
 
-BY_REFERENCE, REMOVAL, BY_DEFINITION = 1, 2, 3  # aux of a tool change
+BY_REFERENCE, REMOVAL, BY_DEFINITION, OF_SERVER = 1, 2, 3, 4  # aux of a tool change
 # What a fallback leaves behind: these may not stand before the turn's last fallback block.
 NOT_BEFORE_FALLBACK = (BlockKind.THINKING, BlockKind.REDACTED_THINKING, BlockKind.TOOL_USE)
 
@@ -130,6 +130,8 @@ class Special:
     def _tool_change(
         self, index: int, at: int, block: BlockDigest, view: View, facts: Facts, out: Findings
     ) -> None:
+        if block.aux == OF_SERVER:
+            return  # what a server holds is not in the request
         name = view.string(block.name)
         given = self._given(name, facts)
         if block.aux == BY_DEFINITION:

@@ -145,17 +145,36 @@ def _tool_changes(request: Request) -> Iterator[Finding]:
     known = {ident(tool.get("name")) for tool in request.tools}
     for place in request.places():
         kind, name = kind_of(place.value), _tool_name(place.value)
-        if kind == "tool_addition":
+        if kind in changes and _on_server(place.value.get("tool")):
+            continue
+        if kind == "tool_addition" and _inline(place.value.get("tool")):
+            if name in known:
+                text = f"{place.path}: tool `{name}` is already defined"
+                yield error("A31", place.at, text, code="tool_name_conflict")
             known.add(name)
-        elif kind in ("tool_removal", "tool_use") and name not in known:
+        elif kind in (*changes, "tool_use") and name not in known:
             text = f"{place.path}: tool `{name}` is not available here"
             yield error("A31", place.at, text, code="tool_reference_unresolved")
+
+
+def _inline(tool: Any) -> bool:
+    """Whether a tool is given by value: in a wrapper of its own, or as it is."""
+    return isinstance(tool, dict) and (
+        isinstance(tool.get("definition"), dict) or "input_schema" in tool
+    )
+
+
+def _on_server(tool: Any) -> bool:
+    inner = tool.get("definition") if isinstance(tool, dict) else None
+    return kind_of(tool).startswith("mcp_") or kind_of(inner) == "mcp_toolset"
 
 
 def _tool_name(block: Any) -> str:
     if not isinstance(block, dict):
         return ""
     tool = block.get("tool")
+    if isinstance(tool, dict) and isinstance(tool.get("definition"), dict):
+        tool = tool["definition"]
     if isinstance(tool, dict):
         return ident(tool.get("name") or tool.get("tool_name"))
     return ident(block.get("name"))

@@ -283,7 +283,15 @@ fn read_tool_change<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields<V>) {
         .get(block::TYPE)
         .is_some_and(|name| name.is("tool_addition"));
     let schema = tool.and_then(|tool| tool.get("input_schema"));
+    let kind = |body: Option<V>, name| {
+        body.and_then(|body| body.get("type"))
+            .is_some_and(|given| given.is(name))
+    };
+    let of_server = kind(tool, "mcp_tool_reference")
+        || kind(tool, "mcp_toolset_reference")
+        || kind(definition, "mcp_toolset");
     draft.digest.aux = match (addition, definition.or(schema).is_some()) {
+        _ if of_server => 4,
         (true, true) => 3,
         (true, false) => 1,
         (false, _) => 2,

@@ -8,6 +8,7 @@ use crate::digest::{BlockDigest, BlockKind as Kind, Role, block_flag as flag};
 
 /// `aux` of a tool change that defines its tool.
 const BY_DEFINITION: u32 = 3;
+const OF_SERVER: u32 = 4;
 
 /// State over the request for the rarer kinds of blocks.
 #[derive(Clone, Debug, Default)]
@@ -153,6 +154,9 @@ impl Special {
         facts: &Facts,
         out: &mut Findings,
     ) {
+        if block.aux == OF_SERVER {
+            return; // what a server holds is not in the request
+        }
         let given = self.given(block, view, facts);
         if block.aux == BY_DEFINITION {
             if given {
