@@ -4,10 +4,9 @@
 //! the digest of its message; values that nothing counts are skipped by their brackets. The whole of a
 //! file is never copied, and no line is ever lost: one that cannot be read keeps its place and says why.
 
-pub mod item;
-mod masks;
-pub mod scan;
-pub mod tape;
+mod item;
+mod scan;
+mod tape;
 
 use crate::digest::{BlockDigest, MessageDigest};
 use crate::ledger::Ledger;
@@ -16,8 +15,11 @@ use crate::strings::Strings;
 use crate::text::Weights;
 use crate::units::saturate_len;
 use item::Entry;
+use scan::Source;
 use std::ops::Range;
-use tape::{Problem, Tape};
+use tape::Tape;
+
+pub use tape::Problem;
 
 /// What files of some systems begin with.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -187,15 +189,15 @@ impl<'w> Reader<'w> {
         if place.is_empty() {
             return;
         }
-        let bytes = &data[place.clone()];
+        let source = Source::new(&data[place.start..], place.len());
         let offset = base + place.start as u64;
         let mut line = Line {
             offset,
-            length: bytes.len() as u64,
+            length: place.len() as u64,
             number: self.number,
             ..Line::default()
         };
-        let problem = self.entry(bytes, &mut line);
+        let problem = self.entry(source, &mut line);
         if !ended && !matches!(problem, None | Some(Problem::NotUtf8)) {
             self.index.torn = Some(offset..base + data.len() as u64);
             return;
@@ -207,12 +209,13 @@ impl<'w> Reader<'w> {
     }
 
     /// Reads what a line says; a problem other than the encoding leaves it unread.
-    fn entry(&mut self, bytes: &[u8], line: &mut Line) -> Option<Problem> {
-        match self.tape.read(bytes, is_counted) {
-            Ok(()) => self.digest(bytes, line),
+    fn entry(&mut self, source: Source<'_>, line: &mut Line) -> Option<Problem> {
+        match self.tape.read(source, is_counted) {
+            Ok(()) => self.digest(source.bytes(), line),
             Err(Problem::NotUtf8) => {
-                let text = String::from_utf8_lossy(bytes);
-                if let Err(problem) = self.tape.read(text.as_bytes(), is_counted) {
+                let text = String::from_utf8_lossy(source.bytes());
+                let source = Source::new(text.as_bytes(), text.len());
+                if let Err(problem) = self.tape.read(source, is_counted) {
                     return Some(problem);
                 }
                 self.digest(text.as_bytes(), line);

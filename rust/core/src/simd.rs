@@ -1,11 +1,18 @@
 //! The best instructions that the machine has, chosen while running: the only unsafe code of this crate.
 //!
 //! A [`Work`] is written once, in safe code, and compiled twice: for the target's least machine and for
-//! one of 2013 or newer. Both are the same statements, so that one is the other's twin.
+//! one of 2013 or newer. Both are the same statements, so that one is the other's twin. A [`WideWork`] asks
+//! for 64 bytes at a time besides, which each machine answers with its own instructions ([`Wide`]).
 #![expect(
     unsafe_code,
     reason = "calls of functions that need instructions the target does not promise"
 )]
+
+mod wide;
+
+#[cfg(test)]
+pub(crate) use wide::on_each_machine;
+pub(crate) use wide::{BLOCK, Wide, WideWork, widest_lanes};
 
 /// Something to compute, the same on any machine.
 pub(crate) trait Work {

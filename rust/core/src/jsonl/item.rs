@@ -8,7 +8,7 @@ use crate::view::{Kind, LeafFault, Value, is_blank};
 
 /// A line that was read: the tape and the bytes that it speaks of.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub(super) struct Entry<'a> {
     tape: &'a Tape,
     bytes: &'a [u8],
 }
@@ -16,20 +16,20 @@ pub struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// The line that the tape read last; `bytes` are the same that were read.
     #[must_use]
-    pub fn new(tape: &'a Tape, bytes: &'a [u8]) -> Self {
+    pub(super) fn new(tape: &'a Tape, bytes: &'a [u8]) -> Self {
         Self { tape, bytes }
     }
 
     /// The object that it is.
     #[must_use]
-    pub fn root(&'a self) -> Item<'a> {
+    pub(super) fn root(&'a self) -> Item<'a> {
         Item { line: self, at: 0 }
     }
 }
 
 /// One value of a line. Small, since whoever reads an object holds dozens.
 #[derive(Clone, Copy, Debug)]
-pub struct Item<'a> {
+pub(super) struct Item<'a> {
     line: &'a Entry<'a>,
     at: u32,
 }

@@ -1,89 +1,188 @@
 //! The structure of JSON text, without its values: where strings, containers and members end.
 //!
-//! A container that is skipped ends where its brackets balance, and is checked for nothing but UTF-8.
+//! Bytes are looked at 64 at a time, whatever the machine; backslashes that escape are told from escaped ones,
+//! and quotes inside of strings from those around them, by arithmetic on masks. A container that is skipped ends
+//! where its brackets balance, and is checked for nothing but UTF-8, and that by whoever asks for it.
 
-use super::masks::{LANE, Lane, below};
+use crate::simd::{BLOCK, Wide, WideWork};
 
 /// Why a text is not what was looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// The text ends too early.
     Unfinished,
     /// Another byte stands there than may.
     Malformed,
-    /// The bytes are no UTF-8.
-    NotUtf8,
+}
+
+/// What is looked into: a line, and what lies behind it in memory, so that its last bytes are not copied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'a> {
+    ahead: &'a [u8],
+    end: usize,
+}
+
+impl<'a> Source<'a> {
+    /// The first `end` bytes of `ahead`; what follows them may be looked at, and changes nothing.
+    #[must_use]
+    pub(super) fn new(ahead: &'a [u8], end: usize) -> Self {
+        Self {
+            ahead,
+            end: end.min(ahead.len()),
+        }
+    }
+
+    /// The line itself.
+    #[must_use]
+    pub(super) fn bytes(self) -> &'a [u8] {
+        &self.ahead[..self.end]
+    }
+
+    #[inline(always)]
+    fn lanes<W: Wide>(self, at: usize) -> W {
+        match self.ahead.get(at..).and_then(<[u8]>::first_chunk) {
+            Some(block) => W::load(block),
+            None => W::load(&padded(self.ahead, at)),
+        }
+    }
+}
+
+#[cold]
+fn padded(bytes: &[u8], at: usize) -> [u8; BLOCK] {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let mut block = [0; BLOCK];
+    block[..rest.len()].copy_from_slice(rest);
+    block
 }
 
 /// A string as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Raw<'a> {
-    /// What stands between the quotes.
-    pub bytes: &'a [u8],
+pub(super) struct Raw {
+    /// The place of the quote that ends it.
+    pub(super) end: usize,
     /// Code points of its value; a lone surrogate counts as one.
-    pub chars: usize,
+    pub(super) chars: usize,
     /// Bits of [`Raw::ESCAPES`] and the like.
-    pub flags: u8,
+    pub(super) flags: u8,
 }
 
-impl Raw<'_> {
+impl Raw {
     /// There are escapes: else the bytes are the value.
-    pub const ESCAPES: u8 = 1;
+    pub(super) const ESCAPES: u8 = 1;
     /// There are escapes that compact JSON would not write.
-    pub const LONG_ESCAPES: u8 = 2;
+    pub(super) const LONG_ESCAPES: u8 = 2;
     /// There is more than ASCII.
-    pub const WIDE: u8 = 4;
+    pub(super) const WIDE: u8 = 4;
 }
 
-/// The string whose first byte, after the quote, is at `start`.
-#[inline]
-pub fn string(bytes: &[u8], start: usize) -> Result<Raw<'_>, Fault> {
-    let (mut at, mut skipped, mut flags) = (start, 0, 0);
-    while at < bytes.len() {
-        let lane = Lane::load(bytes, at);
-        let marks = lane.quotes();
-        if lane.high() & below(marks) != 0 {
-            flags |= Raw::WIDE;
-            skipped += (lane.continuations() & below(marks)).count_ones() as usize;
-        }
-        if marks == 0 {
-            at += LANE;
-            continue;
-        }
-        at += marks.trailing_zeros() as usize;
-        if bytes[at] == b'"' {
-            return finished(&bytes[start..at], skipped, flags);
-        }
-        // An escape is two bytes for one character, as long as nothing else is known of it.
-        flags |= match bytes.get(at + 1) {
-            Some(b'n' | b't' | b'"' | b'\\' | b'r' | b'b' | b'f') => Raw::ESCAPES,
-            _ => Raw::ESCAPES | Raw::LONG_ESCAPES,
-        };
-        skipped += 1;
-        at += 2;
+/// The string whose first byte, after the quote, is at `start`; nothing is said of its encoding.
+#[inline(always)]
+pub(super) fn string<W: Wide>(source: Source<'_>, start: usize) -> Result<Raw, Fault> {
+    let lanes: W = source.lanes(start);
+    let (quotes, slashes) = (lanes.equal(b'"'), lanes.equal(b'\\'));
+    let inside = below(quotes);
+    if quotes == 0 || slashes & inside != 0 {
+        return W::apart(LongString(source, start));
     }
-    Err(Fault::Unfinished)
+    let length = quotes.trailing_zeros() as usize;
+    let end = start + length;
+    if end >= source.end {
+        return Err(Fault::Unfinished);
+    }
+    let (mut chars, mut flags) = (length, 0);
+    if lanes.high() & inside != 0 {
+        flags = Raw::WIDE;
+        chars -= (lanes.tails() & inside).count_ones() as usize;
+    }
+    Ok(Raw { end, chars, flags })
 }
 
-#[inline]
-fn finished(bytes: &[u8], mut skipped: usize, flags: u8) -> Result<Raw<'_>, Fault> {
-    if flags & Raw::LONG_ESCAPES != 0 {
-        skipped += excess(bytes)?;
+/// A string of more than one block, or with escapes.
+struct LongString<'a>(Source<'a>, usize);
+
+impl WideWork for LongString<'_> {
+    type Output = Result<Raw, Fault>;
+
+    #[inline(always)]
+    fn run<W: Wide>(self) -> Self::Output {
+        let Self(source, start) = self;
+        let (mut at, mut slashes) = (start, Slashes::default());
+        let (mut escapes, mut tails, mut long, mut high) = (0, 0, 0, 0);
+        loop {
+            let lanes: W = source.lanes(at);
+            let (escaping, escaped) = slashes.next(lanes.equal(b'\\'));
+            let ends = lanes.equal(b'"') & !escaped;
+            let inside = below(ends);
+            // An escape is two bytes for one character, as long as nothing else is known of it.
+            escapes += (escaping & inside).count_ones() as usize;
+            tails += (lanes.tails() & inside).count_ones() as usize;
+            long |= escaped & inside & !lanes.escape_letters();
+            high |= lanes.high() & inside;
+            if ends != 0 {
+                at += ends.trailing_zeros() as usize;
+                break;
+            }
+            at += BLOCK;
+            if at >= source.end {
+                break;
+            }
+        }
+        if at >= source.end {
+            return Err(Fault::Unfinished);
+        }
+        let mut chars = at - start - escapes - tails;
+        let flags = if escapes > 0 { Raw::ESCAPES } else { 0 }
+            | if long > 0 { Raw::LONG_ESCAPES } else { 0 }
+            | if high > 0 { Raw::WIDE } else { 0 };
+        if long > 0 {
+            chars -= excess(&source.ahead[start..at])?;
+        }
+        Ok(Raw {
+            end: at,
+            chars,
+            flags,
+        })
     }
-    if flags & Raw::WIDE != 0 {
-        check_utf8(bytes)?;
-    }
-    Ok(Raw {
-        bytes,
-        chars: bytes.len() - skipped,
-        flags,
-    })
 }
 
-fn check_utf8(bytes: &[u8]) -> Result<(), Fault> {
-    simdutf8::basic::from_utf8(bytes)
-        .map(|_| ())
-        .map_err(|_| Fault::NotUtf8)
+/// Which backslashes escape, block after block.
+#[derive(Default)]
+struct Slashes {
+    // Whether the first byte of the next block is escaped.
+    carried: u64,
+}
+
+impl Slashes {
+    /// Backslashes that escape, and the bytes that they escape, of a block with these backslashes.
+    #[inline(always)]
+    fn next(&mut self, slashes: u64) -> (u64, u64) {
+        const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
+        // In a run of backslashes each second one escapes, from its first on. Where a run begins on an even
+        // place those are the even ones: a subtraction carries through each run and so sets them apart
+        // (as in simdjson: Langdale and Lemire, "Parsing gigabytes of JSON per second", 2019).
+        let open = slashes & !self.carried;
+        let followed = open << 1;
+        let ends = (followed | ODD).wrapping_sub(open) ^ ODD;
+        let escaped = ends ^ (slashes | self.carried);
+        let escaping = ends & slashes;
+        self.carried = escaping >> (BLOCK - 1);
+        (escaping, escaped)
+    }
+}
+
+/// Bits below the lowest one; all of them if there is none.
+#[inline(always)]
+fn below(marks: u64) -> u64 {
+    marks.wrapping_sub(1) & !marks
+}
+
+/// For each bit, whether the number of those up to it is odd.
+#[inline(always)]
+fn parity(mut marks: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        marks ^= marks << shift;
+    }
+    marks
 }
 
 /// Bytes of `\uXXXX` escapes beyond the two of a plain one, and one more for each surrogate pair.
@@ -117,47 +216,115 @@ fn code_unit(text: &[u8]) -> Option<u16> {
     u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// The place after the quote that ends a string.
-#[inline]
-fn skip_string(bytes: &[u8], start: usize) -> Result<usize, Fault> {
-    let mut at = start;
-    while let Some(found) = memchr::memchr(b'"', bytes.get(at..).unwrap_or_default()) {
-        at += found + 1;
-        // A quote after an even number of backslashes is the end.
-        let slashes = bytes[start..at - 1].iter().rev();
-        if slashes.take_while(|byte| **byte == b'\\').count() % 2 == 0 {
-            return Ok(at);
+/// A container that nobody looks into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Skipped {
+    /// The place after its last bracket.
+    pub(super) end: usize,
+    /// Whether there is more than ASCII in it.
+    pub(super) wide: bool,
+}
+
+/// The container whose first bracket is at `start`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Container<'a>(pub(super) Source<'a>, pub(super) usize);
+
+impl WideWork for Container<'_> {
+    type Output = Result<Skipped, Fault>;
+
+    #[inline(always)]
+    fn run<W: Wide>(self) -> Self::Output {
+        let Self(source, start) = self;
+        let (mut at, mut depth, mut slashes) = (start + 1, 1, Slashes::default());
+        // All bits set: the block before ended inside a string.
+        let (mut within, mut high) = (0_u64, 0);
+        while at < source.end {
+            let lanes: W = source.lanes(at);
+            let (escaping, escaped) = slashes.next(lanes.equal(b'\\'));
+            let strings = parity(lanes.equal(b'"') & !escaped) ^ within;
+            let (opens, closes) = lanes.brackets();
+            let (opens, closes) = (opens & !strings, closes & !strings);
+            let last = balance(&mut depth, opens, closes);
+            let inside = last.map_or(u64::MAX, |place| below(1 << place));
+            if escaping & inside & !strings != 0 {
+                // A backslash outside of strings escapes nothing: the masks cannot be relied on.
+                return container_by_bytes(source.bytes(), start);
+            }
+            high |= lanes.high() & inside;
+            if let Some(place) = last {
+                let end = at + place as usize + 1;
+                let wide = high != 0;
+                return if end > source.end {
+                    Err(Fault::Unfinished)
+                } else {
+                    Ok(Skipped { end, wide })
+                };
+            }
+            within = 0_u64.wrapping_sub(strings >> (BLOCK - 1));
+            at += BLOCK;
+        }
+        Err(Fault::Unfinished)
+    }
+}
+
+/// Adds brackets to the depth; the place of the one that ends the container.
+#[inline(always)]
+fn balance(depth: &mut u32, opens: u64, closes: u64) -> Option<u32> {
+    if closes.count_ones() < *depth {
+        *depth = *depth + opens.count_ones() - closes.count_ones();
+        return None;
+    }
+    let mut rest = opens | closes;
+    while rest != 0 {
+        let place = rest.trailing_zeros();
+        if closes >> place & 1 == 0 {
+            *depth += 1;
+        } else {
+            *depth -= 1;
+        }
+        if *depth == 0 {
+            return Some(place);
+        }
+        rest &= rest - 1;
+    }
+    None
+}
+
+/// Like [`Container`], with no assumption about what stands outside of strings.
+#[cold]
+fn container_by_bytes(bytes: &[u8], start: usize) -> Result<Skipped, Fault> {
+    let (mut depth, mut at) = (0_usize, start);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => at = string_end(bytes, at)?,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => continue,
+        }
+        if depth == 0 {
+            let wide = !bytes[start..at].is_ascii();
+            return Ok(Skipped { end: at, wide });
         }
     }
     Err(Fault::Unfinished)
 }
 
-/// The place after the last bracket of a container whose first bracket is at `start`.
-#[inline]
-pub fn container_end(bytes: &[u8], start: usize) -> Result<usize, Fault> {
-    let (mut depth, mut at) = (0_usize, start);
-    while at < bytes.len() {
-        let marks = Lane::load(bytes, at).brackets();
-        if marks == 0 {
-            at += LANE;
-            continue;
+/// The place after the quote that ends a string.
+fn string_end(bytes: &[u8], mut at: usize) -> Result<usize, Fault> {
+    while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
+        at += found + 1;
+        if bytes[at - 1] == b'"' {
+            return Ok(at);
         }
-        at += marks.trailing_zeros() as usize + 1;
-        match bytes[at - 1] {
-            b'"' => at = skip_string(bytes, at)?,
-            b'{' | b'[' => depth += 1,
-            _ => depth -= 1,
-        }
-        if depth == 0 {
-            return check_utf8(&bytes[start..at]).map(|()| at);
-        }
+        at += 1;
     }
     Err(Fault::Unfinished)
 }
 
 /// The place after a number, `true`, `false` or `null`; one at the end of the text may be cut off.
 #[inline]
-pub fn scalar_end(bytes: &[u8], at: usize) -> Result<usize, Fault> {
+pub(super) fn scalar_end(bytes: &[u8], at: usize) -> Result<usize, Fault> {
     let rest = bytes.get(at..).unwrap_or_default();
     // Nearly all numbers are a few digits and no more.
     let plain = digits(rest);
@@ -213,7 +380,7 @@ fn digits(text: &[u8]) -> usize {
 
 /// The first place from `at` on that is no white space.
 #[inline]
-pub fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
         at += 1;
     }
@@ -222,7 +389,7 @@ pub fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
 
 /// Like [`skip_blank`], for a place where one of two bytes must stand.
 #[inline]
-pub fn expect(bytes: &[u8], at: usize, one: u8, other: u8) -> Result<usize, Fault> {
+pub(super) fn expect(bytes: &[u8], at: usize, one: u8, other: u8) -> Result<usize, Fault> {
     match bytes.get(at) {
         Some(&byte) if byte == one || byte == other => Ok(at),
         _ => expect_later(bytes, at, one, other),
@@ -240,105 +407,4 @@ fn expect_later(bytes: &[u8], at: usize, one: u8, other: u8) -> Result<usize, Fa
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Fault, Raw, container_end, scalar_end, string};
-
-    fn end(text: &str) -> Result<usize, Fault> {
-        let bytes = text.as_bytes();
-        match bytes.first() {
-            Some(b'"') => string(bytes, 1).map(|found| found.bytes.len() + 2),
-            Some(b'{' | b'[') => container_end(bytes, 0),
-            _ => scalar_end(bytes, 0),
-        }
-    }
-
-    #[test]
-    fn values_end_where_their_structure_says() {
-        for value in [
-            r#""""#,
-            r#""a\"b""#,
-            r#""\\""#,
-            "{}",
-            "[]",
-            r#"{"a":"}"}"#,
-            r#"[1,[2,"]"]]"#,
-            "1",
-            "-0.5e+7",
-            "true",
-            "null",
-            r#""\\\\\"""#,
-        ] {
-            for blanks in [1, 63, 64, 130] {
-                let text = format!("{value}{}", " ".repeat(blanks));
-                assert_eq!(end(&text), Ok(value.len()), "{value}");
-            }
-        }
-    }
-
-    #[test]
-    fn deep_and_long_values_end_too() {
-        let deep = format!("{}{} ", "[".repeat(5_000), "]".repeat(5_000));
-        assert_eq!(end(&deep), Ok(10_000));
-        let long = format!("\"{}\" ", "a\\\"".repeat(5_000));
-        assert_eq!(end(&long), Ok(15_002));
-    }
-
-    #[test]
-    fn what_is_cut_is_unfinished_and_what_is_wrong_malformed() {
-        for text in ["", "\"a", "\"a\\\"", "{\"a\":1", "[[]", "12", "tru", "x"] {
-            assert_eq!(end(text), Err(Fault::Unfinished), "{text}");
-        }
-        for text in [
-            "tru ", "01 ", "1. ", "- ", "1e ", ".5 ", "+1 ", "?", "NaN ", "1e+- ",
-        ] {
-            assert_eq!(end(text), Err(Fault::Malformed), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_utf8_is_found_in_strings_and_in_what_is_skipped() {
-        for text in [
-            &b"\"a\xff\""[..],
-            b"\"\xc3\"",
-            b"\"\xed\xa0\x80\"",
-            b"[\"\xf0\x9f\"]",
-        ] {
-            let found = match text[0] {
-                b'"' => string(text, 1).map(|_| ()),
-                _ => container_end(text, 0).map(|_| ()),
-            };
-            assert_eq!(found, Err(Fault::NotUtf8), "{text:?}");
-        }
-        assert!(string("\"\u{1f642}\" \u{e4}".as_bytes(), 1).is_ok());
-    }
-
-    #[test]
-    fn characters_are_counted_without_unescaping() {
-        for (text, chars) in [
-            ("", 0),
-            ("abc", 3),
-            (r"a\nb", 3),
-            ("\u{e4}\u{df}\u{2713}\u{1f642}", 4),
-            (r"\u00e4", 1),
-            (r"\ud83d\ude42", 1),
-            (r"\ud83d\ud83d\ude42", 2),
-            (r"\ude42\ud83d", 2),
-            (r"\\u00e4", 6),
-            (r"\ud83dx\ude42", 3),
-        ] {
-            for front in [0, 57, 60, 63, 64] {
-                let whole = format!("\"{}{text}\"", "a".repeat(front));
-                let found = string(whole.as_bytes(), 1).expect("a string");
-                assert_eq!(found.chars, chars + front, "{text}");
-                assert_eq!(
-                    found.flags & Raw::ESCAPES != 0,
-                    text.contains('\\'),
-                    "{text}"
-                );
-                let long = text.contains("\\u") && !text.contains("\\\\");
-                assert_eq!(found.flags & Raw::LONG_ESCAPES != 0, long, "{text}");
-                assert_eq!(found.flags & Raw::WIDE != 0, !text.is_ascii(), "{text}");
-            }
-        }
-    }
-}
+mod tests;

@@ -4,17 +4,18 @@
 //! members are found by hopping. Values at the top of an entry that nothing counts are one node each,
 //! whatever they hold: the copies of tool output that an interface keeps are larger than all else.
 
-use super::scan::{self, Fault};
+use super::scan::{self, Container, Fault, Raw, Source};
 use crate::json::unescape;
+use crate::simd::{Wide, WideWork, widest_lanes};
 use crate::text::MAX_DEPTH;
 use std::ops::Range;
 
 /// Levels of a line that are looked into: what is counted may have [`MAX_DEPTH`] of its own.
-const LEVELS: u32 = MAX_DEPTH + 16;
+const LEVELS: usize = MAX_DEPTH as usize + 16;
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// `null`.
     Null,
     /// `false`.
@@ -37,19 +38,19 @@ pub enum Kind {
 
 /// A value. Places fit, since a line of more than 4 GiB is refused.
 #[derive(Clone, Copy, Debug)]
-pub struct Node {
+pub(super) struct Node {
     /// What it is.
-    pub kind: Kind,
-    /// Of a string: bits of [`scan::Raw`].
-    pub flags: u8,
+    pub(super) kind: Kind,
+    /// Of a string: bits of [`Raw`].
+    pub(super) flags: u8,
     /// First byte.
-    pub start: u32,
+    pub(super) start: u32,
     /// Byte after the last.
-    pub end: u32,
+    pub(super) end: u32,
     /// Code points of a string; items or members of a container.
-    pub count: u32,
+    pub(super) count: u32,
     /// Index of the node after it and all that it holds.
-    pub next: u32,
+    pub(super) next: u32,
 }
 
 /// Why a line is no entry.
@@ -86,38 +87,48 @@ impl From<Fault> for Problem {
         match fault {
             Fault::Unfinished => Self::Unfinished,
             Fault::Malformed => Self::Malformed,
-            Fault::NotUtf8 => Self::NotUtf8,
         }
     }
 }
 
 /// The values of one line; made once and filled again for each.
 #[derive(Debug, Default)]
-pub struct Tape {
+pub(super) struct Tape {
     nodes: Vec<Node>,
+    open: Vec<Open>,
 }
 
 impl Tape {
-    /// Reads the object that is the whole of `bytes`, white space around it aside.
+    /// Reads the object that is the whole of the source, white space around it aside.
     ///
     /// `descends` is asked for each key of the object itself, as written, whether its value counts.
-    pub fn read(&mut self, bytes: &[u8], descends: impl Fn(&[u8]) -> bool) -> Result<(), Problem> {
+    pub(super) fn read(
+        &mut self,
+        source: Source<'_>,
+        descends: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), Problem> {
         self.nodes.clear();
-        let at = scan::skip_blank(bytes, 0);
-        if bytes.get(at) != Some(&b'{') || u32::try_from(bytes.len()).is_err() {
+        self.open.clear();
+        let bytes = source.bytes();
+        let start = scan::skip_blank(bytes, 0);
+        if bytes.get(start) != Some(&b'{') || u32::try_from(bytes.len()).is_err() {
             return Err(Problem::NotAnObject);
         }
-        let end = self.object(bytes, at, 0, descends)?;
-        if scan::skip_blank(bytes, end) < bytes.len() {
+        let own = self.push(Kind::Object, start..start, 0, 0);
+        let found = widest_lanes(Reading {
+            tape: self,
+            source,
+            descends,
+            top: Open::new(own, b'}'),
+            wide: false,
+        })?;
+        if scan::skip_blank(bytes, found.end) < bytes.len() {
             return Err(Problem::Trailing);
         }
+        if found.wide && simdutf8::basic::from_utf8(bytes).is_err() {
+            return Err(Problem::NotUtf8);
+        }
         Ok(())
-    }
-
-    /// All nodes; the first is the object itself.
-    #[must_use]
-    pub fn nodes(&self) -> &[Node] {
-        &self.nodes
     }
 
     /// One node.
@@ -126,157 +137,279 @@ impl Tape {
         &self.nodes[at as usize]
     }
 
-    fn value(&mut self, bytes: &[u8], at: usize, depth: u32) -> Result<usize, Fault> {
-        match bytes.get(at) {
-            Some(b'"') => self.string(bytes, at),
-            Some(b'{' | b'[') if depth >= LEVELS => self.skipped(bytes, at),
-            Some(b'{') => self.object(bytes, at, depth, |_| true),
-            Some(b'[') => self.array(bytes, at, depth),
-            _ => self.scalar(bytes, at),
-        }
-    }
-
-    fn object(
-        &mut self,
-        bytes: &[u8],
-        start: usize,
-        depth: u32,
-        descends: impl Fn(&[u8]) -> bool,
-    ) -> Result<usize, Fault> {
-        let own = self.push(Kind::Object, start..start);
-        let (mut members, mut seen) = (0, Seen::default());
-        let mut at = scan::expect(bytes, start + 1, b'"', b'}')?;
-        while bytes[at] == b'"' {
-            let key = self.nodes.len();
-            let end = self.string(bytes, at)?;
-            if seen.maybe(&bytes[at + 1..end - 1], self.nodes[key].flags) {
-                members -= self.drop_earlier(bytes, own, key);
-            }
-            let value = scan::skip_blank(bytes, scan::expect(bytes, end, b':', b':')? + 1);
-            let end = match bytes.get(value) {
-                Some(b'{' | b'[') if !descends(&bytes[at + 1..end - 1]) => {
-                    self.skipped(bytes, value)?
-                }
-                _ => self.value(bytes, value, depth + 1)?,
-            };
-            members += 1;
-            at = scan::expect(bytes, end, b',', b'}')?;
-            if bytes[at] == b',' {
-                at = scan::expect(bytes, at + 1, b'"', b'"')?;
-            }
-        }
-        self.close(own, at + 1, members);
-        Ok(at + 1)
-    }
-
-    fn array(&mut self, bytes: &[u8], start: usize, depth: u32) -> Result<usize, Fault> {
-        let own = self.push(Kind::Array, start..start);
-        let mut items = 0;
-        let mut at = scan::skip_blank(bytes, start + 1);
-        if bytes.get(at) != Some(&b']') {
-            loop {
-                at = self.value(bytes, at, depth + 1)?;
-                items += 1;
-                at = scan::expect(bytes, at, b',', b']')?;
-                if bytes[at] == b']' {
-                    break;
-                }
-                at = scan::skip_blank(bytes, at + 1);
-            }
-        }
-        self.close(own, at + 1, items);
-        Ok(at + 1)
-    }
-
-    fn string(&mut self, bytes: &[u8], at: usize) -> Result<usize, Fault> {
-        let found = scan::string(bytes, at + 1)?;
-        let end = at + 1 + found.bytes.len();
-        let next = self.nodes.len() + 1;
+    #[inline(always)]
+    fn push(&mut self, kind: Kind, place: Range<usize>, flags: u8, count: usize) -> usize {
+        let own = self.nodes.len();
         self.nodes.push(Node {
-            kind: Kind::String,
-            flags: found.flags,
-            start: (at + 1) as u32,
-            end: end as u32,
-            count: found.chars as u32,
-            next: next as u32,
+            kind,
+            flags,
+            start: place.start as u32,
+            end: place.end as u32,
+            count: count as u32,
+            next: (own + 1) as u32,
         });
-        Ok(end + 1)
+        own
     }
 
-    fn scalar(&mut self, bytes: &[u8], at: usize) -> Result<usize, Fault> {
-        let end = scan::scalar_end(bytes, at)?;
-        let kind = match bytes[at] {
-            b'n' => Kind::Null,
-            b'f' => Kind::False,
-            b't' => Kind::True,
-            _ => Kind::Number,
-        };
-        self.push(kind, at..end);
-        Ok(end)
-    }
-
-    fn skipped(&mut self, bytes: &[u8], at: usize) -> Result<usize, Fault> {
-        let end = scan::container_end(bytes, at)?;
-        self.push(Kind::Skipped, at..end);
-        Ok(end)
+    #[inline(always)]
+    fn close(&mut self, container: &Open, end: usize) {
+        let next = self.nodes.len() as u32;
+        let node = &mut self.nodes[container.node];
+        node.end = end as u32;
+        node.next = next;
+        node.count = container.count;
     }
 
     /// Drops an equal key before this one; how many there were, one at most.
     #[cold]
     fn drop_earlier(&mut self, bytes: &[u8], object: usize, key: usize) -> u32 {
-        let text = |node: &Node| unescape(&bytes[node.start as usize..node.end as usize]);
-        let wanted = text(&self.nodes[key]);
+        let raw = |node: &Node| &bytes[node.start as usize..node.end as usize];
+        let wanted = self.nodes[key];
         let mut at = object + 1;
         while at < key {
-            let node = self.nodes[at];
-            if node.kind == Kind::String && text(&node) == wanted {
-                self.nodes[at].kind = Kind::Dropped;
+            let node = &mut self.nodes[at];
+            if node.kind == Kind::String && same_key(raw(node), raw(&wanted)) {
+                node.kind = Kind::Dropped;
                 return 1;
             }
             at = self.nodes[at + 1].next as usize;
         }
         0
     }
+}
 
-    fn push(&mut self, kind: Kind, place: Range<usize>) -> usize {
-        let own = self.nodes.len();
-        self.nodes.push(Node {
-            kind,
-            flags: 0,
-            start: place.start as u32,
-            end: place.end as u32,
+/// Whether two keys have the same text, however they are written.
+fn same_key(one: &[u8], other: &[u8]) -> bool {
+    let escapes = |key: &[u8]| key.contains(&b'\\');
+    one == other || (escapes(one) || escapes(other)) && unescape(one) == unescape(other)
+}
+
+/// A container of which the end was not seen yet.
+#[derive(Debug)]
+struct Open {
+    node: usize,
+    count: u32,
+    // The bracket that closes it.
+    closes: u8,
+    seen: Seen,
+}
+
+impl Open {
+    #[inline(always)]
+    fn new(node: usize, closes: u8) -> Self {
+        Self {
+            node,
             count: 0,
-            next: (own + 1) as u32,
-        });
-        own
+            closes,
+            seen: Seen::default(),
+        }
+    }
+}
+
+/// Where a line's object ends, and whether there is more than ASCII in its strings.
+struct Found {
+    end: usize,
+    wide: bool,
+}
+
+/// Fills a tape.
+struct Reading<'a, D> {
+    tape: &'a mut Tape,
+    source: Source<'a>,
+    descends: D,
+    // The container that is being read; those around it are in the tape.
+    top: Open,
+    wide: bool,
+}
+
+impl<D: Fn(&[u8]) -> bool> WideWork for Reading<'_, D> {
+    type Output = Result<Found, Fault>;
+
+    #[inline(always)]
+    fn run<W: Wide>(self) -> Self::Output {
+        // A copy lies in registers, which what was handed over by its address does not.
+        let mut own = Reading { ..self };
+        own.object::<W>()
+    }
+}
+
+impl<'a, D: Fn(&[u8]) -> bool> Reading<'a, D> {
+    #[inline(always)]
+    fn object<W: Wide>(&mut self) -> Result<Found, Fault> {
+        let mut at = self.first(self.tape.nodes[0].start as usize, b'}')?;
+        loop {
+            let empty = self.top.count == 0 && self.byte(at) == Some(self.top.closes);
+            if !empty {
+                let (value, counts) = self.key::<W>(at)?;
+                let (next, entered) = self.value::<W>(value, counts)?;
+                at = next;
+                if entered {
+                    continue;
+                }
+            }
+            let (next, finished) = self.follow(at, empty)?;
+            at = next;
+            if finished {
+                let (end, wide) = (at, self.wide);
+                return Ok(Found { end, wide });
+            }
+        }
     }
 
-    fn close(&mut self, own: usize, end: usize, count: u32) {
-        let next = self.nodes.len() as u32;
-        let node = &mut self.nodes[own];
-        node.end = end as u32;
-        node.next = next;
-        node.count = count;
+    #[inline(always)]
+    fn bytes(&self) -> &'a [u8] {
+        self.source.bytes()
+    }
+
+    #[inline(always)]
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.bytes().get(at).copied()
+    }
+
+    /// The place of what a container begins with, or of the bracket that ends an empty one.
+    #[inline(always)]
+    fn first(&self, at: usize, closes: u8) -> Result<usize, Fault> {
+        if closes == b'}' {
+            scan::expect(self.bytes(), at + 1, b'"', closes)
+        } else {
+            Ok(scan::skip_blank(self.bytes(), at + 1))
+        }
+    }
+
+    /// Reads the key of a member, if this is an object: the place of its value, and whether that counts.
+    #[inline(always)]
+    fn key<W: Wide>(&mut self, at: usize) -> Result<(usize, bool), Fault> {
+        if self.top.closes != b'}' {
+            return Ok((at, true));
+        }
+        let bytes = self.bytes();
+        let found = scan::string::<W>(self.source, at + 1)?;
+        let key = &bytes[at + 1..found.end];
+        let node = self.text(at + 1, found);
+        if self.top.seen.maybe(key, found.flags) {
+            self.top.count -= self.tape.drop_earlier(bytes, self.top.node, node);
+        }
+        let colon = scan::expect(bytes, found.end + 1, b':', b':')?;
+        let value = scan::skip_blank(bytes, colon + 1);
+        let skips = self.tape.open.is_empty()
+            && matches!(bytes.get(value), Some(b'{' | b'['))
+            && !(self.descends)(key);
+        Ok((value, !skips))
+    }
+
+    /// Reads a value: the place after it, or the place of what it begins with and that this was entered.
+    #[inline(always)]
+    fn value<W: Wide>(&mut self, at: usize, counts: bool) -> Result<(usize, bool), Fault> {
+        let end = match self.byte(at) {
+            Some(b'"') => {
+                let found = scan::string::<W>(self.source, at + 1)?;
+                self.text(at + 1, found);
+                found.end + 1
+            }
+            Some(b'{' | b'[') if !counts || self.tape.open.len() + 1 >= LEVELS => {
+                let skipped = W::apart(Container(self.source, at))?;
+                self.wide |= skipped.wide;
+                self.tape.push(Kind::Skipped, at..skipped.end, 0, 0);
+                skipped.end
+            }
+            Some(b'{') => return self.enter(at, Kind::Object, b'}'),
+            Some(b'[') => return self.enter(at, Kind::Array, b']'),
+            _ => {
+                let end = scan::scalar_end(self.bytes(), at)?;
+                self.tape.push(scalar(self.bytes()[at]), at..end, 0, 0);
+                end
+            }
+        };
+        Ok((end, false))
+    }
+
+    #[inline(always)]
+    fn text(&mut self, start: usize, found: Raw) -> usize {
+        self.wide |= found.flags & Raw::WIDE != 0;
+        let place = start..found.end;
+        self.tape
+            .push(Kind::String, place, found.flags, found.chars)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, at: usize, kind: Kind, closes: u8) -> Result<(usize, bool), Fault> {
+        let node = self.tape.push(kind, at..at, 0, 0);
+        let outer = std::mem::replace(&mut self.top, Open::new(node, closes));
+        self.tape.open.push(outer);
+        Ok((self.first(at, closes)?, true))
+    }
+
+    /// The place of what follows a value, or an empty container's last bracket; whether that is all.
+    #[inline(always)]
+    fn follow(&mut self, mut at: usize, mut closing: bool) -> Result<(usize, bool), Fault> {
+        let bytes = self.bytes();
+        loop {
+            if !closing {
+                self.top.count += 1;
+                at = scan::expect(bytes, at, b',', self.top.closes)?;
+                if bytes[at] == b',' {
+                    return Ok((self.after_comma(at)?, false));
+                }
+            }
+            closing = false;
+            at += 1;
+            self.tape.close(&self.top, at);
+            let Some(outer) = self.tape.open.pop() else {
+                return Ok((at, true));
+            };
+            self.top = outer;
+        }
+    }
+
+    #[inline(always)]
+    fn after_comma(&self, at: usize) -> Result<usize, Fault> {
+        if self.top.closes == b'}' {
+            scan::expect(self.bytes(), at + 1, b'"', b'"')
+        } else {
+            Ok(scan::skip_blank(self.bytes(), at + 1))
+        }
+    }
+}
+
+fn scalar(first: u8) -> Kind {
+    match first {
+        b'n' => Kind::Null,
+        b'f' => Kind::False,
+        b't' => Kind::True,
+        _ => Kind::Number,
     }
 }
 
 /// Which keys an object may have had already: never wrong about a new one, seldom about an old one.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Seen {
-    bits: [u64; 4],
+    bits: [u64; 8],
     escapes: bool,
 }
 
 impl Seen {
+    #[inline(always)]
     fn maybe(&mut self, key: &[u8], flags: u8) -> bool {
-        // Length and both ends tell the keys of real messages apart.
-        let (first, last) = (key.first().unwrap_or(&0), key.last().unwrap_or(&0));
-        let mixed =
-            first.wrapping_mul(7) ^ last.wrapping_mul(29) ^ (key.len() as u8).wrapping_mul(83);
-        let (word, bit) = (usize::from(mixed >> 6), 1 << (mixed & 63));
-        let known = self.bits[word] & bit != 0;
-        self.bits[word] |= bit;
-        self.escapes |= flags & scan::Raw::ESCAPES != 0;
+        // Two bits a key: with 25 keys, one in a hundred is taken for known.
+        let (one, other) = Self::places(key);
+        let mut bit = |place: usize| {
+            let (word, bit) = (&mut self.bits[place / 64 % 8], 1 << (place % 64));
+            let known = *word & bit != 0;
+            *word |= bit;
+            known
+        };
+        let known = bit(one) & bit(other);
+        self.escapes |= flags & Raw::ESCAPES != 0;
         known || self.escapes
+    }
+
+    /// Length, first and last bytes tell the keys of real messages apart.
+    #[inline(always)]
+    fn places(key: &[u8]) -> (usize, usize) {
+        let word = |bytes: Option<&[u8; 4]>| u32::from_le_bytes(bytes.copied().unwrap_or_default());
+        let (first, last) = (word(key.first_chunk()), word(key.last_chunk()));
+        let mixed = (u64::from(first) << 32 | u64::from(last) ^ key.len() as u64)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        ((mixed >> 55) as usize, (mixed >> 46) as usize)
     }
 }
