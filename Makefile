@@ -10,7 +10,7 @@ WORKERS ?= 2
 PYTEST ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test corpus check lint types rust wheel wheel-test bench bench-times gates builds docs fmt clean
+.PHONY: help demo test corpus check lint types rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -81,6 +81,11 @@ bench-times: $(VENV)/.tools ## Wall times of the benchmarks by pytest-benchmark,
 gates: wheel ## Instruction counts of the hot paths against the recorded ones (valgrind)
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BIN)/python -m benches.gates
+
+CASE ?= scan
+profile: $(VENV)/.tools ## By function, where a case's instructions go: make profile CASE=index (valgrind)
+	$(BIN)/maturin develop --profile profiling --quiet
+	$(BIN)/python -m benches.gates --profile "$(CASE)"
 
 builds: ## Whether the source compiles for other interpreters (none of them need be here) and for the stable ABI
 	for each in rust/python/interpreters/*.txt; do \

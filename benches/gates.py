@@ -9,12 +9,10 @@ depend a little on the interpreter (it makes the calls and owns the dicts) and o
 choose their code by it): the tolerance covers both, on x86-64 with AVX2. Another CPython than the one recorded gets
 three times the tolerance, another architecture is not compared.
 
-Profile of a case that failed: build with `cargo build --profile profiling -p ullage-python`, put the library in the place
-of the installed `_core`, then
+    python -m benches.gates --profile scan
 
-    valgrind --tool=callgrind --dump-before=getppid python -m benches.gates --child FOLDER
-
-(FOLDER is printed by `--keep`) and `callgrind_annotate` of the part that is named after the case's number.
+prints by function where the instructions of the cases go that have this word in their names (`make profile CASE=scan` builds
+the extension with names for it first). With `--keep` the files stay, for `callgrind_annotate --auto=yes` by source lines.
 """
 
 from __future__ import annotations
@@ -39,6 +37,10 @@ TOLERANCE_PERCENT = 5
 LIMIT_SECONDS = 600
 MESSAGES = 1_000
 ROUNDS = 100
+
+
+ROW = re.compile(r" *[\d,]+ \( *[\d.]+%\)")
+SHOWN = 40
 
 
 class Case(NamedTuple):
@@ -177,6 +179,17 @@ def child(folder: Path) -> None:
 
 def counts(folder: Path) -> list[float]:
     """Instructions a unit of each case."""
+    units = watched(folder)
+    # Part 1 is all before the first mark; every second part from there is a case.
+    return [total(part(folder, at)) / n for at, n in enumerate(units)]
+
+
+def part(folder: Path, case: int) -> Path:
+    return folder / f"callgrind.{2 * case + 2}"
+
+
+def watched(folder: Path) -> list[int]:
+    """Runs all cases under callgrind; what to divide each by."""
     out = folder / "callgrind"
     tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--dump-before=getppid"]
     command = [*tool, sys.executable, "-m", "benches.gates", "--child", str(folder)]
@@ -185,15 +198,31 @@ def counts(folder: Path) -> list[float]:
     run = subprocess.run(
         command, check=True, capture_output=True, text=True, timeout=LIMIT_SECONDS, env=environment
     )
-    units = json.loads(run.stdout)
-    # Part 1 is all before the first mark; every second part from there is a case.
-    return [total(out.with_name(f"callgrind.{2 * at + 2}")) / n for at, n in enumerate(units)]
+    units: list[int] = json.loads(run.stdout)
+    return units
 
 
-def total(part: Path) -> int:
-    found = re.search(r"^(?:summary|totals): (\d+)", part.read_text(), re.MULTILINE)
-    assert found is not None, part
+def total(path: Path) -> int:
+    found = re.search(r"^(?:summary|totals): (\d+)", path.read_text(), re.MULTILINE)
+    assert found is not None, path
     return int(found[1])
+
+
+def profile(folder: Path, word: str) -> bool:
+    """Prints the functions that take most, for each case with this word; whether there is one."""
+    chosen = [at for at, case in enumerate(CASES) if word.lower() in case.name.lower()]
+    if chosen:
+        watched(folder)
+    for at in chosen:
+        print(f"\n== {CASES[at].name}: {total(part(folder, at)):,} instructions", flush=True)
+        said = subprocess.run(
+            ["callgrind_annotate", "--threshold=100", str(part(folder, at))],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        # What was under way when counting began is charged with all that it called.
+        rows = [row for row in said.stdout.splitlines() if ROW.match(row) and "(100.0%)" not in row]
+        print("\n".join(row[:160] for row in rows[:SHOWN]))
+    return bool(chosen)
 
 
 def compare(found: list[float], recorded: dict[str, Any]) -> bool:
@@ -233,6 +262,7 @@ def record(found: list[float]) -> None:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benches.gates")
     parser.add_argument("--write", action="store_true", help="record the counts")
+    parser.add_argument("--profile", metavar="WORD", help="where the instructions of cases go")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the profiles")
     parser.add_argument("--child", type=Path, help="run the cases on the inputs in this folder")
     chosen = parser.parse_args(arguments)
@@ -249,6 +279,8 @@ def main(arguments: list[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="ullage-gates-"))
     try:
         write_inputs(folder)
+        if chosen.profile is not None:
+            return 0 if profile(folder, chosen.profile) else 2
         found = counts(folder)
     finally:
         if chosen.keep:

@@ -12,6 +12,7 @@ from typing import Any
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, UllageError
 from ullage.transcript.formats._model import ReadSession, ReadTranscript, ReadWarning
 from ullage.transcript.formats._source import Source
+from ullage.transcript.formats._unknown import described
 
 __all__ = ["FORMATS", "ReadSession", "ReadTranscript", "ReadWarning", "Source", "detect", "read"]
 
@@ -101,7 +102,8 @@ def _detected(source: Source) -> str:
     for name, _ in _MODULES:
         if _fits(source, name):
             return name
-    raise InvalidTranscript("is of no known format", path=source.path, hint=_hint(source))
+    reason = f"is of no known format: {described(source)}"
+    raise InvalidTranscript(reason, path=source.path, hint=_hint(source))
 
 
 def _fits(source: Source, name: str) -> bool:
