@@ -146,6 +146,8 @@ def policy_of(stored: Mapping[str, Any]) -> Policy:
 def _report(report: StageReport) -> dict[str, Any]:
     fields = {each.name: getattr(report, each.name) for each in dataclasses.fields(report)}
     cost = fields.pop("cost")
+    # They were handed out with the request, and the texts in them are in the view.
+    del fields["records"]
     found = {
         name: _plain(value) for name, value in fields.items() if value is not None and value != ()
     }

@@ -163,6 +163,11 @@ class Request:
         return self._list
 
     @property
+    def records(self) -> list[dict[str, Any]]:
+        """Lines for the transcript, in order: with them a resume shows what this request shows (`log.extend`)."""
+        return [record for report in self.reports for record in report.records]
+
+    @property
     def body(self) -> dict[str, Any]:
         """What to send, all of it but model and output limit: messages, system prompt, tools, parameters."""
         return {LISTS.get(self.provider, "messages"): self.messages, **self.parts, **self.params}

@@ -25,6 +25,7 @@ from ullage.stages.microcompact import CLEARED
 from ullage.stages.provider_clearing import understands
 from ullage.stages.report import Decision, StageReport
 from ullage.stages.view import Result, View
+from ullage.transcript import records
 
 __all__ = ["ContextEdits", "apply", "apply_context_management", "policy_for"]
 
@@ -104,6 +105,7 @@ def apply(view: View, overhead_tokens: int, state: ContextEdits) -> StageReport 
         tools=tuple(dict.fromkeys(result.tool for result in cleared)),
         paths=tuple(dict.fromkeys(result.path for result in cleared if result.path)),
         first_changed=min((at for at in changed if at is not None), default=None),
+        records=(records.microcompact([result.id for result in cleared]),) if cleared else (),
     )
 
 

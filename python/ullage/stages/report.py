@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Decision", "Made", "Span", "StageReport"]
+from ullage.transcript import records
+
+__all__ = ["Decision", "Made", "Span", "StageReport", "decided_records", "spans"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class StageReport:
         removed: Which messages of the history went altogether.
         request: Number of the request that it was for, from 1; 0: none, it happened between two.
         visible_paths: Files of such results that can still be seen.
-        records: Lines for the transcript, so that a resume gives the same view.
+        records: Lines for the transcript, so that a resume gives the same view; not saved with the conversation.
         cost: What the rewrite costs and saves, a `ullage.cost.Cost`; `None`: nothing that was sent has changed.
     """
 
@@ -85,7 +88,7 @@ class StageReport:
     removed: tuple[Span, ...] = ()
     request: int = 0
     visible_paths: tuple[str, ...] = ()
-    records: tuple[dict[str, Any], ...] = ()
+    records: tuple[dict[str, Any], ...] = field(default=(), compare=False)
     cost: Any = None
 
     @property
@@ -98,3 +101,31 @@ class StageReport:
         if self.removed_messages:
             what = f"{self.removed_messages} messages"
         return f"StageReport({self.stage}: {what}, frees≈{self.freed:_} tokens, {self.why})"
+
+
+def decided_records(
+    stage: str, decided: Sequence[Decision], *, known: Mapping[str, Decision]
+) -> tuple[dict[str, Any], ...]:
+    """Lines for the transcript, so that the same texts stand there after a resume.
+
+    A first decision about a result is one of `content-replacement`, which no later such line changes; what takes the
+    place of an earlier one, and what was cleared, is a clearing.
+    """
+    cleared = {each.tool_use_id: each.text for each in decided
+               if stage == "microcompact" or each.tool_use_id in known}  # fmt: skip
+    first = {each.tool_use_id: each.text for each in decided if each.tool_use_id not in cleared}
+    lines = [records.content_replacement(first)] if first else []
+    if cleared:
+        lines.append(records.microcompact(list(cleared), texts=cleared))
+    return tuple(lines)
+
+
+def spans(positions: Iterable[int]) -> tuple[Span, ...]:
+    """Rising positions as spans without gaps."""
+    found: list[Span] = []
+    for at in positions:
+        if found and found[-1].stop == at:
+            found[-1] = Span(found[-1].start, at + 1)
+        else:
+            found.append(Span(at, at + 1))
+    return tuple(found)

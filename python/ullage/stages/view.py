@@ -8,8 +8,9 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.digests import MessageFlag
-from ullage.stages.report import Decision, Made, Span, StageReport
+from ullage.stages.report import Decision, Made, Span, StageReport, decided_records, spans
 from ullage.stages.results import Result, Results
+from ullage.stages.shown import laid_over
 from ullage.stages.wire import message_of, wire
 from ullage.transcript.view import rendered
 
@@ -19,8 +20,6 @@ Item = Mapping[str, Any]
 
 MANY = 8
 """Changed messages from which the ledger takes the list in at once: each single replacement costs the rest of its sums."""
-
-_THINKING = ("thinking", "redacted_thinking")
 
 
 class View:
@@ -267,36 +266,14 @@ class View:
         changed, self.changed_from, self.sent = self.changed_from, None, len(self)
         return changed
 
-    # ---- what is shown -----------------------------------------------------------------------
-
     def _shown(self, item: Item, source: int | str) -> Item:
-        texts = self.added_texts.get(source) if isinstance(source, int) else None
-        if not (self.decisions or texts or self.emptied or self.unthought):
-            return item
-        message = message_of(item)
-        content = None if message is None else message.get("content")
-        blocks: Any = content
-        if isinstance(content, list):
-            blocks = [self._block(block) for block in content]
-            if all(new is old for new, old in zip(blocks, content, strict=True)):
-                blocks = content
-            if source in self.unthought:
-                blocks = _without_thinking(blocks)
-        for text in texts or ():
-            blocks = _with_text(blocks, text)
-        if blocks is content or message is None:
-            return item
-        changed = {**message, "content": blocks}
-        return changed if message is item else {**item, "message": changed}
-
-    def _block(self, block: Any) -> Any:
-        kind = block.get("type") if isinstance(block, Mapping) else None
-        if kind == "tool_use" and str(block.get("id")) in self.emptied and block.get("input"):
-            return {**block, "input": {}}
-        if kind != "tool_result":
-            return block
-        decision = self.decisions.get(str(block.get("tool_use_id")))
-        return block if decision is None else {**block, "content": decision.text}
+        return laid_over(
+            item,
+            decisions=self.decisions,
+            texts=self.added_texts.get(source, ()) if isinstance(source, int) else (),
+            emptied=self.emptied,
+            thinking=source not in self.unthought,
+        )
 
     # ---- questions ---------------------------------------------------------------------------
 
@@ -343,7 +320,9 @@ class View:
     ) -> StageReport:
         """Apply decisions and say what they did."""
         before = self.ledger.tokens()
-        changed = self.decide(decision for _, decision in chosen)
+        decided = [decision for _, decision in chosen]
+        records = decided_records(stage, decided, known=self.decisions)
+        changed = self.decide(decided)
         return StageReport(
             stage=stage,
             why=why,
@@ -353,6 +332,7 @@ class View:
             tools=tuple(dict.fromkeys(result.tool for result, _ in chosen)),
             paths=tuple(dict.fromkeys(result.path for result, _ in chosen if result.path)),
             first_changed=changed,
+            records=records,
             **more,
         )
 
@@ -373,34 +353,6 @@ class View:
             removed=removed,
             **more,
         )
-
-
-def _without_thinking(blocks: list[Any]) -> list[Any]:
-    """The same list where there is none, or nothing else."""
-    rest = [
-        block
-        for block in blocks
-        if not (isinstance(block, Mapping) and block.get("type") in _THINKING)
-    ]
-    return rest if rest and len(rest) < len(blocks) else blocks
-
-
-def _with_text(content: Any, text: str) -> list[Any]:
-    blocks = (
-        [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
-    )
-    return [*blocks, {"type": "text", "text": text}]
-
-
-def spans(positions: Iterable[int]) -> tuple[Span, ...]:
-    """Rising positions as spans without gaps."""
-    found: list[Span] = []
-    for at in positions:
-        if found and found[-1].stop == at:
-            found[-1] = Span(found[-1].start, at + 1)
-        else:
-            found.append(Span(at, at + 1))
-    return tuple(found)
 
 
 def _parts(content: Any) -> Sequence[Any]:

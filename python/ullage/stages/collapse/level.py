@@ -14,8 +14,8 @@ from ullage.policy import Policy
 from ullage.stages.collapse.spans import Candidate, candidates, protected
 from ullage.stages.collapse.state import Collapse, Committed, Staged, commit_records
 from ullage.stages.collapse.summary import asks_outside, placeholder, summaries
-from ullage.stages.report import Made, StageReport
-from ullage.stages.view import View, spans
+from ullage.stages.report import Made, StageReport, spans
+from ullage.stages.view import View
 from ullage.transcript import records
 
 __all__ = ["Room", "apply", "drain", "expand", "reset", "stage"]
