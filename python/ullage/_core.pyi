@@ -136,6 +136,7 @@ class Ledger:
     def find_call(self, tool_use_id: str) -> tuple[int, int] | None: ...  # newest; (message, block)
     def find_result(self, tool_use_id: str) -> tuple[int, int] | None: ...
     def open_calls(self) -> list[tuple[int, int]]: ...  # client calls with no result later
+    def media_indices(self) -> list[int]: ...  # as the function, of what was read
     # Never moves `start` before `floor` nor before the newest boundary; a start that lies before
     # them already stays.
     def keep_window(

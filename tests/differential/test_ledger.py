@@ -51,6 +51,7 @@ def answers(ledger: Any) -> list[Any]:
     length = len(ledger)
     found = [length, ledger.version, ledger.tokens(), ledger.rough(), ledger.tokens(1, -1)]
     found += [ledger.anchor(), ledger.anchored(7), ledger.last_boundary(), ledger.open_calls()]
+    found.append(ledger.media_indices())
     found += [ledger.rounds(), ledger.rounds(length // 2), ledger.changed_since(1)]
     found += [ledger.find_uuid("a"), ledger.find_call("a"), ledger.find_result("b")]
     for start in {0, length // 2, length}:

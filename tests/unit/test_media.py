@@ -51,7 +51,8 @@ WITHOUT = [
 
 @pytest.mark.parametrize("item", WITH)
 def test_with_media(engine: Any, item: Any) -> None:
-    assert engine.media_indices([item, user(TEXT), item]) == [0, 2]
+    items = [item, user(TEXT), item]
+    assert engine.media_indices(items) == engine.Ledger(None, items).media_indices() == [0, 2]
 
 
 @pytest.mark.parametrize("item", WITHOUT)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
-from ullage._reference.digest import BlockDigest, BlockKind, MessageDigest
+from ullage._reference.digest import BlockDigest, BlockKind, MessageDigest, MessageFlag, Role
 from ullage._reference.digests import Digested, Digests, Position
 from ullage._reference.items import read_item
 from ullage._reference.meter import Weights
@@ -241,6 +241,15 @@ class Ledger:
                 if block.kind == BlockKind.TOOL_USE and not answered:
                     found.append((index, number))
         return found
+
+    def media_indices(self) -> list[int]:
+        """User and tool messages with an image or document, also inside a tool result."""
+        held = ((index, self.message(index)) for index in range(len(self)))
+        return [
+            index
+            for index, message in held
+            if message.flags & MessageFlag.HAS_MEDIA and message.role in (Role.USER, Role.TOOL)
+        ]
 
     # ---- anchored count
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any, Literal, Self
 
-import orjson
-
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
 from ullage.repair.call import repair
@@ -15,14 +13,13 @@ from ullage.repair.result import Repaired
 from ullage.repair.track import Track
 from ullage.validate import Originals, canonical
 from ullage.validate.documents import documents_of, pages_of
-from ullage.validate.facts import facts_for
+from ullage.validate.facts import facts_for, json_bytes
 from ullage.validate.params import check_params
 
 __all__ = ["Repairer"]
 
 # The engine's own, where no fact says otherwise (`Facts.body_limit`, `Facts.page_limit`).
 BODY_LIMIT = 30_000_000
-_JSON = orjson.OPT_NON_STR_KEYS
 _EMPTY = len(b'{"messages":[]}')
 
 
@@ -294,7 +291,7 @@ class _Reading:
         self._page_limit = int(facts.get("page_limit", 0))
         self._body_limit = int(facts.get("body_limit", BODY_LIMIT))
         self._measured = facts.get("body_bytes")
-        self._head = _size({"messages": [], **around})
+        self._head = json_bytes({"messages": [], **around})
         self._verifier: Any = None
         self.restart()
 
@@ -309,7 +306,7 @@ class _Reading:
         self._verifier = None if ledger is None else core.Verifier(ledger, "anthropic", self._facts)
 
     def feed(self, item: Any) -> None:
-        size = _size({"messages": [item]})
+        size = json_bytes({"messages": [item]})
         self._readable = self._readable and size > 0
         self._bytes += size - _EMPTY + 1
         if self._page_limit:
@@ -324,11 +321,3 @@ class _Reading:
             return False
         found = [] if self._verifier is None else self._verifier.check()
         return self._verifier is not None and all(each.severity != "error" for each in found)
-
-
-def _size(value: Any) -> int:
-    """Bytes of JSON; 0 if it cannot be written as JSON."""
-    try:
-        return len(orjson.dumps(value, default=repr, option=_JSON))
-    except TypeError:
-        return 0

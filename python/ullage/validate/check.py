@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.validate.bedrock import check_bedrock
 from ullage.validate.chat import chat_facts, check_chat
 from ullage.validate.documents import check_pages
-from ullage.validate.facts import RequestFacts, facts_for
+from ullage.validate.facts import RequestFacts, facts_for, json_bytes
 from ullage.validate.gemini import check_gemini
 from ullage.validate.originals import Originals, check_originals
 from ullage.validate.params import check_params, check_wire
@@ -125,17 +123,20 @@ def validate(
         )
         body = {"messages": messages, "system": system, "tools": tools, **params}
         skip = (*known.core.get("skip", ()), *skip)
-        flat = {"body_bytes": _body_bytes(body), **known.core, "skip": skip}
-        violations = _over_digests(name, messages, model, flat)
+        flat = {"body_bytes": json_bytes(body), **known.core, "skip": skip}
+        ledger, violations = _read(name, messages)
+        violations += core.check(ledger, name, flat)
         violations += check_params(params, known)
-        violations += check_pages(messages, flat.get("page_limit", 0))
+        violations += check_pages(messages, ledger.media_indices(), flat.get("page_limit", 0))
         violations += _compare(messages, original, system, tools, known)
         violations += check_wire(messages) if wire else ()
         return _report(name, violations, skip)
     known = chat_facts(name, model=model, tools=tools, params=params)
     skip = (*(facts or {}).get("skip", ()), *skip)
     flat = {**known.core, **(facts or {}), "skip": skip}
-    return _report(name, [*_over_digests(name, messages, model, flat), *check_chat(messages)], skip)
+    ledger, unreadable = _read(name, messages)
+    found = [*unreadable, *core.check(ledger, name, flat), *check_chat(messages)]
+    return _report(name, found, skip)
 
 
 def _report(provider: str, found: Iterable[Violation], skip: Collection[str]) -> Report:
@@ -145,28 +146,16 @@ def _report(provider: str, found: Iterable[Violation], skip: Collection[str]) ->
     )
 
 
-def _body_bytes(body: Mapping[str, Any]) -> int:
-    try:
-        return len(orjson.dumps(body, default=repr, option=orjson.OPT_NON_STR_KEYS))
-    except TypeError:  # what cannot be written as JSON is reported where it stands
-        return 0
-
-
-def _over_digests(
-    provider: str, messages: Iterable[Any], model: str | None, facts: Mapping[str, Any]
-) -> list[Violation]:
-    """Findings of the engine; an item that cannot be read at all is one, and is left out."""
+def _read(provider: str, messages: Iterable[Any]) -> tuple[Any, list[Violation]]:
+    """A ledger of the messages, and findings: an item that cannot be read at all is one, and is left out."""
     items = messages if isinstance(messages, list) else list(messages)
-    weights = None
-    unreadable: list[Violation] = []
     try:
-        ledger = core.Ledger(weights, items)
+        return core.Ledger(None, items), []
     except InvalidMessage:
-        ledger = core.Ledger(weights)
-        rule = "A01" if provider == "anthropic" else "O06"
-        for index, item in enumerate(items):
-            unreadable += _appended(ledger, index, item, rule)
-    return [*unreadable, *core.check(ledger, provider, facts)]
+        ledger = core.Ledger(None)
+    rule = "A01" if provider == "anthropic" else "O06"
+    appended = (_appended(ledger, index, item, rule) for index, item in enumerate(items))
+    return ledger, [found for each in appended for found in each]
 
 
 def _appended(ledger: Any, index: int, item: Any, rule: str) -> Iterator[Violation]:

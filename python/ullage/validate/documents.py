@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage._engine import core
@@ -18,10 +18,16 @@ __all__ = ["check_pages", "documents_of", "pages_of"]
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 
 
-def check_pages(messages: Sequence[Any], limit: int) -> Iterator[Violation]:
-    """A22: PDF pages over the whole request; 0: no limit is known."""
+def check_pages(messages: Sequence[Any], indices: Iterable[int], limit: int) -> Iterator[Violation]:
+    """A22: PDF pages over the whole request.
+
+    Args:
+        messages: The conversation.
+        indices: Which of them hold media.
+        limit: Most pages; 0: no limit is known.
+    """
     total, over = 0, (-1, -1)
-    for index, position, document in documents_of(messages):
+    for index, position, document in _documents(messages, indices):
         total += pages_of(document)
         if total > limit and over[0] < 0:
             over = (index, position)
@@ -35,6 +41,12 @@ def documents_of(messages: Sequence[Any]) -> Iterator[tuple[int, int, Mapping[st
         indices = core.media_indices(list(messages))
     except (InvalidMessage, TypeError):  # reported where it stands
         return
+    yield from _documents(messages, indices)
+
+
+def _documents(
+    messages: Sequence[Any], indices: Iterable[int]
+) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
     for index in indices:
         for position, block in enumerate(blocks_of(messages[index])):
             nested = block.get("content") if isinstance(block, Mapping) else None

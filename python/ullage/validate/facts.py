@@ -16,6 +16,7 @@ __all__ = [
     "RequestFacts",
     "betas_of",
     "facts_for",
+    "json_bytes",
     "size_of",
     "whole",
 ]
@@ -95,9 +96,9 @@ def facts_for(
         "markers": (*_markers(tools), *_markers(system)),
         "auto_cache": _ttl(params.get("cache_control")),
         "version": _version(params.get("anthropic_version")),
-        "sampling": any(params.get(name) is not None for name in _SAMPLING),
+        "sampling": bool(params) and any(params.get(name) is not None for name in _SAMPLING),
         "resume": resume,
-        "tool_changes": any(name in (betas or ()) for name in _TOOL_CHANGE_HEADERS),
+        "tool_changes": betas is not None and not betas.isdisjoint(_TOOL_CHANGE_HEADERS),
         "compact_beta": None if betas is None else COMPACT_HEADER in betas,
         "compact_edit": any(_kind(edit).startswith("compact_") for edit in _edits(params)),
     }
@@ -159,6 +160,19 @@ def _version(value: Any) -> int:
 def whole(value: Any) -> int:
     """A count; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def json_bytes(value: Any) -> int:
+    """Bytes of a value as compact JSON, what is no JSON as its `repr`; 0 if even that cannot be written."""
+    try:
+        # Without looking for keys that are no strings: that takes half as long.
+        return len(orjson.dumps(value, default=repr))
+    except TypeError:
+        pass
+    try:
+        return len(orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError:  # too deep, or an integer out of range: reported where it stands
+        return 0
 
 
 def size_of(value: Any) -> int:

@@ -391,6 +391,16 @@ impl Ledger {
         open
     }
 
+    /// User and tool messages with an image or document, also inside a tool result.
+    #[must_use]
+    pub fn media_indices(&self) -> Vec<usize> {
+        let holds = |index: &usize| {
+            let message = self.message(*index);
+            message.has(message_flag::HAS_MEDIA) && matches!(message.role, Role::User | Role::Tool)
+        };
+        (0..self.len()).filter(holds).collect()
+    }
+
     /// The newest boundary.
     #[must_use]
     pub fn last_boundary(&self) -> Option<u32> {

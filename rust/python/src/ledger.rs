@@ -288,6 +288,10 @@ impl Ledger {
         self.ask(py, Core::open_calls)
     }
 
+    fn media_indices(&self, py: Python<'_>) -> Vec<usize> {
+        self.ask(py, Core::media_indices)
+    }
+
     // ---- anchored count
 
     #[pyo3(name = "anchor")]
