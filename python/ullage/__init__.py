@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         UnknownHandle,
         UnknownModel,
     )
+    from ullage.hooks import Hooks
     from ullage.inspection import Inspection, inspect_messages
     from ullage.lists import (
         KeptWindow,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from ullage.media import strip_media
     from ullage.memory.session import SessionMemory
     from ullage.models import Model, ModelTable, UnknownModelWarning
+    from ullage.offload import FileStore, MemoryStore
     from ullage.outgoing import Outgoing, outgoing
     from ullage.policy import Policy
     from ullage.providers.overflow import classify
@@ -93,6 +95,8 @@ __all__ = [
     "Decided",
     "EngineError",
     "ExtractiveSummarizer",
+    "FileStore",
+    "Hooks",
     "Inspection",
     "InvalidMessage",
     "InvalidPolicy",
@@ -101,6 +105,7 @@ __all__ = [
     "Ledger",
     "LogConflict",
     "ManagerBusy",
+    "MemoryStore",
     "MissingExtra",
     "Model",
     "ModelTable",
@@ -204,6 +209,7 @@ _HOMES = {
         "UnknownHandle",
         "UnknownModel",
     ),
+    "ullage.hooks": ("Hooks",),
     "ullage.inspection": (
         "Inspection",
         "inspect_messages",
@@ -224,6 +230,10 @@ _HOMES = {
         "Model",
         "ModelTable",
         "UnknownModelWarning",
+    ),
+    "ullage.offload": (
+        "FileStore",
+        "MemoryStore",
     ),
     "ullage.outgoing": (
         "Outgoing",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
-__all__ = ["Block", "Content", "Entry", "Item", "Message", "Usage"]
+from ullage.exceptions import InvalidMessage
+
+__all__ = ["Block", "Content", "Entry", "Item", "Message", "Usage", "listed"]
 
 Block: TypeAlias = dict[str, Any]
 """One content block, such as `{"type": "text", "text": "..."}`."""
@@ -49,3 +51,16 @@ Item: TypeAlias = Mapping[str, Any]
 """A bare message or an entry: every function takes both."""
 
 Items: TypeAlias = Sequence[Item]
+
+
+def listed(items: Iterable[Item]) -> list[Item]:
+    """The items as a list.
+
+    Raises:
+        InvalidMessage: One is no mapping; names its position.
+    """
+    found = list(items)
+    for index, item in enumerate(found):
+        if not isinstance(item, Mapping):
+            raise InvalidMessage("is no object", index=index, got=type(item).__name__)
+    return found

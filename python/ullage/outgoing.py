@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Final
 
-from ullage.exceptions import InvalidPolicy
-from ullage.messages import Item
+from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.messages import Item, listed
 from ullage.models import ModelTable
 from ullage.providers import (
     anthropic,
@@ -141,6 +141,7 @@ def outgoing(
         **params: The request's other parameters.
 
     Raises:
+        InvalidMessage: An item is no mapping, or its content neither text nor a list; names its position.
         InvalidPolicy: An unknown provider.
 
     Example:
@@ -224,9 +225,21 @@ def _form(
     params: Mapping[str, Any],
 ) -> _Form:
     name = _known(provider)
-    shape = shaped(messages, name, system=system, tools=tools)
+    shape = shaped(_read(messages), name, system=system, tools=tools)
     known = original if name == "anthropic" else None
     return _Form(name, rules_model(model, name), shape, known, params)
+
+
+def _read(messages: Sequence[Item]) -> list[Item]:
+    items = listed(messages)
+    for index, item in enumerate(items):
+        inner = item.get("message", item)
+        content = inner.get("content") if isinstance(inner, Mapping) else inner
+        if not isinstance(content, str | list | None):
+            reason = "must be text or a list of blocks"
+            got = type(content).__name__
+            raise InvalidMessage(reason, index=index, field="content", got=got)
+    return items
 
 
 def _is_models(message: Any) -> bool:

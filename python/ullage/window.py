@@ -185,8 +185,14 @@ class Window:
         """How a usage figure stands to the marks; WIN-3. All comparisons are ≥.
 
         Raises:
-            InvalidPolicy: `tokens` is negative.
+            InvalidPolicy: `tokens` is negative, or no whole number.
         """
+        given: Any = tokens
+        if not isinstance(given, int) or isinstance(given, bool):
+            hint = "estimate_tokens(messages, model=...) counts a list"
+            raise InvalidPolicy(
+                "tokens", type(tokens).__name__, "must be a whole number", hint=hint
+            )
         if tokens < 0:
             raise InvalidPolicy("tokens", tokens, "must not be negative")
         return WarningState(
@@ -288,7 +294,7 @@ def warning_state(tokens: int, model: Model | str, **options: Any) -> WarningSta
         **options: As for `window`.
 
     Raises:
-        InvalidPolicy: `tokens` is negative.
+        InvalidPolicy: `tokens` is negative, or no whole number.
 
     Example:
         >>> warning_state(150_000, "claude-opus-4-5")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ullage
+from ullage.testing import ScriptedServer
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 ROOT = Path(__file__).parents[2]
@@ -35,12 +36,31 @@ def test_docstrings(name):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_python_blocks_of_documents_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if path.name != "guide.md":
+        run_blocks(path)
+        return
+    # The guide calls providers: their clients find a server that enforces the rules.
+    anthropic, openai = (pytest.importorskip(name) for name in ("anthropic", "openai"))
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "test")
+    with ScriptedServer() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        for made in run_blocks(path).values():
+            if isinstance(made, anthropic.Anthropic | openai.OpenAI):
+                made.close()
+        assert [each.status for each in server.requests] == [200] * len(server.requests)
+        assert len(server.requests) >= 2
+
+
+def run_blocks(path):
     blocks = re.findall(
         r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, path.name, "exec"), names)
+    return names
 
 
 def test_the_entry_points_have_an_example():

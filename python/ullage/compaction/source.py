@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ullage.exceptions import InvalidMessage
 from ullage.facts.reading import is_boundary, message_of, role_of
+from ullage.messages import listed
 from ullage.transcript.resume import resume
 from ullage.transcript.view import to_messages
 
@@ -69,10 +69,7 @@ def read_source(given: Sequence[Item]) -> Source:
     Raises:
         InvalidMessage: Something in the list is no mapping; names its position.
     """
-    items = tuple(given)
-    for index, item in enumerate(items):
-        if not isinstance(item, Mapping):
-            raise InvalidMessage("is no object", index=index, got=type(item).__name__)
+    items = tuple(listed(given))
     if any("message" in item or is_boundary(item) for item in items):
         return _of_entries(items)
     return _of_messages(items)

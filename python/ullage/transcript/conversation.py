@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.messages import Item
+from ullage.messages import Item, listed
 from ullage.transcript import records
 from ullage.transcript.links import mended
 from ullage.transcript.replay import (
@@ -90,7 +90,7 @@ class Entries:
     """Entries or bare messages in memory, as a source for the replay."""
 
     def __init__(self, items: Iterable[Item]) -> None:
-        self._items = list(items)
+        self._items = listed(items)
 
     def rows(self) -> Sequence[Row]:
         """One row for each item."""

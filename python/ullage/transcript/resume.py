@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ullage.messages import Item
+from ullage.messages import Item, listed
 from ullage.transcript.conversation import Conversation, Entries, converse
 from ullage.transcript.index import Transcript
 
@@ -27,6 +27,7 @@ def resume(source: str | os.PathLike[str] | Transcript | Iterable[Item]) -> Conv
         Messages, where each came from, and a report of what was left out.
 
     Raises:
+        InvalidMessage: An item of a list is no mapping; names its position.
         InvalidTranscript: The path is a directory or no regular file.
         StoreError: The file is missing or cannot be read.
 
@@ -57,15 +58,19 @@ def messages_after_boundary(items: Sequence[Item]) -> list[Any]:
     Args:
         items: Bare messages or entries.
 
+    Raises:
+        InvalidMessage: An item is no mapping; names its position.
+
     Example:
         >>> boundary = {"type": "system", "subtype": "compact_boundary"}
         >>> old, new = {"role": "user", "content": "a"}, {"role": "user", "content": "b"}
         >>> messages_after_boundary([old, boundary, new])
         [{'role': 'user', 'content': 'b'}]
     """
+    items = listed(items)
     at = next((at for at in reversed(range(len(items))) if _is_boundary(items[at])), None)
     if at is None:
-        return list(items)
+        return items
     after = list(items[at + 1 :])
     uuids, anchor = _kept(items[at])
     here = {item.get("uuid") for item in after}
