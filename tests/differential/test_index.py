@@ -180,6 +180,18 @@ def test_what_they_say_is_right(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_integers_of_any_length_come_back_exactly(engine):
+    numbers = [int("9" * digits) * sign for digits in (9, 10, 18, 19, 20, 40) for sign in (1, -1)]
+    lines = [
+        json.dumps({"pad": "1:" * front, "n": number, "s": str(number), "last": [number]})
+        for front in range(64)
+        for number in numbers
+    ]
+    index = engine.TranscriptIndex.from_bytes("\n".join(lines).encode())
+    assert [index.load(at) for at in range(len(index))] == [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_line_of_100_megabytes(engine):
     line = GOOD[:-3] + b"ab\\n\xc3\xa4" * 17_000_000 + b'"}}'
     assert len(line) > 100_000_000

@@ -4,6 +4,7 @@
 //! the digest of its message; values that nothing counts are skipped by their brackets. The whole of a
 //! file is never copied, and no line is ever lost: one that cannot be read keeps its place and says why.
 
+mod digits;
 mod item;
 mod scan;
 mod tape;
@@ -19,6 +20,7 @@ use scan::Source;
 use std::ops::Range;
 use tape::Tape;
 
+pub use digits::has_long_digits;
 pub use tape::Problem;
 
 /// What files of some systems begin with.

@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyType};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
-use ullage_core::jsonl::{Index, Line, Reader};
+use ullage_core::jsonl::{Index, Line, Reader, has_long_digits};
 
 const TWIN: &str = "ullage._reference.jsonl";
 
@@ -157,10 +157,12 @@ impl TranscriptIndex {
     fn load<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let line = self.at(index)?;
-        let raw = PyBytes::new(py, self.bytes.slice(py, line));
-        let value = match fast(py, &raw)? {
-            Some(value) => value,
-            None => PARSE.import(py, TWIN, "parse_line")?.call1((raw,))?,
+        let raw = self.bytes.slice(py, line);
+        let value = if let Some(value) = fast(py, raw)? {
+            value
+        } else {
+            let parse = PARSE.import(py, TWIN, "parse_line")?;
+            parse.call1((PyBytes::new(py, raw),))?
         };
         if value.is_instance_of::<PyDict>() {
             return Ok(value);
@@ -201,34 +203,31 @@ impl TranscriptIndex {
 }
 
 /// The value as orjson reads it, unless it refuses or might round an integer.
-fn fast<'py>(py: Python<'py>, raw: &Bound<'py, PyBytes>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn fast<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    if has_long_digits(raw.as_bytes()) {
+    if has_long_digits(raw) {
         return Ok(None);
     }
-    match LOADS.import(py, "orjson", "loads")?.call1((raw,)) {
+    let view = view(py, raw)?;
+    match LOADS.import(py, "orjson", "loads")?.call1((view,)) {
         Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(None),
         result => result.map(Some),
     }
 }
 
-/// Whether there is a run of 19 digits, the fewest that an integer over 64 bits has.
-fn has_long_digits(bytes: &[u8]) -> bool {
-    const RUN: usize = 19;
-    let mut at = RUN - 1;
-    while let Some(byte) = bytes.get(at) {
-        // A run so long covers one of the places that are looked at.
-        if byte.is_ascii_digit() {
-            let digit = |byte: &&u8| byte.is_ascii_digit();
-            let before = bytes[..at].iter().rev().take_while(digit).count();
-            let after = bytes[at..].iter().take_while(digit).count();
-            if before + after >= RUN {
-                return true;
-            }
-        }
-        at += RUN;
+/// The bytes as Python sees them, without a copy.
+#[expect(
+    unsafe_code,
+    reason = "a view of memory whose life Python does not know"
+)]
+fn view<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let (start, length) = (raw.as_ptr().cast_mut().cast(), raw.len().cast_signed());
+    // SAFETY: the view can only be read, and goes to orjson alone, which keeps no buffer that it was given; the index,
+    // whose memory it is, lives as long as the call of its method.
+    unsafe {
+        let view = pyo3::ffi::PyMemoryView_FromMemory(start, length, pyo3::ffi::PyBUF_READ);
+        Bound::from_owned_ptr_or_err(py, view)
     }
-    false
 }
 
 /// Why a file was not read.

@@ -9,7 +9,7 @@ use crate::view::{Kind, LeafFault, Value, is_blank};
 /// A line that was read: the tape and the bytes that it speaks of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a> {
-    tape: &'a Tape,
+    nodes: &'a [Node],
     bytes: &'a [u8],
 }
 
@@ -17,7 +17,8 @@ impl<'a> Entry<'a> {
     /// The line that the tape read last; `bytes` are the same that were read.
     #[must_use]
     pub(super) fn new(tape: &'a Tape, bytes: &'a [u8]) -> Self {
-        Self { tape, bytes }
+        let nodes = tape.nodes();
+        Self { nodes, bytes }
     }
 
     /// The object that it is.
@@ -40,7 +41,7 @@ const GLIMPSE: usize = 160;
 impl<'a> Item<'a> {
     #[inline]
     fn node(self) -> &'a Node {
-        self.line.tape.node(self.at)
+        &self.line.nodes[self.at as usize]
     }
 
     #[inline]
@@ -74,6 +75,7 @@ impl<'a> Item<'a> {
 }
 
 impl Value for Item<'_> {
+    #[inline]
     fn kind(self) -> Kind {
         match self.node().kind {
             Is::Null => Kind::Null,
@@ -84,6 +86,34 @@ impl Value for Item<'_> {
             Is::Array => Kind::List,
             Is::Skipped if self.raw().first() == Some(&b'[') => Kind::List,
             Is::Object | Is::Skipped => Kind::Map,
+        }
+    }
+
+    #[inline]
+    fn is_text(self) -> bool {
+        matches!(self.node().kind, Is::String | Is::Dropped)
+    }
+
+    #[inline]
+    fn is_null(self) -> bool {
+        self.node().kind == Is::Null
+    }
+
+    #[inline]
+    fn is_list(self) -> bool {
+        match self.node().kind {
+            Is::Array => true,
+            Is::Skipped => self.raw().first() == Some(&b'['),
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn is_map(self) -> bool {
+        match self.node().kind {
+            Is::Object => true,
+            Is::Skipped => self.raw().first() == Some(&b'{'),
+            _ => false,
         }
     }
 
@@ -135,10 +165,10 @@ impl Value for Item<'_> {
     }
 
     fn count(self) -> Option<u32> {
-        match self.node().kind {
-            Is::Number => Json(self.raw()).count(),
-            _ => None,
+        if self.node().kind != Is::Number {
+            return None;
         }
+        few_digits(self.raw()).or_else(|| Json(self.raw()).count())
     }
 
     fn size(self) -> usize {
@@ -172,6 +202,15 @@ impl Value for Item<'_> {
         }
         Ok(())
     }
+}
+
+/// The number that up to nine digits write, if there is nothing else.
+fn few_digits(raw: &[u8]) -> Option<u32> {
+    if raw.len() > 9 || !raw.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digits = raw.iter().map(|byte| u32::from(byte - b'0'));
+    Some(digits.fold(0, |number, digit| number * 10 + digit))
 }
 
 /// Whether there are control characters, which JSON writes as escapes.

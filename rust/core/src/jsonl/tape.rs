@@ -131,10 +131,9 @@ impl Tape {
         Ok(())
     }
 
-    /// One node.
-    #[inline]
-    pub(super) fn node(&self, at: u32) -> &Node {
-        &self.nodes[at as usize]
+    /// All nodes; the first is the object itself.
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
     }
 
     #[inline(always)]

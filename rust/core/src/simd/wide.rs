@@ -22,6 +22,9 @@ pub(crate) trait Wide: Copy {
     /// `{` and `[`; `}` and `]`.
     fn brackets(self) -> (u64, u64);
 
+    /// `0` to `9`.
+    fn digits(self) -> u64;
+
     /// Letters of the escapes that compact JSON writes: `"`, `\`, `b`, `f`, `n`, `r`, `t`.
     fn escape_letters(self) -> u64;
 
@@ -96,6 +99,12 @@ mod plain {
             // `[` and `{`, `]` and `}` differ in this bit only.
             let folded = Self(self.0.map(|lane| lane | u8x16::splat(0x20)));
             (folded.equal(b'{'), folded.equal(b'}'))
+        }
+
+        #[inline(always)]
+        fn digits(self) -> u64 {
+            let (zero, nine) = (u8x16::splat(b'0'), u8x16::splat(9));
+            self.mask(|lane| (lane - zero).min(nine).simd_eq(lane - zero))
         }
 
         #[inline(always)]
@@ -194,6 +203,15 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn digits(self) -> u64 {
+            // SAFETY: as above.
+            self.mask(|lanes| unsafe {
+                let value = _mm256_sub_epi8(lanes, _mm256_set1_epi8(b'0' as i8));
+                _mm256_cmpeq_epi8(_mm256_min_epu8(value, _mm256_set1_epi8(9)), value)
+            })
+        }
+
+        #[inline(always)]
         fn escape_letters(self) -> u64 {
             // SAFETY: as above.
             let others = self.mask(|lanes| unsafe {
@@ -255,6 +273,15 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn digits(self) -> u64 {
+            // SAFETY: as above.
+            unsafe {
+                let value = _mm512_sub_epi8(self.0, _mm512_set1_epi8(b'0' as i8));
+                _mm512_cmplt_epu8_mask(value, _mm512_set1_epi8(10))
+            }
+        }
+
+        #[inline(always)]
         fn escape_letters(self) -> u64 {
             // SAFETY: as above.
             unsafe {
@@ -302,7 +329,7 @@ mod tests {
     struct All<'a>(&'a [u8; BLOCK]);
 
     impl WideWork for All<'_> {
-        type Output = [u64; 7];
+        type Output = [u64; 8];
 
         #[inline(always)]
         fn run<W: Wide>(self) -> Self::Output {
@@ -310,8 +337,17 @@ mod tests {
             let (opens, closes) = lanes.brackets();
             let signs = [lanes.equal(b'"'), lanes.equal(0), lanes.high()];
             let [quotes, zeros, high] = signs;
-            let letters = lanes.escape_letters();
-            [quotes, zeros, high, lanes.tails(), opens, closes, letters]
+            let (letters, digits) = (lanes.escape_letters(), lanes.digits());
+            [
+                quotes,
+                zeros,
+                high,
+                lanes.tails(),
+                opens,
+                closes,
+                letters,
+                digits,
+            ]
         }
     }
 
@@ -320,7 +356,7 @@ mod tests {
         bits.fold(0, |mask, (at, &byte)| mask | u64::from(test(byte)) << at)
     }
 
-    fn expected(block: &[u8; BLOCK]) -> [u64; 7] {
+    fn expected(block: &[u8; BLOCK]) -> [u64; 8] {
         [
             bits(block, |byte| byte == b'"'),
             bits(block, |byte| byte == 0),
@@ -329,6 +365,7 @@ mod tests {
             bits(block, |byte| matches!(byte, b'{' | b'[')),
             bits(block, |byte| matches!(byte, b'}' | b']')),
             bits(block, |byte| b"\"\\bfnrt".contains(&byte)),
+            bits(block, |byte| byte.is_ascii_digit()),
         ]
     }
 
