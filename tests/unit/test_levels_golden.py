@@ -14,6 +14,7 @@ import pytest
 from ullage.context import ContextManager
 from ullage.models import ModelTable
 from ullage.offload import MemoryStore
+from ullage.pipeline import LEVELS
 from ullage.policy import Policy
 from ullage.stages.turn_snip import SNIP_TOOL
 from ullage.testing import assert_legal
@@ -39,6 +40,24 @@ def step(number: int, words: int, tool: str = "Bash", **given: Any) -> list[dict
 
 def asked(*steps: list[dict]) -> list[dict]:
     return [{"role": "user", "content": "Please go on."}, *(m for each in steps for m in each)]
+
+
+def at_once(*steps: list[dict]) -> list[dict]:
+    """Calls of one response, and their results in one message."""
+    calls, results = zip(*steps, strict=True)
+    return [
+        {"role": "user", "content": "Please go on."},
+        {"role": "assistant", "content": [block for each in calls for block in each["content"]]},
+        {"role": "user", "content": [block for each in results for block in each["content"]]},
+    ]
+
+
+def long_words(words: int, *rest: dict) -> list[dict]:
+    return [
+        {"role": "user", "content": "word " * words},
+        {"role": "assistant", "content": "ok"},
+        *rest,
+    ]
 
 
 def turns(count: int, words: int) -> list[dict]:
@@ -110,6 +129,8 @@ CLEAR = {
 
 CASES = [
     Case("tool_budget", asked(step(1, 10_000)), asked(step(1, 9_990)), (("t1",), 0), {"snip.enabled": False}),
+    Case("tool_budget", at_once(*(step(n, 8_100) for n in range(5))), at_once(*(step(n, 7_900) for n in range(5))),
+         (("t0",), 0), {"snip.enabled": False}),
     Case("snip", asked(step(1, 2_000)), asked(step(1, 1_990)), (("t1",), 0)),
     Case("turn_snip", turns(3, 100), turns(3, 100), ((), 4), before=(snip_first, snip_current),
          more={"tools": [SNIP_TOOL.definition()]}),
@@ -122,11 +143,16 @@ CASES = [
     Case("microcompact", asked(*(step(n, 900, "Read", file_path="/a") for n in range(11))),
          asked(*(step(n, 900, "Read", file_path=f"/{n}") for n in range(11))), (("t0", "t1", "t2"), 0), window=60_000,
          policy={"micro.supersede_start_percent": 10}),
+    Case("microcompact", asked(*(step(n, 900) for n in range(16))), asked(*(step(n, 900) for n in range(15))),
+         (("t0", "t1", "t2", "t3", "t4", "t5", "t6"), 0), {**OTHERS_OFF, "auto.enabled": False, "micro.by_line": True},
+         window=32_000),
     Case("collapse", turns(40, 400), turns(24, 400), None, {**OTHERS_OFF, "collapse.enabled": True,
          "collapse.min_span_tokens": 500}, window=44_000),
     Case("autocompact", turns(40, 400), turns(20, 400), None, {**OTHERS_OFF, "auto.start_percent": 60},
          window=40_000),
     Case("fold", turns(40, 400), turns(30, 400), None, {**OTHERS_OFF, "auto.enabled": False}, window=22_500),
+    Case("truncate", long_words(8_000, *turns(10, 400)), long_words(1_000, *turns(4, 400)), None,
+         {**OTHERS_OFF, "auto.enabled": False}, window=8_000),
     Case("squeeze", asked(step(1, 30_000)), asked(step(1, 8_000)), (("t1",), 0),
          {**OTHERS_OFF, "auto.enabled": False}, window=20_000),
 ]  # fmt: skip
@@ -164,14 +190,44 @@ def test_and_here_it_must_not(case):
     assert [report.stage for report in request_of(case, case.still, 1).reports] == []
 
 
+def test_an_empty_result_gets_a_note_and_one_with_a_word_does_not():
+    call, result = step(1, 0)
+    empty = {"role": "user", "content": [{**result["content"][0], "content": ""}]}
+    case = Case("tool_budget", asked([call, empty]), asked([call, result]), None)
+    noted, still = request_of(case, case.acts, 0), request_of(case, case.still, 1)
+    assert [(report.stage, report.tool_use_ids) for report in noted.reports] == [
+        ("tool_budget", ("t1",))
+    ]
+    assert noted.messages[-1]["content"][0]["content"] == "(the tool gave no output)"
+    assert still.reports == ()
+
+
 def test_truncation_comes_only_where_a_fold_cannot():
     def after(words: int) -> list[str]:
-        said = {"role": "user", "content": "word " * words}
-        messages = [said, {"role": "assistant", "content": "ok"}, *turns(10, 400)]
-        case = Case(
-            "truncate", messages, [], 0, {**OTHERS_OFF, "auto.enabled": False}, window=8_000
-        )
+        messages = long_words(words, *turns(10, 400))
+        case = Case("", messages, [], None, {**OTHERS_OFF, "auto.enabled": False}, window=8_000)
         return [report.stage for report in request_of(case, messages, 0).reports]
 
     assert after(8_000) == ["truncate"]
     assert after(3_500) == ["fold"]
+
+
+def test_cache_edits_alone_are_named_and_below_the_mark_nothing_is():
+    steps = [step(n, 900) for n in range(20)]
+    case = Case(
+        "microcompact", asked(*steps), asked(*steps[:15]), None,
+        {**OTHERS_OFF, "auto.enabled": False, "micro.by_cache_edit": True}, window=32_000,
+    )  # fmt: skip
+    named, still = request_of(case, case.acts, 0), request_of(case, case.still, 1)
+    assert [(report.stage, report.freed) for report in named.reports] == [("microcompact", 0)]
+    assert named.cache_edits == tuple(f"t{n}" for n in range(15))
+    assert [m["content"] for m in named.messages] == [m["content"] for m in case.acts]
+    assert (still.reports, still.cache_edits) == ((), ())
+
+
+def test_every_level_has_a_case():
+    """Of the pipeline, and what comes after it."""
+    after = {"autocompact", "fold", "squeeze", "truncate"}
+    asked_for = {"offers"}  # tools and notices: nothing of it is taken from a request
+    named = {level.name for level in LEVELS} - asked_for
+    assert {case.stage for case in CASES} == named | after

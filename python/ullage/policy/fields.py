@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["EffectiveValue", "Group", "choice", "names", "number"]
+__all__ = ["EffectiveValue", "Group", "choice", "group", "names", "number", "switch"]
+
+T = TypeVar("T")
 
 
 class EffectiveValue(NamedTuple):
@@ -37,6 +39,11 @@ def number(
 def choice(default: Any, why: str, *choices: Any) -> Any:
     """A field that is one of some values."""
     return dataclasses.field(default=default, metadata={"why": why, "choices": choices})
+
+
+def switch(default: bool, why: str) -> Any:
+    """A field that is on or off."""
+    return choice(default, why, True, False)
 
 
 def names(default: tuple[str, ...], why: str) -> Any:
@@ -74,6 +81,18 @@ def _check(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
         raise InvalidPolicy(
             name, value, f"must be one of {', '.join(map(repr, metadata['choices']))}"
         )
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def group(name: str) -> Callable[[type[T]], type[T]]:
+    """Makes a class a group of settings: frozen, given by keyword, known under a name in dotted names and files."""
+
+    def made(cls: type[T]) -> type[T]:
+        found = dataclass(frozen=True, kw_only=True, slots=True)(cls)
+        found.GROUP = name  # type: ignore[attr-defined]
+        return found
+
+    return made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from ullage.policy.fields import Group, choice, names, number
+from ullage.policy.fields import Group, choice, group, names, number, switch
 
 __all__ = [
     "CollapsePolicy",
@@ -21,13 +18,11 @@ RERUNNABLE_TOOLS = ("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Ed
 """Tools whose results can be had again by calling them again."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("tool_budget")
 class ToolBudgetPolicy(Group):
     """Large tool results go to a store and leave a reference with a preview."""
 
-    GROUP: ClassVar[str] = "tool_budget"
-
-    enabled: bool = choice(True, "the cheapest level: nothing is lost", True, False)
+    enabled: bool = switch(True, "the cheapest level: nothing is lost")
     max_result_chars: int = number(
         50_000, "characters", "one result above this is offloaded on arrival", low=1
     )
@@ -43,13 +38,11 @@ class ToolBudgetPolicy(Group):
     unlimited_tools: tuple[str, ...] = names(("Read",), "their output would only be read back")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("snip")
 class SnipPolicy(Group):
     """Long results lose their middle in place; whole turns leave when the model asks for it."""
 
-    GROUP: ClassVar[str] = "snip"
-
-    enabled: bool = choice(True, "in-place snip of long results", True, False)
+    enabled: bool = switch(True, "in-place snip of long results")
     max_chars: int = number(
         10_000, "characters", "a result above this keeps its head and tail", low=100
     )
@@ -58,34 +51,28 @@ class SnipPolicy(Group):
     start_percent: int = number(
         0, "percent of the window", "below this nothing is snipped; 0: always", high=100
     )
-    on_arrival: bool = choice(
-        False, "snip a long result when it arrives, before it is ever cached", True, False
-    )
-    turns: bool = choice(True, "append ids to user inputs and offer the Snip tool", True, False)
+    on_arrival: bool = switch(False, "snip a long result when it arrives, before it is ever cached")
+    turns: bool = switch(True, "append ids to user inputs and offer the Snip tool")
     reminder_tokens: int = number(
         10_000, "tokens", "growth without a snip until one reminder is attached", low=1
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("micro")
 class MicrocompactPolicy(Group):
     """Old results of tools that can be run again become a placeholder or one line."""
 
-    GROUP: ClassVar[str] = "micro"
-
     tools: tuple[str, ...] = names(RERUNNABLE_TOOLS, "names or patterns such as mcp__*")
-    by_time: bool = choice(
-        False, "clear after a pause: the prompt cache is cold by then", True, False
-    )
+    by_time: bool = switch(False, "clear after a pause: the prompt cache is cold by then")
     idle_minutes: int = number(60, "minutes", "pause since the newest assistant message", low=1)
     keep_recent: int = number(5, "results", "how many stay, the newest first", low=1)
-    by_line: bool = choice(False, "replace results of the older half by one line each", True, False)
+    by_line: bool = switch(False, "replace results of the older half by one line each")
     line_start_percent: int = number(
         60, "percent of the window", "from here results become one line", high=100
     )
     line_max_tokens: int = number(100, "tokens", "length of one line from a model", low=10)
-    by_supersession: bool = choice(
-        True, "clear reads that a later read or write of the file replaced", True, False
+    by_supersession: bool = switch(
+        True, "clear reads that a later read or write of the file replaced"
     )
     supersede_start_percent: int = number(
         40, "percent of the window", "below this nothing is superseded", high=100
@@ -97,15 +84,15 @@ class MicrocompactPolicy(Group):
         low=1,
         high=100,
     )
-    by_provider: bool = choice(False, "let the provider clear old tool uses itself", True, False)
+    by_provider: bool = switch(False, "let the provider clear old tool uses itself")
     provider_trigger_tokens: int = number(
         180_000, "tokens", "input size at which the provider clears", low=1
     )
     provider_clear_tokens: int = number(
         140_000, "tokens", "least that the provider clears at once", low=1
     )
-    provider_clear_inputs: bool = choice(
-        False, "let the provider clear the inputs of the calls too", True, False
+    provider_clear_inputs: bool = switch(
+        False, "let the provider clear the inputs of the calls too"
     )
     provider_thinking: str = choice(
         "default", "thinking that the provider keeps: as it does, all, or of some turns",
@@ -117,8 +104,8 @@ class MicrocompactPolicy(Group):
     provider_compact_tokens: int = number(
         0, "tokens", "input size at which the provider writes a summary itself; 0: never"
     )
-    by_cache_edit: bool = choice(
-        False, "name old results as data, for a host that can drop them from a cache", True, False
+    by_cache_edit: bool = switch(
+        False, "name old results as data, for a host that can drop them from a cache"
     )
     min_freed_tokens: int = number(2_000, "tokens", "a pass that frees less is not done", low=0)
     low_watermark_percent: int = number(
@@ -137,13 +124,11 @@ class MicrocompactPolicy(Group):
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("collapse")
 class CollapsePolicy(Group):
     """Spans of old rounds are archived behind one placeholder each; replaces autocompact while on."""
 
-    GROUP: ClassVar[str] = "collapse"
-
-    enabled: bool = choice(False, "on: autocompact stands back", True, False)
+    enabled: bool = switch(False, "on: autocompact stands back")
     stage_percent: int = number(
         70, "percent of the effective window", "from here spans are summarised ahead", high=100
     )
@@ -162,11 +147,9 @@ class CollapsePolicy(Group):
     keep_recent_rounds: int = number(6, "rounds", "the newest rounds are never collapsed", low=1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("protect")
 class ProtectPolicy(Group):
     """What the levels before the summary leave alone."""
-
-    GROUP: ClassVar[str] = "protect"
 
     user_inputs: int = number(3, "messages", "the newest user inputs", low=1)
     assistant_messages: int = number(1, "messages", "the newest assistant messages", low=1)
@@ -174,22 +157,18 @@ class ProtectPolicy(Group):
     large_read_chars: int = number(20_000, "characters", "file reads above this go first", low=1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("cost")
 class CostPolicy(Group):
     """Whether a rewrite waits until it pays."""
-
-    GROUP: ClassVar[str] = "cost"
 
     wait_requests: int = number(
         0, "requests", "clearing that pays only after more than this is put off; 0: never put off"
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("offer")
 class OfferPolicy(Group):
     """What the model itself is told of its context, and may ask for; each tool only where the host offers it."""
-
-    GROUP: ClassVar[str] = "offer"
 
     notice_percent: int = number(
         0, "percent of the window", "from here the model is told how full it is; 0: never", high=99

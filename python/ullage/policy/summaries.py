@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from ullage.policy.fields import Group, choice, number
+from ullage.policy.fields import Group, group, number, switch
 
 __all__ = [
     "AutocompactPolicy",
@@ -17,14 +14,12 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("auto")
 class AutocompactPolicy(Group):
     """When the conversation is replaced by a summary and its newest part."""
 
-    GROUP: ClassVar[str] = "auto"
-
-    enabled: bool = choice(True, "off: only on demand and on overflow", True, False)
-    reactive_only: bool = choice(False, "compact only after the provider refused", True, False)
+    enabled: bool = switch(True, "off: only on demand and on overflow")
+    reactive_only: bool = switch(False, "compact only after the provider refused")
     start_percent: int = number(
         0,
         "percent of the window",
@@ -52,11 +47,9 @@ class AutocompactPolicy(Group):
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("keep")
 class KeepPolicy(Group):
     """How much of the newest conversation stays verbatim."""
-
-    GROUP: ClassVar[str] = "keep"
 
     min_tokens: int = number(
         10_000, "tokens", "enough to go on, together with the messages below", low=0
@@ -65,11 +58,9 @@ class KeepPolicy(Group):
     min_text_messages: int = number(5, "messages", "messages with text that should stay", low=0)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("summary")
 class SummaryPolicy(Group):
     """The call that writes a summary, and what is done with its answer."""
-
-    GROUP: ClassVar[str] = "summary"
 
     max_output_tokens: int = number(20_000, "tokens", "room for the summary", low=100)
     retries: int = number(2, "tries", "further tries after a failed call", low=0, high=10)
@@ -87,11 +78,9 @@ class SummaryPolicy(Group):
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("restore")
 class RestorePolicy(Group):
     """What is put back after a compaction."""
-
-    GROUP: ClassVar[str] = "restore"
 
     max_files: int = number(5, "files", "recently read, newest first", low=0)
     file_max_tokens: int = number(5_000, "tokens", "of one file", low=1)
@@ -100,11 +89,9 @@ class RestorePolicy(Group):
     skills_max_tokens: int = number(25_000, "tokens", "of all skills", low=0)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("truncate")
 class TruncatePolicy(Group):
     """The last resort: whole oldest rounds are dropped."""
-
-    GROUP: ClassVar[str] = "truncate"
 
     start_percent: int = number(95, "percent of the window", "only above this", low=1, high=100)
     margin_tokens: int = number(
@@ -112,13 +99,11 @@ class TruncatePolicy(Group):
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@group("session_memory")
 class SessionMemoryPolicy(Group):
     """Notes that are kept while the agent works, so that a compaction needs no model call."""
 
-    GROUP: ClassVar[str] = "session_memory"
-
-    enabled: bool = choice(False, "keep session notes up to date", True, False)
+    enabled: bool = switch(False, "keep session notes up to date")
     start_tokens: int = number(
         10_000, "tokens", "size of the conversation at the first update", low=0
     )
