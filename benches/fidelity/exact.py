@@ -35,4 +35,4 @@ def counter(family: str) -> Callable[[str], int]:
     from ctok.main import _family, _model
 
     model = _model(_family(name))
-    return lambda text: tile(text, model)[0]
+    return cache(lambda text: tile(text, model)[0])

@@ -2,9 +2,9 @@
 
     python benches/fidelity/fit.py --corpus FOLDER [--train NAME ...] [--write]
 
-Three parts. What text costs: features of many pieces (of the training repositories' transcripts, and of the kinds
-in `texts.py`) against exact counts. What messages, blocks and parameters cost: what the provider's figures have
-over exact counts. What hidden thinking costs: the figures against the length of signatures.
+Three parts. What text costs: features of many pieces (`training.py` says which) against exact counts. What
+messages, blocks and parameters cost: what the provider's figures have over exact counts. What hidden thinking
+costs: the figures against the length of signatures.
 Without --write nothing is changed; `table.py` measures.
 """
 
@@ -13,8 +13,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 from exact import FAMILIES, counter
 from growth import Step, content, corpus
 from scipy.optimize import nnls
-from texts import kinds, record
+from training import TRAIN, Group, groups, pieces
 
 from ullage._engine import core
 from ullage.digests import BlockKind, Role
@@ -32,20 +31,12 @@ from ullage.models import ModelTable
 DATA = Path(__file__).parents[2] / "python/ullage/data/weights.json"
 FEATURE_NAMES = core.FEATURE_NAMES
 UNIT = 4096
-TRAIN = {
-    "claude-3": ["cc_entireio-cli"],
-    "claude-4.7": ["cc_entireio-cli"],
-    "claude-4.8": ["cc_entireio-cli"],
-    "o200k": ["codex_jdx-mise"],
-    "cl100k": ["codex_jdx-mise"],
-}
-"""Transcripts whose text is fitted on; whose figures, where they are of that family."""
-
 FIGURES = {"claude-4.7": ["cc_entireio-git-sync"], "claude-4.8": ["cc_entireio-git-sync"]}
 """Where figures of a family stand in no training repository, its fixed costs are taken from these."""
 
-JSON_ONLY = slice(FEATURE_NAMES.index("arguments"), len(FEATURE_NAMES))
 ARGUMENTS = FEATURE_NAMES.index("arguments")
+LEAST_TOKENS, MOST_TOKENS = 15, 4000
+"""Smaller pieces are left out; larger ones count no more."""
 
 
 @dataclass
@@ -74,84 +65,29 @@ class Fit:
 # ---- text ------------------------------------------------------------------------------------
 
 
-def strings(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield key
-            yield from strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from strings(item)
+def text_rows(texts: Mapping[str, Group], family: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, exact counts and importance of pieces.
+
+    Within a group a piece counts by the root of its size: sums of sessions lie in few large pieces, steps are small.
+    """
+    found = []
+    for group in texts.values():
+        rows = [row for row in group_rows(group, family) if row[1] >= LEAST_TOKENS]
+        sizes = np.sqrt(np.minimum([count for _, count in rows], MOST_TOKENS))
+        importance = group.share * sizes / sizes.sum()
+        found += [(*row, each) for row, each in zip(rows, importance, strict=True)]
+    return tuple(np.array(column, float) for column in zip(*found, strict=True))  # type: ignore[return-value]
 
 
-def pieces(step: Step) -> Iterable[str]:
-    """The texts of a step as the model reads them: parameters one by one, nested values as JSON."""
-    for item in step.items:
-        for block in content(item):
-            kind = block.get("type")
-            if kind in ("text", "thinking"):
-                yield block[kind]
-            elif kind == "tool_use":
-                yield block["name"]
-                yield from parameters(block["input"])
-            elif kind == "tool_result":
-                yield from result(block.get("content"))
-
-
-def parameters(given: Any) -> Iterable[str]:
-    if isinstance(given, str):
-        yield json.dumps(given, ensure_ascii=False)
-        return
-    for key, value in given.items():
-        yield key
-        yield (
-            value
-            if isinstance(value, str)
-            else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        )
-
-
-def result(given: Any) -> Iterable[str]:
-    if isinstance(given, str):
-        yield given
-    for part in given if isinstance(given, list) else []:
-        if part.get("type") == "text":
-            yield part["text"]
-
-
-def nested(rng: random.Random) -> Any:
-    """A value such as stands inside of tool inputs."""
-    return rng.choice(
-        [
-            record(rng),
-            [record(rng) for _ in range(3)],
-            {"content": rng.choice("abc") * 9, "status": "pending"},
-        ]
-    )
-
-
-def text_rows(steps: Sequence[Step], family: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features, exact counts and importance of pieces: of transcripts, of kinds, of nested JSON."""
+def group_rows(group: Group, family: str) -> Iterable[tuple[Sequence[int], int]]:
     count = counter(family)
-    seen = {text for step in steps for text in pieces(step) if len(text) >= 80}
-    chosen = random.Random(1).sample(sorted(seen), min(len(seen), 6000))
-    own = [(core.features(text[:100_000]), count(text[:100_000]), 1.0) for text in chosen]
-    made = kinds()
-    share = 0.6 * len(own) / sum(map(len, made.values()))
-    own += [(core.features(text), count(text), share) for texts in made.values() for text in texts]
-    rng = random.Random(2)
+    for text in group.texts:
+        yield core.features(text), count(text)
     key = np.array(core.features("value"))
-    for _ in range(300):
-        value = nested(rng)
+    for value in group.values:
         counts = np.array(core.json_features({"value": value})) - key
         counts[ARGUMENTS] = 0
-        own.append(
-            (counts, count(json.dumps(value, ensure_ascii=False, separators=(",", ":"))), share)
-        )
-    rows = [row for row in own if row[1] >= 15]
-    return tuple(np.array(column, float) for column in zip(*rows, strict=True))  # type: ignore[return-value]
+        yield counts, count(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def solve(
@@ -161,10 +97,16 @@ def solve(
     relative = np.sqrt(importance) / (truth + 20)
     scale, found = relative, np.zeros(matrix.shape[1])
     for _ in range(rounds):
-        found, _ = nnls(matrix * scale[:, None], truth * scale, maxiter=50 * matrix.shape[1])
+        found = least(matrix * scale[:, None], truth * scale)
         error = np.abs(matrix @ found - truth) / (truth + 20)
         scale = relative / np.sqrt(np.maximum(error, 0.02))
     return found
+
+
+def least(matrix: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Non-negative least squares, of the triangle that the many rows come to."""
+    turned, triangle = np.linalg.qr(matrix)
+    return nnls(triangle, turned.T @ truth, maxiter=50 * matrix.shape[1])[0]
 
 
 # ---- messages --------------------------------------------------------------------------------
@@ -246,9 +188,10 @@ def clean(step: Step) -> bool:
     return step.tokens > 0 and not step.attachments and kinds_seen <= set(NAMES)
 
 
-def fit(steps: Sequence[Step], family: str, train: Sequence[str]) -> Fit:
-    mine = [step for step in steps if step.repository in train]
-    matrix, truth, importance = text_rows(mine, family)
+def fit(
+    steps: Sequence[Step], texts: Mapping[str, Group], family: str, train: Sequence[str]
+) -> Fit:
+    matrix, truth, importance = text_rows(texts, family)
     found = Fit(solve(matrix, truth, importance), rows=len(truth))
     places = FIGURES.get(family, train)
     figures = [
@@ -266,18 +209,27 @@ def fit(steps: Sequence[Step], family: str, train: Sequence[str]) -> Fit:
     return found
 
 
-def origin(family: str, made: Fit, train: Sequence[str]) -> dict[str, Any]:
+def origin(
+    family: str, made: Fit, texts: Mapping[str, Group], train: Sequence[str]
+) -> dict[str, Any]:
     return {
         "made": datetime.date.today().isoformat(),
         "command": "python benches/fidelity/fit.py --corpus FOLDER --write",
         "counted_by": FAMILIES[family]
         if not family.startswith("claude")
         else f"ctok {FAMILIES[family]}",
-        "text_of": [*train, "the kinds of benches/fidelity/texts.py"],
+        "text_of": sources(texts),
         "pieces": made.rows,
         "figures_of": FIGURES.get(family, list(train)),
         "steps": made.steps,
     }
+
+
+def sources(texts: Mapping[str, Group]) -> list[str]:
+    """Transcripts by name and weight, kinds by their number."""
+    named = {name: group.share for name, group in texts.items() if group.transcripts}
+    told = [f"{name} × {share:g}" for name, share in named.items()]
+    return [*told, f"{len(texts) - len(named)} kinds of benches/fidelity/texts.py"]
 
 
 def main() -> None:
@@ -298,8 +250,9 @@ def main() -> None:
     document["families"] = {name: document["families"].get(name, {}) for name in FAMILIES}
     for family in options.family or FAMILIES:
         train = options.train or TRAIN[family]
-        made = fit(steps, family, train)
-        document["families"][family] = {"origin": origin(family, made, train), **made.data()}
+        texts = groups(steps, options.corpus, family, options.train)
+        made = fit(steps, texts, family, train)
+        document["families"][family] = {"origin": origin(family, made, texts, train), **made.data()}
         print(family, json.dumps(document["families"][family], indent=1))
     if options.write:
         options.output.parent.mkdir(parents=True, exist_ok=True)

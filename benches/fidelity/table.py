@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from exact import FAMILIES, counter
 from growth import Step, content, corpus
 from texts import kinds
+from training import pieces
 
 from ullage import calibration
 from ullage._engine import core
@@ -28,6 +30,9 @@ from ullage.models import ModelTable
 Estimator = Callable[[Step], int]
 LEAST = 1
 """Tokens of growth; nothing is left out for being small."""
+
+BAR = 0.03
+"""A session's sum should be nearer."""
 
 SLACK_TOKENS, SLACK_SHARE = 25, 0.05
 """An exact count that misses a figure by more was of other text than the provider's: hosts add reminders of about
@@ -46,8 +51,6 @@ def quarter(step: Step) -> int:
 
 def exact(step: Step) -> int:
     """Exact counts of all text in clear, with our own fixed costs: the floor of any estimate."""
-    from fit import pieces
-
     family = ModelTable.builtin().lookup(step.model).family
     weights = calibration.weights(step.model)
     clear = sum(core.estimate_text(text, weights) for text in pieces(step))
@@ -60,16 +63,15 @@ def logged(step: Step) -> bool:
 
 
 def corrected(steps: Sequence[Step]) -> list[int]:
-    """Ours, corrected by the figures before each step, as a running session would be."""
-    known: dict[str, calibration.Correction] = {}
+    """Ours, corrected by the figures before each step of its session, as a `ContextManager` counts."""
+    known: dict[tuple[str, str], calibration.Correction] = {}
     found = []
     for at, step in enumerate(steps):
-        before = known.get(step.model) or calibration.Correction(step.model)
+        place = (step.session, step.model)
+        before = known.get(place) or calibration.Correction(step.model)
         estimate = ours(step)
         found.append(before.apply(estimate).tokens)
-        known[step.model] = before.observe(
-            estimate, step.tokens, model=step.model, response_id=str(at)
-        )
+        known[place] = before.observe(estimate, step.tokens, model=step.model, response_id=str(at))
     return found
 
 
@@ -82,12 +84,13 @@ def line(name: str, pairs: Sequence[tuple[int, int]], sessions: Iterable[float])
     errors = sorted(abs(guess - truth) / truth for guess, truth in pairs)
     total = sum(guess for guess, _ in pairs) / sum(truth for _, truth in pairs) - 1
     shares = sorted(map(abs, sessions))
-    spread = f"{shares[len(shares) // 2]:7.1%} {shares[-1]:7.1%}" if shares else ""
+    over = f"{sum(share > BAR for share in shares)} of {len(shares)}"
+    spread = f"{shares[len(shares) // 2]:7.1%} {shares[-1]:7.1%} {over:>8}" if shares else ""
     nine = errors[int(len(errors) * 0.9)]
     print(f"{name:48} {len(pairs):6} {median(errors):7.1%} {nine:7.1%} {total:+7.1%} {spread}")
 
 
-HEAD = f"{'':48} {'n':>6} {'median':>7} {'9 in 10':>7} {'sum':>7} {'session':>7} {'worst':>7}"
+HEAD = f"{'':48} {'n':>6} {'median':>7} {'9 in 10':>7} {'sum':>7} {'session':>7} {'worst':>7} {'over 3%':>8}"
 
 
 def by_session(steps: Sequence[Step], guesses: Sequence[int]) -> list[float]:
@@ -104,23 +107,24 @@ def by_session(steps: Sequence[Step], guesses: Sequence[int]) -> list[float]:
 def figures(
     steps_of: Iterable[Step], estimators: dict[str, Any], keep: Callable[[Step], bool]
 ) -> None:
+    """What is left out of a line is still observed by what learns from figures."""
     groups: dict[str, list[Step]] = defaultdict(list)
-    for step in steps_of:
-        if usable(step) and keep(step):
-            groups[f"{step.repository} {step.model}"].append(step)
-    for name, steps in sorted(groups.items()):
+    for step in filter(usable, steps_of):
+        groups[f"{step.repository} {step.model}"].append(step)
+    for name, all_steps in sorted(groups.items()):
+        chosen = [keep(step) for step in all_steps]
+        steps = list(compress(all_steps, chosen))
         if len(steps) < 20:
             continue
         for title, estimator in estimators.items():
-            guesses = (
-                corrected(steps) if estimator is corrected else [estimator(step) for step in steps]
+            found = (
+                corrected(all_steps)
+                if estimator is corrected
+                else [estimator(step) for step in all_steps]
             )
-            truths = [step.tokens for step in steps]
-            line(
-                f"{name}: {title}",
-                list(zip(guesses, truths, strict=True)),
-                by_session(steps, guesses),
-            )
+            guesses = list(compress(found, chosen))
+            pairs = [(guess, step.tokens) for guess, step in zip(guesses, steps, strict=True)]
+            line(f"{name}: {title}", pairs, by_session(steps, guesses))
 
 
 def texts_by_kind(families: Iterable[str]) -> None:

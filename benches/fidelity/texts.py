@@ -1,6 +1,7 @@
 """Text of many kinds, made here or found among installed packages: what weights are fitted on beside transcripts.
 
-Every kind is seeded and cut into pieces of 0.2 to 4 KB, about the size of a message.
+Every kind is seeded and cut into pieces of 0.2 to 4 KB, about the size of a message. TypeScript is found in the
+package `panel` (`pip install --no-deps panel`).
 """
 
 from __future__ import annotations
@@ -15,21 +16,40 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PIECES = 120
-"""Of each kind."""
+"""Of each kind that is made."""
 
-FILES = {
-    "python": (sysconfig.get_paths()["purelib"], "*.py"),
-    "markdown": (str(Path.home() / ".cargo/registry/src"), "*.md"),
-    "rust": (str(Path.home() / ".cargo/registry/src"), "*.rs"),
-    "toml": (str(Path.home() / ".cargo/registry/src"), "*.toml"),
-    "c": ("/usr/include", "*.h"),
-    "perl": ("/usr/share/perl", "*.pm"),
-    "javascript": (sysconfig.get_paths()["purelib"], "*.js"),
-    "html": (sysconfig.get_paths()["purelib"], "*.html"),
-    "css": (sysconfig.get_paths()["purelib"], "*.css"),
-    "prose": ("/usr/share/doc", "copyright"),
+FOUND = 300
+"""At most, of each kind that is found."""
+
+PACKAGES = sysconfig.get_paths()["purelib"]
+LIBRARY = sysconfig.get_paths()["stdlib"]
+CRATES = str(Path.home() / ".cargo/registry/src")
+TOOLCHAINS = str(Path.home() / ".rustup/toolchains")
+NODE = "/usr/lib/node_modules"
+
+CODE = {
+    "python": (PACKAGES, "**/*.py"),
+    "python library": (LIBRARY, "**/*.py"),
+    "rust": (CRATES, "**/*.rs"),
+    "c": ("/usr/include", "**/*.h"),
+    "perl": ("/usr/share/perl", "**/*.pm"),
+    "javascript": (NODE, "**/*.js"),
+    "typescript": (PACKAGES, "panel/models/**/*.ts"),
+    "shell": ("/usr", "**/*.sh"),
 }
 """Folder and pattern of each kind of file; a kind is left out where there is none."""
+
+DOCUMENTS = {
+    "markdown": (CRATES, "**/*.md"),
+    "toml": (CRATES, "**/*.toml"),
+    "rst": (LIBRARY, "**/*.rst"),
+    "html": (TOOLCHAINS, "*/share/doc/rust/html/book/*.html"),
+    "json files": (NODE, "**/*.json"),
+    "manuals of git": ("/usr/share/doc/git", "**/*.txt"),
+    "manuals of node": ("/usr/share/doc/nodejs", "**/*.md"),
+    "manuals of vim": ("/usr/share/vim", "**/*.txt"),
+    "prose": ("/usr/share/doc", "*/copyright"),
+}
 
 LANGUAGES = [
     "de",
@@ -61,7 +81,7 @@ def kinds() -> dict[str, list[str]]:
         name: [make(random.Random(f"{name} {at}")) for at in range(PIECES)]
         for name, make in MADE.items()
     }
-    found = {name: list(files(name, *where)) for name, where in FILES.items()}
+    found = {name: list(files(name, *where)) for name, where in (CODE | DOCUMENTS).items()}
     spoken = {f"language {name}": list(translations(name)) for name in LANGUAGES}
     return {name: pieces for name, pieces in (made | found | spoken).items() if len(pieces) > 10}
 
@@ -74,15 +94,16 @@ def cut(text: str, rng: random.Random) -> str:
 
 def files(name: str, folder: str, pattern: str) -> Iterator[str]:
     rng = random.Random(name)
-    paths = sorted(Path(folder).rglob(pattern))
+    paths = sorted(Path(folder).glob(pattern))
     rng.shuffle(paths)
-    for path in paths[:PIECES]:
+    each = max(1, min(20, FOUND // max(1, len(paths))))
+    for path in paths[:FOUND]:
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             continue
         if len(text) > 100:
-            yield cut(text, rng)
+            yield from (cut(text, rng) for _ in range(each))
 
 
 def translations(language: str) -> Iterator[str]:
