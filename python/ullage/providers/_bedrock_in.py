@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block
-from ullage.providers._common import FOREIGN, USER_FILLER, carrying, dumps
+from ullage.providers._common import FOREIGN, USER_FILLER, carrying
+from ullage.providers._json import dumps
 
 __all__ = ["DOCUMENTS", "SHAPE", "STAND_IN", "Reader", "blocks_in", "tools_in"]
 

@@ -17,15 +17,14 @@ from ullage.providers._common import (
     as_text,
     bare,
     blocks_of,
-    call_ids,
     foreign,
     is_anthropic_only,
     is_text,
-    loads_object,
-    map_ids,
     note_foreign,
     note_keys,
 )
+from ullage.providers._ids import call_ids, map_ids
+from ullage.providers._json import loads_object
 
 __all__ = ["Writer", "tool_config"]
 

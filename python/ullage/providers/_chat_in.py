@@ -8,15 +8,8 @@ from typing import Any
 from ullage.messages import Block
 from ullage.providers._chat_dialect import parts_of
 from ullage.providers._chat_media import attach
-from ullage.providers._common import (
-    FOREIGN,
-    Losses,
-    arguments_in,
-    blocks_of,
-    carrying,
-    foreign,
-    from_url,
-)
+from ullage.providers._common import FOREIGN, Losses, blocks_of, carrying, foreign, from_url
+from ullage.providers._json import arguments_in
 
 __all__ = ["Reader", "leading_system", "tool_in"]
 

@@ -11,19 +11,18 @@ from ullage.providers._chat_media import collect
 from ullage.providers._common import (
     FOREIGN,
     Losses,
-    arguments_out,
     as_text,
     bare,
     blocks_of,
-    call_ids,
     foreign,
     is_anthropic_only,
     is_text,
-    map_ids,
     note_foreign,
     note_keys,
     to_url,
 )
+from ullage.providers._ids import call_ids, map_ids
+from ullage.providers._json import arguments_out
 
 __all__ = ["Writer", "tools_out"]
 

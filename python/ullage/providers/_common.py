@@ -1,4 +1,4 @@
-"""What the shape adapters share: their result types, ids, and the carrier of foreign data.
+"""What the shape adapters share: their result types, and the carrier of foreign data.
 
 The internal view is Anthropic-shaped. What another provider attached to a block and Anthropic has no
 word for travels under the key `foreign`, by shape: `{"foreign": {"gemini": {...}}}`. A block that is
@@ -8,13 +8,12 @@ elsewhere, and say so.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ullage.messages import Block, Item
+from ullage.providers._json import dumps
 
 __all__ = ["Internal", "Loss", "Shaped", "normal_form"]
 
@@ -47,8 +46,6 @@ USER_FILLER = "[The conversation continues here.]"
 
 TOOL_FILLER = "[Results received.]"
 """Stands where a provider wants an assistant line between tool results and a user message."""
-
-_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class Loss(NamedTuple):
@@ -216,54 +213,6 @@ def _document_text(block: Mapping[str, Any]) -> str:
     return f"[document{': ' + str(block['title']) if block.get('title') else ''}]"
 
 
-# ---- JSON ----------------------------------------------------------------------------------------
-
-
-def dumps(value: Any) -> str:
-    """Compact JSON, keys in their order, characters as they are."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
-def loads_object(text: str) -> dict[str, Any] | None:
-    """A JSON object, or `None` if the text is anything else, `NaN` included."""
-    try:
-        value = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
-
-
-def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments as a provider's JSON text → our input, and what is needed to give back that text.
-
-    Text that is no JSON object becomes `{"arguments": text}`: our calls hold objects only.
-    """
-    if isinstance(text, Mapping):
-        return dict(text), {"object": True}
-    text = "" if text is None else str(text)
-    value = loads_object(text)
-    if value is None:
-        return {"arguments": text}, {"unparsed": True}
-    return value, ({} if dumps(value) == text else {"arguments": text})
-
-
-def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
-    """The text that was read, unless the input was changed since; else compact JSON."""
-    value = block.get("input")
-    if data.get("object"):
-        return value
-    if data.get("unparsed") and isinstance(value, Mapping) and set(value) == {"arguments"}:
-        return value["arguments"]
-    text = data.get("arguments")
-    if isinstance(text, str) and loads_object(text) == value:
-        return text
-    return dumps({} if value is None else value)
-
-
 # ---- media ---------------------------------------------------------------------------------------
 
 
@@ -284,60 +233,6 @@ def from_url(url: str) -> dict[str, Any]:
     if comma and head.startswith("data:") and head.endswith(";base64"):
         return {"type": "base64", "media_type": head[5:-7], "data": data}
     return {"type": "url", "url": url}
-
-
-# ---- ids -----------------------------------------------------------------------------------------
-
-
-def call_ids(items: Iterable[Item]) -> list[str]:
-    """Ids of all tool calls and results, in order of appearance, without repeats."""
-    seen: dict[str, None] = {}
-    for _, message in bare(items):
-        for block in blocks_of(message.get("content")):
-            key = {"tool_use": "id", "tool_result": "tool_use_id"}.get(str(block.get("type")), "")
-            if isinstance(block.get(key), str):
-                seen.setdefault(block[key])
-    return list(seen)
-
-
-def map_ids(
-    ids: Iterable[str], accept: Callable[[str], bool], *, length: int, prefix: str = ""
-) -> dict[str, str]:
-    """New ids for those that the target refuses; the same in every process.
-
-    An id is a hash of the old one, so that a call keeps it as the conversation grows. Ids that are
-    fine are reserved first, and a collision is hashed again with a counter.
-    """
-    listed = list(ids)
-    taken = {one for one in listed if accept(one)}
-    mapped: dict[str, str] = {}
-    for one in listed:
-        if one not in taken and one not in mapped:
-            mapped[one] = _fresh(one, taken, length, prefix)
-            taken.add(mapped[one])
-    return mapped
-
-
-def _fresh(old: str, taken: set[str], length: int, prefix: str) -> str:
-    attempt = 0
-    while (new := prefix + _hashed(old, attempt, length)) in taken:
-        attempt += 1
-    return new
-
-
-def _hashed(text: str, attempt: int, length: int) -> str:
-    salted = f"{attempt}:{text}" if attempt else text
-    number = int.from_bytes(hashlib.sha256(salted.encode("utf-8", "surrogatepass")).digest(), "big")
-    digits = []
-    for _ in range(length):
-        number, digit = divmod(number, 62)
-        digits.append(_BASE62[digit])
-    return "".join(digits)
-
-
-def reverse(ids: Mapping[str, str]) -> dict[str, str]:
-    """The provider's id → ours."""
-    return {new: old for old, new in ids.items()}
 
 
 # ---- one notation --------------------------------------------------------------------------------
@@ -366,54 +261,3 @@ def _normal_block(block: Mapping[str, Any]) -> dict[str, Any]:
     if plain.get("type") == "tool_result":
         plain["content"] = [_normal_block(one) for one in blocks_of(plain.get("content"))]
     return plain
-
-
-# ---- results to their calls ----------------------------------------------------------------------
-
-
-def place_result(messages: list[dict[str, Any]], block: Block) -> bool:
-    """Puts a result into the user message right after its call, and makes that message if need be.
-
-    Args:
-        messages: Internal messages so far; changed in place. Results that were placed before may grow.
-        block: A `tool_result`.
-
-    Returns:
-        `False` if the result did not stand there by itself: something came between it and its call,
-        or it has no call; then it is a message of its own at the end.
-    """
-    at = _index_of_call(messages, block.get("tool_use_id"))
-    if at is None:
-        messages.append({"role": "user", "content": [block]})
-        return False
-    follower = messages[at + 1] if at + 1 < len(messages) else None
-    last = follower is None or at + 2 == len(messages)
-    if follower is not None and holds_results(follower):
-        follower["content"].append(block)
-        return last
-    messages.insert(at + 1, {"role": "user", "content": [block]})
-    return follower is None
-
-
-def holds_results(message: Mapping[str, Any]) -> bool:
-    """Whether a message starts with a tool result."""
-    blocks = message.get("content")
-    first = blocks[0] if isinstance(blocks, list) and blocks else None
-    return isinstance(first, Mapping) and first.get("type") == "tool_result"
-
-
-_NEAR = 64
-"""Messages that are searched backwards: a result that comes later than that has lost its call."""
-
-
-def _index_of_call(messages: list[dict[str, Any]], call: Any) -> int | None:
-    for at in range(len(messages) - 1, max(-1, len(messages) - 1 - _NEAR), -1):
-        message = messages[at]
-        if message["role"] != "assistant" or not isinstance(message["content"], list):
-            continue
-        if any(
-            block.get("type") == "tool_use" and block.get("id") == call
-            for block in message["content"]
-        ):
-            return at
-    return None

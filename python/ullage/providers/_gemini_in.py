@@ -13,10 +13,10 @@ from ullage.providers._common import (
     Losses,
     blocks_of,
     carrying,
-    dumps,
     from_url,
     is_text,
 )
+from ullage.providers._json import dumps
 
 __all__ = ["SHAPE", "SKIP_SIGNATURE", "Reader", "answer_in", "guess", "system_in", "tools_in"]
 

@@ -10,15 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from ullage.messages import Block
-from ullage.providers._common import (
-    FOREIGN,
-    Losses,
-    arguments_in,
-    carrying,
-    dumps,
-    from_url,
-    place_result,
-)
+from ullage.providers._common import FOREIGN, Losses, carrying, from_url
+from ullage.providers._json import arguments_in, dumps
+from ullage.providers._results import place_result
 
 __all__ = ["Reader", "Side", "blocks_in", "joined", "message_in", "side_of", "tool_in"]
 

@@ -9,20 +9,19 @@ from ullage.messages import Block, Item
 from ullage.providers._common import (
     FOREIGN,
     Losses,
-    arguments_out,
     as_text,
     bare,
     blocks_of,
-    call_ids,
     foreign,
     is_anthropic_only,
     is_text,
-    map_ids,
     note_foreign,
     note_keys,
     result_text,
     to_url,
 )
+from ullage.providers._ids import call_ids, map_ids
+from ullage.providers._json import arguments_out
 from ullage.providers._responses_in import SHAPE, output_in, side_of
 
 __all__ = ["Writer", "tools_out", "whole_units"]

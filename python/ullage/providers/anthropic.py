@@ -21,10 +21,8 @@ from ullage.providers._common import (
     Shaped,
     bare,
     blocks_of,
-    call_ids,
-    map_ids,
-    reverse,
 )
+from ullage.providers._ids import call_ids, map_ids, reverse
 
 __all__ = ["clean_entries", "from_provider", "to_provider"]
 

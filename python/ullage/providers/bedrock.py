@@ -19,7 +19,8 @@ from typing import Any
 from ullage.messages import Block, Item
 from ullage.providers._bedrock_in import Reader, blocks_in, tools_in
 from ullage.providers._bedrock_out import Writer, tool_config
-from ullage.providers._common import Internal, Shaped, blocks_of, is_text, reverse
+from ullage.providers._common import Internal, Shaped, blocks_of, is_text
+from ullage.providers._ids import reverse
 
 __all__ = ["from_provider", "to_provider"]
 

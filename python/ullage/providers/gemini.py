@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block, Item
-from ullage.providers._common import Internal, Shaped, reverse
+from ullage.providers._common import Internal, Shaped
 from ullage.providers._gemini_in import Reader, system_in, tools_in
 from ullage.providers._gemini_out import Writer, tools_out
+from ullage.providers._ids import reverse
 
 __all__ = ["from_provider", "to_provider"]
 

@@ -13,16 +13,8 @@ from typing import Any
 from ullage.messages import Block, Item
 from ullage.providers import openai_chat
 from ullage.providers._chat_dialect import one_system
-from ullage.providers._common import (
-    TOOL_FILLER,
-    Internal,
-    Losses,
-    Shaped,
-    bare,
-    call_ids,
-    map_ids,
-    reverse,
-)
+from ullage.providers._common import TOOL_FILLER, Internal, Losses, Shaped, bare
+from ullage.providers._ids import call_ids, map_ids, reverse
 
 __all__ = ["from_provider", "to_provider"]
 

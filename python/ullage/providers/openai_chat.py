@@ -19,7 +19,8 @@ from ullage.messages import Block, Item
 from ullage.providers._chat_dialect import DIALECTS, DialectName, adapt
 from ullage.providers._chat_in import Reader, leading_system, tool_in
 from ullage.providers._chat_out import Writer, tools_out
-from ullage.providers._common import USER_FILLER, Internal, Shaped, reverse
+from ullage.providers._common import USER_FILLER, Internal, Shaped
+from ullage.providers._ids import reverse
 
 __all__ = ["DialectName", "from_provider", "to_provider"]
 

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block, Item
-from ullage.providers._common import Internal, Shaped, blocks_of, reverse
+from ullage.providers._common import Internal, Shaped, blocks_of
+from ullage.providers._ids import reverse
 from ullage.providers._responses_in import Reader, tool_in
 from ullage.providers._responses_out import Writer, tools_out, whole_units
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ullage.repair.blocks import no_messages, repair_blocks, repair_items, split_results
+from ullage.repair.blocks import repair_blocks, split_results
 from ullage.repair.cache import repair_markers
 from ullage.repair.draft import Draft
+from ullage.repair.items import no_messages, repair_items
 from ullage.repair.media import repair_media
 from ullage.repair.mend import Step, mend, steps
 from ullage.repair.pairs import repair_pairs

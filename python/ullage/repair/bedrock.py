@@ -7,9 +7,10 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
-from ullage.repair.blocks import dumps, plain
+from ullage.repair.block_forms import dumps
 from ullage.repair.draft import ASSISTANT, USER, Draft, Slot
 from ullage.repair.forms import BEDROCK
+from ullage.repair.items import plain
 from ullage.repair.mend import mend, steps
 from ullage.repair.pairs import repair_pairs
 from ullage.repair.result import Repaired

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ullage.repair.blocks import dumps
+from ullage.repair.block_forms import dumps
 from ullage.repair.lines import Line, Lines
 from ullage.repair.mend import mend, steps
 from ullage.repair.result import Repaired

@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
-from ullage.repair.blocks import plain
+from ullage.repair.items import plain
 from ullage.repair.result import Repair
 
 __all__ = ["Line", "Lines", "as_text"]

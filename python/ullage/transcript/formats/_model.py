@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ullage.messages import Block
-from ullage.providers._common import place_result
+from ullage.providers._results import place_result
 
 __all__ = ["EntryList", "ReadSession", "ReadTranscript", "ReadWarning", "usage_of"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.messages import Block
-from ullage.providers._common import dumps
+from ullage.providers._json import dumps
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
 from ullage.transcript.formats._source import Source
 

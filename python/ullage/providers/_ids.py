@@ -1,0 +1,64 @@
+"""Ids of tool calls: mapped where a provider refuses them, calls and results alike."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+
+from ullage.messages import Item
+from ullage.providers._common import bare, blocks_of
+
+__all__ = ["call_ids", "map_ids", "reverse"]
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def call_ids(items: Iterable[Item]) -> list[str]:
+    """Ids of all tool calls and results, in order of appearance, without repeats."""
+    seen: dict[str, None] = {}
+    for _, message in bare(items):
+        for block in blocks_of(message.get("content")):
+            key = {"tool_use": "id", "tool_result": "tool_use_id"}.get(str(block.get("type")), "")
+            if isinstance(block.get(key), str):
+                seen.setdefault(block[key])
+    return list(seen)
+
+
+def map_ids(
+    ids: Iterable[str], accept: Callable[[str], bool], *, length: int, prefix: str = ""
+) -> dict[str, str]:
+    """New ids for those that the target refuses; the same in every process.
+
+    An id is a hash of the old one, so that a call keeps it as the conversation grows. Ids that are
+    fine are reserved first, and a collision is hashed again with a counter.
+    """
+    listed = list(ids)
+    taken = {one for one in listed if accept(one)}
+    mapped: dict[str, str] = {}
+    for one in listed:
+        if one not in taken and one not in mapped:
+            mapped[one] = _fresh(one, taken, length, prefix)
+            taken.add(mapped[one])
+    return mapped
+
+
+def _fresh(old: str, taken: set[str], length: int, prefix: str) -> str:
+    attempt = 0
+    while (new := prefix + _hashed(old, attempt, length)) in taken:
+        attempt += 1
+    return new
+
+
+def _hashed(text: str, attempt: int, length: int) -> str:
+    salted = f"{attempt}:{text}" if attempt else text
+    number = int.from_bytes(hashlib.sha256(salted.encode("utf-8", "surrogatepass")).digest(), "big")
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(_BASE62[digit])
+    return "".join(digits)
+
+
+def reverse(ids: Mapping[str, str]) -> dict[str, str]:
+    """The provider's id → ours."""
+    return {new: old for old, new in ids.items()}

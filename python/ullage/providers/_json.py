@@ -1,0 +1,54 @@
+"""Arguments of calls, which some providers send as JSON text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["arguments_in", "arguments_out", "dumps", "loads_object"]
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON, keys in their order, characters as they are."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def loads_object(text: str) -> dict[str, Any] | None:
+    """A JSON object, or `None` if the text is anything else, `NaN` included."""
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments as a provider's JSON text → our input, and what is needed to give back that text.
+
+    Text that is no JSON object becomes `{"arguments": text}`: our calls hold objects only.
+    """
+    if isinstance(text, Mapping):
+        return dict(text), {"object": True}
+    text = "" if text is None else str(text)
+    value = loads_object(text)
+    if value is None:
+        return {"arguments": text}, {"unparsed": True}
+    return value, ({} if dumps(value) == text else {"arguments": text})
+
+
+def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
+    """The text that was read, unless the input was changed since; else compact JSON."""
+    value = block.get("input")
+    if data.get("object"):
+        return value
+    if data.get("unparsed") and isinstance(value, Mapping) and set(value) == {"arguments"}:
+        return value["arguments"]
+    text = data.get("arguments")
+    if isinstance(text, str) and loads_object(text) == value:
+        return text
+    return dumps({} if value is None else value)
