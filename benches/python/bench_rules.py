@@ -1,6 +1,7 @@
 """The verifier and the repairer against the digest pass, and against the length of the conversation.
 
 Run: python benches/python/bench_rules.py
+     python benches/python/bench_rules.py instructions   (needs valgrind: what each takes, without the start of Python)
 
 Answers first: the conversation is legal, an illegal one is not, and what is read step by step gives what
 is read at once. Times are the best of several; ratios are of one run.
@@ -8,8 +9,13 @@ is read at once. Times are the best of several; ratios are of one run.
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ullage import _reference
@@ -106,7 +112,44 @@ def step(items: list[dict[str, Any]]) -> tuple[float, float]:
     return best(check, 200), best(mend, 200)
 
 
+RUNS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "digests": lambda items: core.Ledger(None, items),
+    "validate": lambda items: validate(items, model=MODEL, facts={"window": 0}),
+}
+
+
+def counted(name: str, size: int, times: int) -> int:
+    """Instructions of a process that does it so often."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out")
+        own = [sys.executable, __file__, "run", name, str(size), str(times)]
+        tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
+        subprocess.run([*tool, *own], check=True, capture_output=True, timeout=900)
+        found = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+def instructions() -> None:
+    for size, more in ((100, 100), (1_000, 10), (10_000, 1)):
+        each = {
+            name: (counted(name, size, 1 + more) - counted(name, size, 1)) / more for name in RUNS
+        }
+        ratio = each["validate"] / each["digests"]
+        told = f"digests {each['digests']:12,.0f}, validate() {each['validate']:12,.0f}"
+        print(f"{size + 1:6,} messages, instructions: {told}: {ratio:.2f} ×", flush=True)
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["run"]:
+        name, size, times = sys.argv[2:]
+        items = session(int(size))
+        for _ in range(int(times)):
+            RUNS[name](items)
+        return
+    if sys.argv[1:] == ["instructions"]:
+        instructions()
+        return
     for size in SIZES:
         items = session(size)
         check_answers(items)

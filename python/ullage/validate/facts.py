@@ -25,6 +25,7 @@ BINDING_HEADER = "thinking-binding-controls-2026-08-01"
 COMPACT_HEADER = "compact-2026-09-04"
 _TOOL_CHANGE_HEADERS = ("mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15")
 _SAMPLING = ("temperature", "top_p", "top_k")
+_OLD_VERSION = 2023_06_01
 _CLOUDS = ("bedrock", "vertex", "google")
 # Rough size of what is not in the messages, as everywhere before a model is calibrated.
 _CHARS_PER_TOKEN = 4
@@ -83,6 +84,7 @@ def facts_for(
     params, facts = params or {}, dict(facts or {})
     row, betas = known_model(model), betas_of(params)
     cloud = platform in _CLOUDS
+    old = platform == "bedrock" and row is not None and _before_4_7(row)
     core: dict[str, Any] = {
         **(row.facts() if row else {}),
         "manual_thinking": _thinking(params).get("type") == "enabled",
@@ -95,7 +97,7 @@ def facts_for(
         "alternation": platform == "bedrock",
         "markers": (*_markers(tools), *_markers(system)),
         "auto_cache": _ttl(params.get("cache_control")),
-        "version": _version(params.get("anthropic_version")),
+        "version": _OLD_VERSION if old else _version(params.get("anthropic_version")),
         "sampling": bool(params) and any(params.get(name) is not None for name in _SAMPLING),
         "resume": resume,
         "tool_changes": betas is not None and not betas.isdisjoint(_TOOL_CHANGE_HEADERS),
@@ -112,6 +114,11 @@ def facts_for(
 def known_model(name: str | None) -> Model | None:
     """The row of a model; an unknown one is judged by the rules of the newest, without limits."""
     return ModelTable.builtin().find(name) if name else None
+
+
+def _before_4_7(row: Model) -> bool:
+    """Bedrock refuses what the version of October 2026 refuses for Claude 4.7 and later only."""
+    return "enabled" in row.thinking or "adaptive" not in row.thinking
 
 
 def _thinking(params: Mapping[str, Any]) -> Mapping[str, Any]:
