@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -158,6 +159,24 @@ def test_replay_stays_within_the_window(session):
         assert len(set(row["acted"])) == len(row["acted"])
         # What one request frees was there before: nothing is counted twice.
         assert row["freed_tokens"] <= found["largest_unmanaged_tokens"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_replay_fits_a_terminal_and_names_every_run(session, columns, monkeypatch, capsys):
+    """At a terminal rich would rather leave out a column than wrap a number: the names are the first to go."""
+    from ullage.cli import output, replay
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(output.sys.stdout, "isatty", lambda: True, raising=False)
+    replay.replay_command(session, model="claude-opus-4-5", ladder=True)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert max(map(len, shown.splitlines())) <= columns
+    for name in ("ladder", "unmanaged", "buffered"):
+        row = next(line for line in shown.splitlines() if line.startswith(f"{name} "))
+        assert "$" in row
+    assert "what fills it" in shown
+    acted = [line for line in shown.splitlines() if line.startswith("snip, ")]
+    assert acted or "no level had to act" in shown
 
 
 def test_validate_finds_nothing_in_a_good_session_and_something_in_a_bad_one(session, tmp_path):

@@ -198,6 +198,7 @@ def test_an_empty_result_gets_a_note_and_one_with_a_word_does_not():
     assert [(report.stage, report.tool_use_ids) for report in noted.reports] == [
         ("tool_budget", ("t1",))
     ]
+    assert noted.reports[0].why == "empty results"
     assert noted.messages[-1]["content"][0]["content"] == "(the tool gave no output)"
     assert still.reports == ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,12 +10,15 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, share, tokens
 from ullage.policy import Policy
-from ullage.replay import Run, Script, Turn, replay, script_of
+from ullage.replay import DEFAULT_MODEL, Run, Script, Turn, replay, script_of
 from ullage.sessions import Session, open_session
 
 __all__ = ["replay_command"]
 
 CELLS = 24
+WIDE = 100
+"""Columns of a terminal from which the window's bar has all its cells."""
+
 LETTERS = {
     "system": "s",
     "tools": "s",
@@ -63,7 +67,12 @@ def replay_command(
     if json:
         out.json(_document(opened, script, runs))
     else:
-        _show(out, opened, script, runs, whole=all)
+        named = [run.name for run in runs]
+        if policy:
+            named[0] = policy.name
+        _show(
+            out, opened, script, list(zip(named, runs, strict=True)), model=model or "", whole=all
+        )
     return 1 if runs[0].error else 0
 
 
@@ -126,91 +135,122 @@ def _run(run: Run) -> dict[str, Any]:
 # ---- for a person ----------------------------------------------------------------------------
 
 
-def _show(out: Output, opened: Session, script: Script, runs: list[Run], *, whole: bool) -> None:
-    main = runs[0]
-    out.heading(
-        f"{opened.path.name}  ({script.model or 'no model named'}, window {tokens(main.window_tokens)} tokens, "
-        f"Policy.{main.name}())"
-    )
-    _show_turns(out, script, main, whole=whole)
+def _show(
+    out: Output,
+    opened: Session,
+    script: Script,
+    runs: list[tuple[str, Run]],
+    *,
+    model: str,
+    whole: bool,
+) -> None:
+    main = runs[0][1]
+    played = model or script.model or f"{DEFAULT_MODEL} (the session names no model)"
+    said = f" (the session's own: {script.model})" if script.model not in ("", played) else ""
+    out.heading(opened.path.name)
+    out.line(f"window of {played}{said}: {tokens(main.window_tokens)} tokens")
+    out.line(f"policy {runs[0][0]}, {len(main.turns):,} requests")
+    if main.turns:
+        _show_turns(out, main, whole=whole)
+        _show_reasons(out, main)
     out.heading("compared")
     out.table(
-        (
-            "",
-            "requests",
-            "over window",
-            "largest",
-            "rewrites",
-            "written",
-            "of it again",
-            "read",
-            "prompts",
-        ),
-        [_row(run, script) for run in runs],
-        right=range(1, 9),
+        ("", "over window", "largest", "rewrites", "written", "again", "read", "prompts"),
+        [_row(name, run) for name, run in runs],
+        right=range(1, 8),
     )
+    for text in _LEGEND:
+        out.line(text, style="dim")
     _show_own(out, script, main)
-    if main.error:
-        out.line(f"ended early: {main.error}", style="red")
+    for name, run in runs:
+        if run.error:
+            ended = f"{name} ended early, after {len(run.turns):,} requests: {run.error}"
+            out.line(ended, style="red")
 
 
-def _show_turns(out: Output, script: Script, main: Run, *, whole: bool) -> None:
+_LEGEND = (
+    "over window: requests that a provider would refuse",
+    "rewrites: requests that change what the one before had",
+    "written, read: tokens to and from the provider's cache",
+    "again: were there, until a level changed what is before",
+    "prompts: their cost at the model's prices, no answers",
+)
+
+
+def _show_turns(out: Output, main: Run, *, whole: bool) -> None:
     shown = [turn for turn in main.turns if whole or turn.acted or turn is main.turns[-1]]
     if not any(turn.acted for turn in main.turns):
         out.line("no level had to act")
+    cells = CELLS if out.piped or out.console.width >= WIDE else CELLS // 2
+    out.console.print()
     out.table(
-        ("request", "said", "tokens", "window", "what fills it", "acted", "freed", "written again"),
-        (_line(turn, main.window_tokens) for turn in shown),
-        right=(0, 1, 2, 3, 6, 7),
+        ("request", "tokens", "window", "what fills it", "acted", "freed", "again"),
+        (_line(turn, main.window_tokens, cells) for turn in shown),
+        right=(0, 1, 2, 5, 6),
     )
-    out.line(
-        "s system, tools  u user  a assistant  h thinking  c calls  r results  - shortened  Σ summaries  m media",
-        style="dim",
-    )
-    own = ", ".join(f"after message {at:,}" for at in script.compactions)
-    if own:
-        out.line(f"the session compacted itself {own}")
+    used = {name for turn in shown for name in turn.by_category}
+    letters: dict[str, list[str]] = {}
+    for name, letter in LETTERS.items():
+        if name in used:
+            letters.setdefault(letter, []).append(name)
+    legend = "  ".join(f"{letter} {', '.join(names)}" for letter, names in letters.items())
+    out.line(f"{legend}  · free", style="dim")
 
 
-def _line(turn: Turn, window: int) -> tuple[str, ...]:
+def _show_reasons(out: Output, main: Run) -> None:
+    """Why each level acted: reasons that differ in their numbers only are one."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for turn in main.turns:
+        for stage, why, _ in turn.acted:
+            found.setdefault((stage, re.sub(r"\d[\d,]*", "#", why)), []).append(why)
+    for (stage, _), reasons in sorted(found.items()):
+        times = "once" if len(reasons) == 1 else f"{len(reasons):,} times"
+        such = "" if len(set(reasons)) == 1 else "such as "
+        out.line(f"{stage}, {times}: {such}{reasons[0]}")
+
+
+def _line(turn: Turn, window: int, cells: int) -> tuple[str, ...]:
     freed = sum(freed for _, _, freed in turn.acted)
     return (
         f"{turn.number:,}",
-        f"{turn.message:,}",
         tokens(turn.tokens),
         share(turn.tokens, window),
-        _filled(turn, window),
-        ", ".join(f"{stage} ({why})" for stage, why, _ in turn.acted),
+        _filled(turn, window, cells),
+        ", ".join(stage for stage, _, _ in turn.acted),
         tokens(freed) if turn.acted else "",
         tokens(turn.rewritten_tokens) if turn.rewritten_from is not None else "",
     )
 
 
-def _filled(turn: Turn, window: int) -> str:
+def _filled(turn: Turn, window: int, cells: int) -> str:
     """A bar of the window, a letter for each category; dots are free."""
-    cells, done, passed = "", 0, 0
+    bar, done, passed = "", 0, 0
     for category, size in turn.by_category.items():
         passed += size
-        upto = min(CELLS, round(CELLS * passed / window)) if window else 0
-        cells += LETTERS.get(category, "o") * (upto - done)
+        upto = min(cells, round(cells * passed / window)) if window else 0
+        bar += LETTERS.get(category, "o") * (upto - done)
         done = max(done, upto)
-    return cells.ljust(CELLS, "·")
+    return bar.ljust(cells, "·")
 
 
-def _row(run: Run, script: Script) -> tuple[str, ...]:
-    del script
-    name = {"unmanaged": "no management"}.get(run.name, f"Policy.{run.name}()")
+def _row(name: str, run: Run) -> tuple[str, ...]:
     return (
         name,
-        f"{len(run.turns):,}" + (" !" if run.error else ""),
         f"{run.refused:,}",
-        tokens(max((turn.tokens for turn in run.turns), default=0)),
+        short(max((turn.tokens for turn in run.turns), default=0)),
         f"{run.rewrites:,}",
-        tokens(run.total("written_tokens")),
-        tokens(run.total("rewritten_tokens")),
-        tokens(run.total("read_tokens")),
+        short(run.total("written_tokens")),
+        short(run.total("rewritten_tokens")),
+        short(run.total("read_tokens")),
         f"${run.nanousd / 1e9:,.2f}",
     )
+
+
+def short(count: int) -> str:
+    """`85807214` as `85.8 M`: figures to compare, not to add."""
+    if count < 10_000:
+        return f"{count:,}"
+    return f"{count / 1e6:,.1f} M" if count >= 999_500 else f"{count / 1e3:.0f} K"
 
 
 def _show_own(out: Output, script: Script, main: Run) -> None:
@@ -221,6 +261,17 @@ def _show_own(out: Output, script: Script, main: Run) -> None:
     total = sum(turn.own_tokens for turn in reported)
     ours = sum(turn.tokens for turn in reported)
     out.line(
-        f"the session's own prompts, as reported: the largest {tokens(own)} tokens, {tokens(total)} in all "
-        f"{len(reported):,} requests; these requests here {tokens(ours)}; {len(script.compactions)} compactions of its own"
+        f"the session's own prompts, as it reported them: the largest {tokens(own)} tokens, {short(total)} in all; "
+        f"the same requests here: {short(ours)}"
     )
+    before = [_next_request(main, at) for at in script.compactions]
+    if before:
+        out.line(
+            f"it compacted itself before {'request' if len(before) == 1 else 'requests'} {', '.join(before)}"
+        )
+
+
+def _next_request(main: Run, said: int) -> str:
+    """The first request after so many messages."""
+    found = next((turn.number for turn in main.turns if turn.message > said), None)
+    return "that never came" if found is None else f"{found:,}"

@@ -6,7 +6,7 @@ and notes every request; `Run.compare` sets runs side by side. Nothing is writte
 
 from __future__ import annotations
 
-from ullage.replay.play import Run, Turn, replay
+from ullage.replay.play import DEFAULT_MODEL, Run, Turn, replay
 from ullage.replay.script import Script, script_of
 
-__all__ = ["Run", "Script", "Turn", "replay", "script_of"]
+__all__ = ["DEFAULT_MODEL", "Run", "Script", "Turn", "replay", "script_of"]

@@ -16,7 +16,7 @@ from ullage.offload import MemoryStore
 from ullage.policy import Policy
 from ullage.replay.script import Script
 
-__all__ = ["Run", "Turn", "replay"]
+__all__ = ["DEFAULT_MODEL", "Run", "Turn", "replay"]
 
 Seen = Callable[[ContextManager, Request], None]
 

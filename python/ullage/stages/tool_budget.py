@@ -50,8 +50,10 @@ def flow(view: View, policy: Policy, store: OffloadStore | None) -> Flow[StageRe
     view.whole.update(result.id for result in new if result.id not in taken)
     if not chosen:
         return None
-    why = f"results over {limits.max_result_chars:,} characters, or {limits.max_message_chars:,} together"
-    return view.report(STAGE, why, chosen, failures=tuple(failures))
+    over = f"results over {limits.max_result_chars:,} characters, or {limits.max_message_chars:,} together"
+    noted = [result for result, _ in chosen if _is_empty(result)]
+    why = [over] * (len(noted) < len(chosen)) + ["empty results"] * bool(noted)
+    return view.report(STAGE, "; ".join(why), chosen, failures=tuple(failures))
 
 
 def _first_undecided(view: View) -> int:
