@@ -1,6 +1,6 @@
 """What the levels do to real sessions, and what that costs: every session played under both presets and under none.
 
-    python -m benches.fidelity.replays --corpus FOLDER [--model claude-opus-4-5]
+    python -m benches.fidelity.replays --corpus FOLDER [--model claude-opus-4-5] [--change NAME=NUMBER ...]
 
 A row for each folder. Prompts are priced by the model's table, cached as far as their prefix is the same; a rewrite is a
 request that differs from the one before anywhere but at its end.
@@ -17,16 +17,26 @@ from ullage.policy import Policy
 from ullage.replay import Run, replay, script_of
 from ullage.sessions import open_session
 
-POLICIES = {"none": None, "buffered": Policy.buffered(), "ladder": Policy.ladder()}
+Policies = dict[str, Policy | None]
+POLICIES: Policies = {"none": None, "buffered": Policy.buffered(), "ladder": Policy.ladder()}
 SUFFIXES = {".jsonl", ".json", ".traj"}
 
 
-def played(path: Path, model: str) -> dict[str, Run] | None:
+def changed(changes: list[str]) -> Policies:
+    """The presets with some of their numbers changed."""
+    numbers = {name: int(value) for name, _, value in (each.partition("=") for each in changes)}
+    return {
+        name: policy.change(numbers) if policy is not None else None
+        for name, policy in POLICIES.items()
+    }
+
+
+def played(path: Path, model: str, policies: Policies) -> dict[str, Run] | None:
     """One session under each policy; `None` where nothing was said."""
     script = script_of(open_session(path))
     if not script.messages:
         return None
-    return {name: replay(script, policy, model=model) for name, policy in POLICIES.items()}
+    return {name: replay(script, policy, model=model) for name, policy in policies.items()}
 
 
 def row(folder: str, sessions: list[dict[str, Run]]) -> str:
@@ -50,10 +60,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--model", default="claude-opus-4-5")
+    parser.add_argument("--change", action="append", default=[], help="of both presets")
     given = parser.parse_args()
+    policies = changed(given.change)
     found: dict[str, list[dict[str, Run]]] = defaultdict(list)
     for path in sorted(given.corpus.glob("*/*")):
-        if path.suffix in SUFFIXES and (runs := played(path, given.model)) is not None:
+        if path.suffix in SUFFIXES and (runs := played(path, given.model, policies)) is not None:
             found[path.parent.name].append(runs)
     head = "| folder | sessions | requests | over window | $ |"
     print(head + " over | rewrites a session | written again a session | $ |" * 2)

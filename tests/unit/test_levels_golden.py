@@ -143,8 +143,8 @@ CASES = [
     Case("microcompact", asked(*(step(n, 900, "Read", file_path="/a") for n in range(11))),
          asked(*(step(n, 900, "Read", file_path=f"/{n}") for n in range(11))), (("t0", "t1", "t2"), 0), window=60_000,
          policy={"micro.supersede_start_percent": 10}),
-    Case("microcompact", asked(*(step(n, 900) for n in range(16))), asked(*(step(n, 900) for n in range(15))),
-         (("t0", "t1", "t2", "t3", "t4", "t5", "t6"), 0), {**OTHERS_OFF, "auto.enabled": False, "micro.by_line": True},
+    Case("microcompact", asked(*(step(n, 900) for n in range(17))), asked(*(step(n, 900) for n in range(13))),
+         (("t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"), 0), {**OTHERS_OFF, "auto.enabled": False, "micro.by_line": True},
          window=32_000),
     Case("collapse", turns(40, 400), turns(24, 400), None, {**OTHERS_OFF, "collapse.enabled": True,
          "collapse.min_span_tokens": 500}, window=44_000),
@@ -216,7 +216,7 @@ def test_truncation_comes_only_where_a_fold_cannot():
 def test_cache_edits_alone_are_named_and_below_the_mark_nothing_is():
     steps = [step(n, 900) for n in range(20)]
     case = Case(
-        "microcompact", asked(*steps), asked(*steps[:15]), None,
+        "microcompact", asked(*steps), asked(*steps[:13]), None,
         {**OTHERS_OFF, "auto.enabled": False, "micro.by_cache_edit": True}, window=32_000,
     )  # fmt: skip
     named, still = request_of(case, case.acts, 0), request_of(case, case.still, 1)
