@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +63,7 @@ def answers(ledger: Any) -> list[Any]:
 
 
 def weights_of(engine: Any) -> Any:
-    features = [(7 * place + 300) % 2999 for place in range(39)]
+    features = [(7 * place + 300) % 2999 for place in range(len(engine.FEATURE_NAMES))]
     blocks = [500 + 100 * kind for kind in range(15)]
     return engine.Weights(features, blocks=blocks, messages=[9000, 8000, 7000, 6000, 0])
 
@@ -471,6 +472,106 @@ HARD = {
 @pytest.mark.parametrize("item", HARD.values(), ids=HARD)
 def test_hard_cases(item: Any) -> None:
     assert outcome(read, core, [item]) == outcome(read, twin, [item])
+
+
+def removed(**members: Any) -> dict[str, Any]:
+    """A dict that once had more: the places of what is gone stay in its table."""
+    made = {"first": 1, **members, "last": 2}
+    del made["first"], made["last"]
+    return made
+
+
+class Instance:
+    pass
+
+
+def of_instance(**members: Any) -> dict[str, Any]:
+    """An instance's own dict, whose keys are shared with others of its class."""
+    instance = Instance()
+    for key, value in members.items():
+        setattr(instance, key, value)
+    return vars(instance)
+
+
+def emptied(**members: Any) -> dict[str, Any]:
+    made = dict.fromkeys(range(9), 0)
+    made.clear()
+    made.update(members)
+    return made
+
+
+def mixed(**members: Any) -> dict[Any, Any]:
+    """Keys of other types, or that were: the table then holds their hashes."""
+    made: dict[Any, Any] = {1: 1, **members}
+    del made[1]
+    return made
+
+
+def wide(**members: Any) -> dict[str, Any]:
+    return {**members, "schlüssel": 1, "鍵": 2, "\ud800": 3}
+
+
+def large(**members: Any) -> dict[str, Any]:
+    return {**{f"key {number}": number for number in range(700)}, **members}
+
+
+DICTS = [dict, removed, of_instance, emptied, mixed, wide, large, Object, OrderedDict]
+
+
+@pytest.mark.parametrize("inner", DICTS)
+@pytest.mark.parametrize("outer", DICTS)
+def test_dicts_however_they_were_made(outer: Any, inner: Any) -> None:
+    call = inner(type="tool_use", id="a", name="Edit", input=inner(path="/a", old='b"\n'))
+    result = inner(type="tool_result", tool_use_id="a", content=[inner(type="text", text="x")])
+    items = [
+        outer(role="assistant", content=[call, inner(type="text", text="é")]),
+        outer(role="user", content=(result,)),
+        outer(uuid="u", type="user", message=inner(role="user", content=[inner()])),
+    ]
+    assert read(core, items) == read(twin, items)
+    assert read(core, items, weighed=True) == read(twin, items, weighed=True)
+
+
+def named(number: int) -> list[Any]:
+    """A call and its answer, whose ids nobody had before."""
+    call = {"type": "tool_use", "id": f"call_{number}", "name": "Read", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": f"call_{number}", "content": "x"}
+    said = {"id": f"msg_{number}", "role": "assistant", "content": [call]}
+    return [
+        {"type": "assistant", "uuid": f"{number}", "message": said},
+        {"role": "user", "content": [result]},
+    ]
+
+
+def strings(ledger: Any) -> int:
+    """How many a ledger holds."""
+    with pytest.raises(IndexError) as raised:
+        ledger.string(10**9)
+    return int(str(raised.value).rpartition(" ")[2])
+
+
+@pytest.mark.parametrize("how", ["truncate", "replace", "sync"])
+def test_strings_of_what_is_gone_are_forgotten(how: str) -> None:
+    ledgers = [engine.Ledger(None, named(0)) for engine in (core, twin)]
+    kept, most = named(0), 0
+    for number in range(1, 3000, 7):
+        new = [item for each in range(7) for item in named(number + each)]
+        for ledger in ledgers:
+            if how == "truncate":
+                ledger.extend(new)
+                ledger.truncate(2)
+            elif how == "replace":
+                ledger.replace(1, new[-2])
+            else:
+                ledger.sync([*kept, *new])
+                ledger.sync(kept)
+        ours, theirs = (strings(ledger) for ledger in ledgers)
+        assert ours == theirs
+        most = max(most, ours)
+        assert digests(ledgers[0]) == digests(ledgers[1])
+        assert answers(ledgers[0]) == answers(ledgers[1])
+    # 1 024 are kept at least, and those that the messages have.
+    assert 600 < most < 2500
 
 
 def test_what_unfolds_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

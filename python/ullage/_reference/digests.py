@@ -26,6 +26,9 @@ F = plain(MessageFlag)
 CALLS = frozenset({int(BlockKind.TOOL_USE), int(BlockKind.SERVER_TOOL_USE)})
 RESULTS = frozenset({int(BlockKind.TOOL_RESULT), int(BlockKind.SERVER_TOOL_RESULT)})
 
+# So many strings that no message needs are kept at least: numbers that come back cost nothing.
+SPARE_STRINGS = 1024
+
 Digested: TypeAlias = tuple[MessageDigest, list[BlockDigest]]
 Position: TypeAlias = tuple[int, int]
 
@@ -40,6 +43,8 @@ class Digests:
         self.token_sums = [0]
         self.rough_sums = [0]
         self.text_sums = [0]
+        # The highest string number that the messages up to each need.
+        self.tops = [0]
         self.boundaries: list[int] = []
         self.usages: list[int] = []
         self.uuids: dict[int, list[int]] = defaultdict(list)
@@ -59,6 +64,8 @@ class Digests:
         self.rough_sums.append(self.rough_sums[-1] + message.rough)
         has_text = bool(message.flags & F.HAS_TEXT)
         self.text_sums.append(self.text_sums[-1] + has_text)
+        numbers = (max(block.id, block.name) for block in blocks)
+        self.tops.append(max(self.tops[-1], message.uuid, message.response_id, *numbers))
         for number, block in enumerate(blocks):
             self._positions(block, (index, number))
         self.blocks.extend(blocks)
@@ -88,7 +95,7 @@ class Digests:
         message = self.messages.pop()
         blocks = self.blocks[message.first_block :]
         del self.blocks[message.first_block :]
-        for sums in (self.token_sums, self.rough_sums, self.text_sums):
+        for sums in (self.token_sums, self.rough_sums, self.text_sums, self.tops):
             sums.pop()
         for block in blocks:
             if block.id and block.kind in CALLS:
@@ -104,6 +111,18 @@ class Digests:
         taken = [self.pop() for _ in range(len(self) - length)]
         taken.reverse()
         return taken
+
+    def trim(self) -> None:
+        """Forgets the newest strings that no message needs, if they are more than those needed.
+
+        Always-new ids would grow the table for ever. What is done seldom costs each string once.
+        """
+        needed = self.tops[-1] + 1
+        if len(self.strings) - needed > max(needed, SPARE_STRINGS):
+            self.strings.rollback(needed)
+            for positions in (self.uuids, self.pieces, self.calls, self.results):
+                for number in [number for number in positions if number >= needed]:
+                    del positions[number]
 
     def blocks_of(self, index: int) -> list[BlockDigest]:
         message = self.messages[index]

@@ -92,6 +92,7 @@ class Ledger:
             tail = self._digests.take(index)
             for each in (digested, *tail[1:]):
                 self._digests.push(each)
+            self._digests.trim()
             self._held[index] = item
             self._stale.discard(index)
             self._edited(index)
@@ -100,6 +101,7 @@ class Ledger:
         with self._lock:
             if (length := _count("length", length, len(self))) < len(self):
                 self._digests.take(length)
+                self._digests.trim()
                 del self._held[length:]
                 self._stale = {index for index in self._stale if index < length}
                 self._edited(length)
@@ -131,6 +133,7 @@ class Ledger:
                 self._digests.push(digested)
             if head < len(self._held):
                 self._edited(head)
+                self._digests.trim()
             self._held, self._stale = list(items), set()
             return len(wanted)
 

@@ -2,30 +2,25 @@
 //!
 //! Appending costs the new message only. Replacing costs what follows it; cutting costs what is cut.
 
+mod anchor;
+mod find;
 mod places;
+mod sums;
 
-use crate::digest::{BlockDigest, BlockKind, MessageDigest, Role, message_flag};
+use crate::digest::{BlockDigest, MessageDigest, Role, message_flag};
 use crate::error::Error;
 use crate::read::read_item;
 use crate::strings::Strings;
 use crate::text::Weights;
 use crate::units::saturate_len;
 use crate::view::Value;
+pub use anchor::Anchor;
 pub use places::Place;
 use places::{Places, insert_sorted, remove_sorted};
+use sums::Sums;
 
-/// The newest usage figure of the provider, and what it stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Anchor {
-    /// First piece of the response that carries it.
-    pub first: u32,
-    /// The message that carries it.
-    pub last: u32,
-    /// Messages before this index are inside the figure.
-    pub covers: u32,
-    /// Input + cache creation + cache read + output.
-    pub usage: u32,
-}
+/// So many strings that no message needs any more are kept at least: numbers that come back cost nothing.
+const SPARE_STRINGS: usize = 1024;
 
 /// The digests of a conversation.
 #[derive(Clone, Debug, Default)]
@@ -34,9 +29,7 @@ pub struct Ledger {
     blocks: Vec<BlockDigest>,
     /// Ids, names and uuids.
     pub strings: Strings,
-    tokens: Vec<u64>,
-    rough: Vec<u64>,
-    texts: Vec<u32>,
+    sums: Vec<Sums>,
     calls: Places,
     results: Places,
     responses: Places,
@@ -131,9 +124,7 @@ impl Ledger {
     pub fn reserve(&mut self, more: usize) {
         self.messages.reserve(more);
         self.blocks.reserve(more);
-        self.tokens.reserve(more);
-        self.rough.reserve(more);
-        self.texts.reserve(more);
+        self.sums.reserve(more);
         // Half of the messages call a tool or answer a call.
         self.strings.reserve(more / 2);
     }
@@ -157,9 +148,10 @@ impl Ledger {
     fn enter_last(&mut self, mut message: MessageDigest, first: usize) {
         message.first_block = saturate_len(first);
         message.block_count = saturate_len(self.blocks.len() - first);
+        let index = self.messages.len();
         self.messages.push(message);
-        self.sum(&message);
-        self.enter(self.messages.len() - 1);
+        self.sum(index);
+        self.enter(index);
     }
 
     /// Puts another message in the place of one.
@@ -179,6 +171,7 @@ impl Ledger {
         self.resum(index);
         self.edited(index);
         self.find_speaker();
+        self.trim();
     }
 
     /// Forgets all messages from `length` on.
@@ -186,6 +179,7 @@ impl Ledger {
         if length < self.len() {
             self.cut(length);
             self.edited(length);
+            self.trim();
         }
     }
 
@@ -218,23 +212,33 @@ impl Ledger {
         }
     }
 
-    fn sum(&mut self, message: &MessageDigest) {
-        let text = u32::from(message.has(message_flag::HAS_TEXT));
-        self.tokens
-            .push(last(&self.tokens) + u64::from(message.tokens));
-        self.rough
-            .push(last(&self.rough) + u64::from(message.rough));
-        self.texts
-            .push(self.texts.last().copied().unwrap_or(0) + text);
+    fn sum(&mut self, index: usize) {
+        let before = self.sums.last().copied().unwrap_or_default();
+        let sums = before.and(&self.messages[index], self.blocks(index));
+        self.sums.push(sums);
     }
 
     fn resum(&mut self, from: usize) {
-        self.tokens.truncate(from);
-        self.rough.truncate(from);
-        self.texts.truncate(from);
+        self.sums.truncate(from);
         for index in from..self.messages.len() {
-            let message = self.messages[index];
-            self.sum(&message);
+            self.sum(index);
+        }
+    }
+
+    /// Forgets the newest strings that no message needs, if they are more than those that are needed: always-new ids would
+    /// grow the table for ever. What is done seldom costs each string once.
+    pub fn trim(&mut self) {
+        let needed = self.sums.last().map_or(0, |sums| sums.top) as usize + 1;
+        if self.strings.len() - needed > needed.max(SPARE_STRINGS) {
+            self.strings.rollback(needed);
+            for places in [
+                &mut self.calls,
+                &mut self.results,
+                &mut self.responses,
+                &mut self.uuids,
+            ] {
+                places.trim(needed);
+            }
         }
     }
 
@@ -307,177 +311,4 @@ impl Ledger {
             .get(at)
             .map_or(self.len(), |(_, index)| (*index as usize).min(self.len()))
     }
-
-    // ---- sums ---------------------------------------------------------------------------------
-
-    /// Calibrated tokens of messages `start` to `stop` (exclusive), clamped to what is there.
-    #[must_use]
-    pub fn tokens(&self, start: usize, stop: usize) -> u64 {
-        between(&self.tokens, start, stop)
-    }
-
-    /// Rough tokens of messages `start` to `stop` (exclusive).
-    #[must_use]
-    pub fn rough(&self, start: usize, stop: usize) -> u64 {
-        between(&self.rough, start, stop)
-    }
-
-    /// How many messages from `start` on have text.
-    #[must_use]
-    pub fn text_messages(&self, start: usize) -> u32 {
-        let all = self.texts.last().copied().unwrap_or(0);
-        all - start
-            .checked_sub(1)
-            .map_or(0, |before| self.texts[before.min(self.len() - 1)])
-    }
-
-    // ---- places -------------------------------------------------------------------------------
-
-    /// Places of the calls with this id (a string number), oldest first.
-    #[must_use]
-    pub fn calls_of(&self, id: u32) -> &[Place] {
-        self.calls.of(id)
-    }
-
-    /// Places of the results with this id, oldest first.
-    #[must_use]
-    pub fn results_of(&self, id: u32) -> &[Place] {
-        self.results.of(id)
-    }
-
-    /// Messages that are pieces of one response, oldest first.
-    #[must_use]
-    pub fn pieces_of(&self, response_id: u32) -> &[Place] {
-        self.responses.of(response_id)
-    }
-
-    /// The newest message with this uuid.
-    #[must_use]
-    pub fn find_uuid(&self, uuid: &[u8]) -> Option<u32> {
-        let number = self.strings.find(uuid).filter(|number| *number != 0)?;
-        self.uuids.of(number).last().map(|place| place.0)
-    }
-
-    /// The newest call with this id.
-    #[must_use]
-    pub fn find_call(&self, id: &[u8]) -> Option<Place> {
-        let number = self.strings.find(id).filter(|number| *number != 0)?;
-        self.calls_of(number).last().copied()
-    }
-
-    /// The newest result for this id.
-    #[must_use]
-    pub fn find_result(&self, id: &[u8]) -> Option<Place> {
-        let number = self.strings.find(id).filter(|number| *number != 0)?;
-        self.results_of(number).last().copied()
-    }
-
-    /// Client tool calls that no later result answers, in order.
-    #[must_use]
-    pub fn open_calls(&self) -> Vec<Place> {
-        let mut open = Vec::new();
-        for index in 0..self.len() {
-            for (block, digest) in self.blocks(index).iter().enumerate() {
-                let place = (saturate_len(index), saturate_len(block));
-                let answered = self
-                    .results_of(digest.id)
-                    .last()
-                    .is_some_and(|result| *result > place);
-                if digest.kind == BlockKind::ToolUse && !answered {
-                    open.push(place);
-                }
-            }
-        }
-        open
-    }
-
-    /// User and tool messages with an image or document, also inside a tool result.
-    #[must_use]
-    pub fn media_indices(&self) -> Vec<usize> {
-        let holds = |index: &usize| {
-            let message = self.message(*index);
-            message.has(message_flag::HAS_MEDIA) && matches!(message.role, Role::User | Role::Tool)
-        };
-        (0..self.len()).filter(holds).collect()
-    }
-
-    /// The newest boundary.
-    #[must_use]
-    pub fn last_boundary(&self) -> Option<u32> {
-        self.boundaries.last().copied()
-    }
-
-    /// Whether a message belongs to no round: metadata, or another thread than the first message.
-    ///
-    /// In an agent's own transcript every line is a sidechain; there none of them stands aside.
-    #[must_use]
-    pub fn aside(&self, index: usize) -> bool {
-        let message = &self.messages[index];
-        let own = self
-            .speaker
-            .map_or(0, |at| self.messages[at as usize].flags);
-        message.role == Role::None || (message.flags ^ own) & message_flag::SIDECHAIN != 0
-    }
-
-    // ---- anchored count -----------------------------------------------------------------------
-
-    /// The newest usage figure after the newest boundary.
-    ///
-    /// A message older than that boundary by its timestamp was kept by a compaction: its figure is of the context before it, and is
-    /// passed over, as is a figure of another thread.
-    #[must_use]
-    pub fn anchor(&self) -> Option<Anchor> {
-        let floor = self.context_start();
-        let since = floor
-            .checked_sub(1)
-            .map_or(0, |boundary| self.messages[boundary].timestamp);
-        let newest = self.usages.iter().rev().map(|&at| at as usize);
-        let kept = |time: i64| 0 < time && time < since;
-        let current = |at: &usize| !kept(self.messages[*at].timestamp) && !self.aside(*at);
-        let last = newest.take_while(|at| *at >= floor).find(current)?;
-        let message = &self.messages[last];
-        let pieces = self.pieces_of(message.response_id);
-        let first = pieces.iter().find(|piece| piece.0 as usize >= floor);
-        let first = first.map_or(saturate_len(last), |piece| piece.0);
-        Some(Anchor {
-            first,
-            last: saturate_len(last),
-            covers: first + 1,
-            usage: message.usage,
-        })
-    }
-
-    /// Where the context of the model begins: after the newest boundary.
-    fn context_start(&self) -> usize {
-        self.last_boundary().map_or(0, |at| at as usize + 1)
-    }
-
-    /// Tokens of the context: the anchor's figure, and the estimate of what it does not cover.
-    ///
-    /// Returns (total less `freed`, estimated part, anchor).
-    #[must_use]
-    pub fn anchored(&self, freed: u64) -> (u64, u64, Option<Anchor>) {
-        let anchor = self.anchor();
-        let from = anchor.map_or_else(|| self.context_start(), |anchor| anchor.covers as usize);
-        let mut estimated = self.tokens(from, self.len());
-        if let Some(anchor) = anchor {
-            // The response's other pieces are in its output already.
-            let pieces = self.pieces_of(self.messages[anchor.last as usize].response_id);
-            let inside = pieces.iter().filter(|piece| piece.0 >= anchor.covers);
-            estimated -= inside
-                .map(|piece| u64::from(self.messages[piece.0 as usize].tokens))
-                .sum::<u64>();
-        }
-        let usage = anchor.map_or(0, |anchor| u64::from(anchor.usage));
-        ((usage + estimated).saturating_sub(freed), estimated, anchor)
-    }
-}
-
-fn last(sums: &[u64]) -> u64 {
-    sums.last().copied().unwrap_or(0)
-}
-
-fn between(sums: &[u64], start: usize, stop: usize) -> u64 {
-    let upto = |end: usize| end.min(sums.len()).checked_sub(1).map_or(0, |at| sums[at]);
-    upto(stop).saturating_sub(upto(start))
 }

@@ -10,6 +10,17 @@ pub struct Strings {
     // Where each string ends; string n lies between ends[n - 2] and ends[n - 1].
     ends: Vec<u32>,
     table: HashTable<u32>,
+    // What was asked for last, by use.
+    recent: [u32; 2],
+}
+
+/// What strings of one kind repeat: a result's id the id of the call before it, a tool's name the name before it.
+#[derive(Clone, Copy, Debug)]
+pub enum Use {
+    /// An id of a call, which its result repeats.
+    Id,
+    /// A name of a tool.
+    Name,
 }
 
 fn hash(text: &[u8]) -> u64 {
@@ -70,6 +81,18 @@ impl Strings {
         let (bytes, ends) = (&self.bytes, &self.ends);
         self.table
             .insert_unique(hashed, number, |&number| hash(slice(bytes, ends, number)));
+        number
+    }
+
+    /// As [`Strings::intern`], for a string that is often the one before of its use: comparing is cheaper than hashing.
+    pub fn intern_again(&mut self, text: &[u8], r#use: Use) -> u32 {
+        let before = self.recent[r#use as usize];
+        // A number that was rolled back is nobody's, and an empty text is no string's.
+        if before != 0 && self.get(before) == text {
+            return before;
+        }
+        let number = self.intern(text);
+        self.recent[r#use as usize] = number;
         number
     }
 

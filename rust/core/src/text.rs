@@ -6,6 +6,7 @@
 
 mod counter;
 mod escapes;
+mod ids;
 mod image;
 mod json;
 mod kernel;
@@ -15,6 +16,7 @@ mod narrow;
 
 pub use counter::Counter;
 pub use escapes::string_escapes;
+pub(crate) use ids::is_id;
 pub use image::{image_size, image_tokens};
 pub use json::{JsonTally, float_repr, string_json_length};
 

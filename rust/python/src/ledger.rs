@@ -141,11 +141,18 @@ impl Ledger {
     }
 
     fn truncate(&self, length: &Bound<'_, PyAny>) -> PyResult<()> {
-        let most = self.ask(length.py(), Core::len) as u64;
-        let kept = number("length", length, (0, most))?;
-        let dropped = self.lock(length.py()).truncate(size(kept));
-        drop(dropped);
-        Ok(())
+        let wanted = usize::try_from(whole("length", length)?).ok();
+        let mut state = self.lock(length.py());
+        let most = state.core.len();
+        let dropped = wanted
+            .filter(|kept| *kept <= most)
+            .map(|kept| state.truncate(kept));
+        // What ends may run Python code, which may come back.
+        drop(state);
+        match dropped {
+            Some(_) => Ok(()),
+            None => number("length", length, (0, most as u64)).map(drop),
+        }
     }
 
     fn invalidate(&self, index: &Bound<'_, PyAny>) -> PyResult<()> {

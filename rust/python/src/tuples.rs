@@ -1,30 +1,48 @@
 //! Numbers of the core as the named tuples of the contract.
 
+use pyo3::IntoPyObjectExt;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::{PyType, PyTypeMethods};
 use ullage_core::digest::{BlockDigest, MessageDigest};
 use ullage_core::jsonl::Line;
 use ullage_core::ledger::Anchor;
 use ullage_core::window::KeepWindow;
 
-/// A named tuple without the detour over its Python `__new__`.
-fn named<'py, T>(
+/// A named tuple without the detour over its Python `__new__` and a tuple of its fields.
+#[expect(
+    unsafe_code,
+    reason = "fills a tuple in place; the block says why it holds"
+)]
+fn named<'py, const N: usize>(
     py: Python<'py>,
     cell: &'static PyOnceLock<Py<PyType>>,
     (module, name): (&str, &str),
-    fields: T,
-) -> PyResult<Bound<'py, PyAny>>
-where
-    T: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
-{
-    static NEW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let new = NEW.get_or_try_init(py, || {
-        let new = py.get_type::<PyTuple>().getattr("__new__")?;
-        Ok::<_, PyErr>(new.unbind())
-    })?;
+    fields: [Bound<'py, PyAny>; N],
+) -> PyResult<Bound<'py, PyAny>> {
     let class = cell.import(py, module, name)?;
-    new.bind(py).call1((class, fields.into_pyobject(py)?))
+    let count = N.cast_signed();
+    // SAFETY: a named tuple is a tuple without fields of its own, made as `tuple.__new__` makes one of a subclass: with room
+    // for `count` items, each filled before anybody sees it.
+    unsafe {
+        let made = ffi::PyType_GenericAlloc(class.as_type_ptr(), count);
+        let made = Bound::from_owned_ptr_or_err(py, made)?;
+        for (at, field) in (0..count).zip(fields) {
+            // Takes the reference, also if it fails.
+            if ffi::PyTuple_SetItem(made.as_ptr(), at, field.into_ptr()) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+        }
+        Ok(made)
+    }
+}
+
+/// Numbers and what else is a field, as objects.
+macro_rules! fields {
+    ($py:expr; $($field:expr),* $(,)?) => {
+        [$($field.into_bound_py_any($py)?),*]
+    };
 }
 
 const DIGEST: &str = "ullage.digests";
@@ -33,7 +51,8 @@ const LEDGER: &str = "ullage._reference.ledger";
 /// `MessageDigest(...)`.
 pub(crate) fn message<'py>(py: Python<'py>, digest: &MessageDigest) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let fields = (
+    let fields = fields![
+        py;
         digest.role as u8,
         digest.flags,
         digest.tokens,
@@ -44,14 +63,15 @@ pub(crate) fn message<'py>(py: Python<'py>, digest: &MessageDigest) -> PyResult<
         digest.uuid,
         digest.usage,
         digest.timestamp,
-    );
+    ];
     named(py, &CLASS, (DIGEST, "MessageDigest"), fields)
 }
 
 /// `BlockDigest(...)`.
 pub(crate) fn block<'py>(py: Python<'py>, digest: &BlockDigest) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let fields = (
+    let fields = fields![
+        py;
         digest.kind as u8,
         digest.flags,
         digest.tokens,
@@ -60,7 +80,7 @@ pub(crate) fn block<'py>(py: Python<'py>, digest: &BlockDigest) -> PyResult<Boun
         digest.id,
         digest.name,
         digest.aux,
-    );
+    ];
     named(py, &CLASS, (DIGEST, "BlockDigest"), fields)
 }
 
@@ -72,7 +92,8 @@ pub(crate) fn line<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let found = found.map(|found| message(py, found)).transpose()?;
-    let fields = (
+    let fields = fields![
+        py;
         line.offset,
         line.length,
         line.number,
@@ -81,7 +102,7 @@ pub(crate) fn line<'py>(
         line.uuid,
         line.parent,
         found,
-    );
+    ];
     named(
         py,
         &CLASS,
@@ -93,7 +114,7 @@ pub(crate) fn line<'py>(
 /// `Anchor(...)`.
 pub(crate) fn anchor<'py>(py: Python<'py>, found: &Anchor) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let fields = (found.first, found.last, found.covers, found.usage);
+    let fields = fields![py; found.first, found.last, found.covers, found.usage];
     named(py, &CLASS, (LEDGER, "Anchor"), fields)
 }
 
@@ -106,14 +127,14 @@ pub(crate) fn anchored<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let found = found.map(|found| anchor(py, found)).transpose()?;
-    let fields = (total, estimated, found);
+    let fields = fields![py; total, estimated, found];
     named(py, &CLASS, (LEDGER, "AnchoredCount"), fields)
 }
 
 /// `KeepWindow(...)`.
 pub(crate) fn keep(py: Python<'_>, kept: KeepWindow) -> PyResult<Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let fields = (kept.start, kept.tokens, kept.text_messages, kept.orphans);
+    let fields = fields![py; kept.start, kept.tokens, kept.text_messages, kept.orphans];
     named(
         py,
         &CLASS,

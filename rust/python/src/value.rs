@@ -8,12 +8,32 @@
     reason = "borrowed references; every block says why it holds"
 )]
 
+#[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
+mod calls;
+#[cfg(feature = "abi3")]
+mod encoded;
+#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+mod layout;
+mod numbers;
+#[cfg(not(feature = "abi3"))]
+mod strings;
+#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED, Py_3_14)))]
+pub(crate) mod tables;
+
+#[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
+use calls as objects;
+#[cfg(feature = "abi3")]
+use encoded as strings;
+#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+use layout as objects;
+
+use numbers::{small, with_integer};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::c_ulong;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use ullage_core::text::{MAX_INT_BITS, Text, float_repr};
+use ullage_core::text::{Text, float_repr, string_escapes};
 use ullage_core::view::{Kind, LeafFault, Value};
 
 /// A borrowed Python object. `'a` is the life of the object that the walk began at.
@@ -49,14 +69,8 @@ impl<'a> PyValue<'a> {
 
     /// The type's flags, which tell instances of built-in types and of their subclasses.
     fn flags(self) -> c_ulong {
-        // SAFETY: the object is alive: the walk's root holds it, and the lock is held. So is its type.
-        unsafe {
-            let class = ffi::Py_TYPE(self.pointer());
-            #[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
-            return ffi::PyType_GetFlags(class);
-            #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
-            return (*class).tp_flags;
-        }
+        // SAFETY: the object is alive: the walk's root holds it, and the lock is held.
+        unsafe { objects::flags(self.pointer()) }
     }
 
     fn is_any(self, flags: c_ulong) -> bool {
@@ -81,6 +95,26 @@ impl<'a> PyValue<'a> {
                 Kind::Foreign
             }
         }
+    }
+
+    /// The characters of a string of ASCII: nearly all keys.
+    fn plain(self) -> Option<&'a [u8]> {
+        if !self.is_text() {
+            return None;
+        }
+        // SAFETY: a str, which the walk's root holds.
+        unsafe { strings::ascii(self.pointer()) }
+    }
+
+    /// Looks at a string that is not plain.
+    #[cold]
+    fn with_wide<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
+        if !self.is_text() {
+            return look(Text::Ascii(b""));
+        }
+        let mut encoded = Vec::new();
+        // SAFETY: a str, which the walk's root holds.
+        look(unsafe { strings::stored(self.pointer(), &mut encoded) })
     }
 }
 
@@ -118,13 +152,22 @@ impl Value for PyValue<'_> {
     }
 
     fn with_text<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
-        if let Some(bytes) = plain_string(self) {
-            look(Text::Ascii(bytes))
-        } else if self.is_text() {
-            with_string(self.pointer(), look)
-        } else {
-            look(Text::Ascii(b""))
+        match self.plain() {
+            Some(bytes) => look(Text::Ascii(bytes)),
+            None => self.with_wide(look),
         }
+    }
+
+    fn chars(self) -> u64 {
+        if !self.is_text() {
+            return 0;
+        }
+        // SAFETY: a str, which the walk's root holds.
+        unsafe { strings::chars(self.pointer()) }
+    }
+
+    fn json_chars(self) -> u64 {
+        self.chars() + self.with_text(string_escapes) + 2
     }
 
     fn with_word<R>(self, look: impl FnOnce(&str) -> R) -> Result<R, LeafFault> {
@@ -147,13 +190,8 @@ impl Value for PyValue<'_> {
         }
         Some(match small(self.pointer()) {
             Ok(number) => u32::try_from(number.max(0)).unwrap_or(u32::MAX),
-            Err(negative) => {
-                if negative {
-                    0
-                } else {
-                    u32::MAX
-                }
-            }
+            Err(true) => 0,
+            Err(false) => u32::MAX,
         })
     }
 
@@ -161,11 +199,8 @@ impl Value for PyValue<'_> {
         // SAFETY: `object` is alive and of the type that each call asks for.
         let size = unsafe {
             match self.kind() {
-                #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
-                Kind::Map => (*self.pointer().cast::<ffi::PyDictObject>()).ma_used,
-                #[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
-                Kind::Map => ffi::PyDict_Size(self.pointer()),
-                Kind::List => length(self.pointer()),
+                Kind::Map => objects::members_count(self.pointer()),
+                Kind::List => objects::items_count(self.pointer()),
                 _ => 0,
             }
         };
@@ -173,17 +208,9 @@ impl Value for PyValue<'_> {
     }
 
     fn each_item(self, mut visit: impl FnMut(Self)) {
-        if !self.is_list() {
-            return;
-        }
-        let mut at = 0;
-        // SAFETY: `object` is a list or tuple. Its length is asked at each step; the item is borrowed from it and alive while
-        // the lock is held and nothing changes the list.
-        unsafe {
-            while at < length(self.pointer()) {
-                visit(Self::of(item(self.pointer(), at)));
-                at += 1;
-            }
+        if self.is_list() {
+            // SAFETY: a list or tuple; the items are borrowed from it, and nothing changes it while the lock is held.
+            unsafe { objects::each_item(self.pointer(), |item| visit(Self::of(item))) };
         }
     }
 
@@ -191,20 +218,23 @@ impl Value for PyValue<'_> {
         if !self.is_map() {
             return Ok(());
         }
-        let (mut at, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
-        // SAFETY: `object` is a dict; key and value are borrowed from it, and nothing changes it meanwhile.
-        // The member after the last is not asked for: the search for it costs as much as finding one.
-        let mut left = self.size();
-        while left > 0
-            && unsafe {
-                ffi::PyDict_Next(self.pointer(), &raw mut at, &raw mut key, &raw mut value)
-            } != 0
-        {
-            left -= 1;
-            let mut spelled = Vec::new();
-            visit(key_text(Self::of(key), &mut spelled)?, Self::of(value));
+        #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED, Py_3_14)))]
+        // SAFETY: a dict, which nothing changes meanwhile.
+        if let Some(members) = unsafe { tables::members(self.pointer()) } {
+            let encoded = &mut Vec::new();
+            for member in members.iter().filter(|member| !member.value.is_null()) {
+                // SAFETY: all keys of such a table are strings, which it holds.
+                let key = unsafe {
+                    match strings::ascii(member.key) {
+                        Some(bytes) => Text::Ascii(bytes),
+                        None => strings::stored(member.key, encoded),
+                    }
+                };
+                visit(key, Self::of(member.value));
+            }
+            return Ok(());
         }
-        Ok(())
+        self.each_by_calls(&mut visit)
     }
 
     fn foreign_name(self) -> String {
@@ -220,56 +250,26 @@ impl Value for PyValue<'_> {
     }
 }
 
-/// SAFETY: `object` must be a list or a tuple.
-#[cfg(not(feature = "abi3"))]
-unsafe fn length(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
-    // SAFETY: as the caller promises; both begin with their size.
-    unsafe { ffi::Py_SIZE(object) }
-}
-
-/// SAFETY: `object` must be a list or a tuple, `at` inside of it.
-#[cfg(not(feature = "abi3"))]
-pub(crate) unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyObject {
-    // SAFETY: as the caller promises.
-    unsafe {
-        if ffi::PyList_Check(object) != 0 {
-            ffi::PyList_GET_ITEM(object, at)
-        } else {
-            ffi::PyTuple_GET_ITEM(object, at)
+impl PyValue<'_> {
+    /// Visits the members of a dict by the interpreter's own call.
+    fn each_by_calls(self, visit: &mut impl FnMut(Text<'_>, Self)) -> Result<(), LeafFault> {
+        let (mut at, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+        // SAFETY: `object` is a dict; key and value are borrowed from it, and nothing changes it meanwhile.
+        // The member after the last is not asked for: the search for it costs as much as finding one.
+        let mut left = self.size();
+        while left > 0
+            && unsafe {
+                ffi::PyDict_Next(self.pointer(), &raw mut at, &raw mut key, &raw mut value)
+            } != 0
+        {
+            left -= 1;
+            let (key, value) = (Self::of(key), Self::of(value));
+            match key.plain() {
+                Some(bytes) => visit(Text::Ascii(bytes), value),
+                None => visit(odd_key(key, &mut Vec::new())?, value),
+            }
         }
-    }
-}
-
-/// SAFETY: `object` must be a list or a tuple.
-#[cfg(feature = "abi3")]
-unsafe fn length(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
-    // SAFETY: as the caller promises.
-    unsafe {
-        if ffi::PyList_Check(object) != 0 {
-            ffi::PyList_Size(object)
-        } else {
-            ffi::PyTuple_Size(object)
-        }
-    }
-}
-
-/// SAFETY: `object` must be a list or a tuple, `at` inside of it.
-#[cfg(feature = "abi3")]
-pub(crate) unsafe fn item(object: *mut ffi::PyObject, at: ffi::Py_ssize_t) -> *mut ffi::PyObject {
-    // SAFETY: as the caller promises.
-    unsafe {
-        if ffi::PyList_Check(object) != 0 {
-            ffi::PyList_GetItem(object, at)
-        } else {
-            ffi::PyTuple_GetItem(object, at)
-        }
-    }
-}
-
-fn key_text<'a>(key: PyValue<'a>, spelled: &'a mut Vec<u8>) -> Result<Text<'a>, LeafFault> {
-    match plain_string(key) {
-        Some(bytes) => Ok(Text::Ascii(bytes)),
-        None => odd_key(key, spelled),
+        Ok(())
     }
 }
 
@@ -277,181 +277,9 @@ fn key_text<'a>(key: PyValue<'a>, spelled: &'a mut Vec<u8>) -> Result<Text<'a>, 
 #[cold]
 fn odd_key<'a>(key: PyValue<'a>, spelled: &'a mut Vec<u8>) -> Result<Text<'a>, LeafFault> {
     if key.is_text() {
-        return Ok(string(key.pointer(), spelled));
+        // SAFETY: a str, which the walk's root holds.
+        return Ok(unsafe { strings::stored(key.pointer(), spelled) });
     }
     key.with_word(|word| spelled.extend_from_slice(word.as_bytes()))?;
     Ok(Text::Ascii(spelled))
-}
-
-/// The characters of a string of ASCII: nearly all keys.
-#[cfg(all(not(feature = "abi3"), not(Py_3_14)))]
-fn plain_string(value: PyValue<'_>) -> Option<&[u8]> {
-    if !value.is_text() {
-        return None;
-    }
-    // SAFETY: the object is a str. The characters of a compact string of ASCII follow its head, are never changed, and live
-    // as long as the string, which the walk's root holds.
-    unsafe {
-        let head = value.pointer().cast::<ffi::PyASCIIObject>();
-        if (*head).compact() & (*head).ascii() == 0 {
-            return None;
-        }
-        let length = usize::try_from((*head).length).unwrap_or(0);
-        Some(std::slice::from_raw_parts(head.add(1).cast(), length))
-    }
-}
-
-/// From 3.14 on the flags in a string's head are nobody's to read; keys are short enough to be looked at.
-#[cfg(all(not(feature = "abi3"), Py_3_14))]
-fn plain_string(value: PyValue<'_>) -> Option<&[u8]> {
-    if !value.is_text() {
-        return None;
-    }
-    let object = value.pointer();
-    // SAFETY: the object is a str; its storage lives as long as it does, and the walk's root holds it.
-    unsafe {
-        if ffi::PyUnicode_KIND(object) != ffi::PyUnicode_1BYTE_KIND {
-            return None;
-        }
-        let length = usize::try_from(ffi::PyUnicode_GET_LENGTH(object)).unwrap_or(0);
-        let bytes = std::slice::from_raw_parts(ffi::PyUnicode_DATA(object).cast(), length);
-        Some(bytes).filter(|bytes: &&[u8]| bytes.is_ascii())
-    }
-}
-
-#[cfg(feature = "abi3")]
-fn plain_string(_: PyValue<'_>) -> Option<&[u8]> {
-    None
-}
-
-fn with_string<R>(object: *mut ffi::PyObject, look: impl FnOnce(Text<'_>) -> R) -> R {
-    look(string(object, &mut Vec::new()))
-}
-
-/// The storage of a string; `encoded` stays empty, since no copy is made.
-#[cfg(not(feature = "abi3"))]
-fn string(object: *mut ffi::PyObject, _encoded: &mut Vec<u8>) -> Text<'_> {
-    // SAFETY: `object` is a str; strings are never changed, so its storage holds while it is borrowed. Kind and length
-    // say how large it is. All constructors that are left in 3.11 make strings that are ready.
-    unsafe {
-        let length = usize::try_from(ffi::PyUnicode_GET_LENGTH(object)).unwrap_or(0);
-        let data = ffi::PyUnicode_DATA(object);
-        match ffi::PyUnicode_KIND(object) {
-            ffi::PyUnicode_1BYTE_KIND => {
-                narrow(object, std::slice::from_raw_parts(data.cast(), length))
-            }
-            ffi::PyUnicode_2BYTE_KIND => {
-                Text::Ucs2(std::slice::from_raw_parts(data.cast(), length))
-            }
-            _ => Text::Ucs4(std::slice::from_raw_parts(data.cast(), length)),
-        }
-    }
-}
-
-/// SAFETY: `bytes` must be the characters of the str `object`, one byte each.
-#[cfg(all(not(feature = "abi3"), not(Py_3_14)))]
-unsafe fn narrow(object: *mut ffi::PyObject, bytes: &[u8]) -> Text<'_> {
-    // SAFETY: as the caller promises.
-    if unsafe { ffi::PyUnicode_IS_ASCII(object) } != 0 {
-        Text::Ascii(bytes)
-    } else {
-        Text::Latin1(bytes)
-    }
-}
-
-/// SAFETY: as of the other one, whose flags are not to be read from 3.14 on.
-#[cfg(all(not(feature = "abi3"), Py_3_14))]
-unsafe fn narrow(_object: *mut ffi::PyObject, bytes: &[u8]) -> Text<'_> {
-    if bytes.is_ascii() {
-        Text::Ascii(bytes)
-    } else {
-        Text::Latin1(bytes)
-    }
-}
-
-/// The UTF-8 form of a string; `encoded` holds it where the string does not keep one.
-#[cfg(feature = "abi3")]
-fn string(object: *mut ffi::PyObject, encoded: &mut Vec<u8>) -> Text<'_> {
-    let mut size = 0;
-    // SAFETY: `object` is a str; its UTF-8 form is kept inside of it.
-    let data = unsafe { ffi::PyUnicode_AsUTF8AndSize(object, &raw mut size) };
-    if !data.is_null() {
-        let size = usize::try_from(size).unwrap_or(0);
-        // SAFETY: `data` holds `size` bytes for the life of the string.
-        let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) };
-        return if bytes.is_ascii() {
-            Text::Ascii(bytes)
-        } else {
-            Text::Wtf8(bytes)
-        };
-    }
-    Python::attach(|py| {
-        drop(PyErr::take(py));
-        // SAFETY: `object` is alive and not null.
-        let text = unsafe { Bound::from_borrowed_ptr(py, object) };
-        let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"));
-        *encoded = bytes.and_then(|bytes| bytes.extract()).unwrap_or_default();
-    });
-    Text::Wtf8(encoded)
-}
-
-/// An integer that fits 64 bits; else whether it is negative.
-fn small(object: *mut ffi::PyObject) -> Result<i64, bool> {
-    let mut overflow = 0;
-    // SAFETY: `object` is an int.
-    let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &raw mut overflow) };
-    if overflow == 0 {
-        Ok(number)
-    } else {
-        Err(overflow < 0)
-    }
-}
-
-/// Looks at the digits of an integer.
-fn with_integer<R>(
-    object: *mut ffi::PyObject,
-    look: impl FnOnce(&str) -> R,
-) -> Result<R, LeafFault> {
-    match small(object) {
-        Ok(number) => Ok(with_digits(number, look)),
-        Err(_) => integer(object)
-            .map(|digits| look(&digits))
-            .ok_or(LeafFault::Digits),
-    }
-}
-
-/// Small numbers fill the tool inputs: no allocation for them.
-fn with_digits<R>(number: i64, look: impl FnOnce(&str) -> R) -> R {
-    let mut written = [b'-'; 20];
-    let mut at = written.len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        at -= 1;
-        written[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    at -= usize::from(number < 0);
-    look(std::str::from_utf8(&written[at..]).unwrap_or_default())
-}
-
-/// The digits of an integer beyond 64 bits; `None` if it is too long to be written.
-fn integer(object: *mut ffi::PyObject) -> Option<String> {
-    // Decimal digits cost quadratic time, hexadecimal ones do not.
-    let hex = digits(object, 16)?;
-    let hex = hex.trim_start_matches(['-', '0', 'x']);
-    let first = hex.chars().next()?.to_digit(16)?;
-    let bits = hex.len() as u64 * 4 - u64::from(first.leading_zeros() - 28);
-    (bits <= MAX_INT_BITS).then(|| digits(object, 10)).flatten()
-}
-
-fn digits(object: *mut ffi::PyObject, base: i32) -> Option<String> {
-    Python::attach(|py| {
-        // SAFETY: `object` is an int, perhaps of a subclass, whose digits are written without asking it. A new reference
-        // comes back, or null with an error set.
-        let text = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyNumber_ToBase(object, base)) };
-        text.ok()?.extract().ok()
-    })
 }

@@ -7,46 +7,65 @@ type Map<V> = HashMap<u32, V, foldhash::fast::FixedState>;
 /// Message and block of one place.
 pub type Place = (u32, u32);
 
-/// The places of each id, oldest first. Nearly every id stands in one place only, and takes 12 bytes.
+/// No place: no ledger holds so many messages.
+const NOWHERE: Place = (u32::MAX, 0);
+/// More than one place.
+const SEVERAL: Place = (u32::MAX, 1);
+
+/// The places of each id, oldest first. Ids are small numbers, so that a table by number needs no search; nearly every
+/// id stands in one place only, and takes 8 bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
-    one: Map<Place>,
-    // Ids that stand in several places; they are not in `one`.
+    one: Vec<Place>,
     many: Map<Vec<Place>>,
 }
 
 impl Places {
     pub(super) fn of(&self, id: u32) -> &[Place] {
-        if let Some(place) = self.one.get(&id) {
-            return std::slice::from_ref(place);
+        match self.one.get(id as usize) {
+            None | Some(&NOWHERE) => &[],
+            Some(&SEVERAL) => self.many.get(&id).map_or(&[], Vec::as_slice),
+            Some(place) => std::slice::from_ref(place),
         }
-        self.many.get(&id).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn add(&mut self, id: u32, place: Place) {
         if id == 0 {
             return;
         }
-        if let Some(places) = self.many.get_mut(&id) {
-            insert_sorted(places, place);
-        } else if let Some(only) = self.one.insert(id, place) {
-            self.one.remove(&id);
-            self.many.insert(id, vec![only.min(place), only.max(place)]);
+        let at = id as usize;
+        if at >= self.one.len() {
+            self.one.resize(at + 1, NOWHERE);
+        }
+        match self.one[at] {
+            NOWHERE => self.one[at] = place,
+            SEVERAL => insert_sorted(self.many.entry(id).or_default(), place),
+            only => {
+                self.many.insert(id, vec![only.min(place), only.max(place)]);
+                self.one[at] = SEVERAL;
+            }
         }
     }
 
     pub(super) fn remove(&mut self, id: u32, place: Place) {
-        if self.one.remove(&id).is_some() {
-            return;
-        }
-        let Some(places) = self.many.get_mut(&id) else {
+        let Some(one) = self.one.get_mut(id as usize).filter(|_| id != 0) else {
             return;
         };
+        if *one != SEVERAL {
+            *one = NOWHERE;
+            return;
+        }
+        let places = self.many.entry(id).or_default();
         remove_sorted(places, &place);
         if let [last] = places[..] {
+            *one = last;
             self.many.remove(&id);
-            self.one.insert(id, last);
         }
+    }
+
+    /// Forgets the room of ids that nothing has any more: those from `ids` on.
+    pub(super) fn trim(&mut self, ids: usize) {
+        self.one.truncate(ids);
     }
 }
 

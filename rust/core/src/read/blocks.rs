@@ -1,7 +1,7 @@
 //! One content block → its digest.
 
 use super::draft::{Draft, Tools, text_flags};
-use super::keys::{Fields, block};
+use super::keys::{Fields, bits, block};
 use super::kinds::{kind_of, known_keys, own_type};
 use super::path::Path;
 use super::results::read_tool_result;
@@ -12,14 +12,26 @@ use crate::view::{Kind, Value, equals, with_utf8};
 
 pub(super) type BlockFields<V> = Fields<V, 39>;
 
+/// Keys of which no flag speaks, on kinds that may have them.
+const PLAIN: u64 = bits(&[
+    block::TYPE,
+    block::TEXT,
+    block::ID,
+    block::NAME,
+    block::INPUT,
+    block::TOOL_USE_ID,
+    block::CONTENT,
+    block::IS_ERROR,
+]);
+
 /// Digests one item of a content list; what is no block at all is counted as its JSON.
 pub(super) fn read_block<V: Value>(
     value: V,
     field: Path<'_>,
     tools: &mut Tools<'_>,
+    fields: &mut BlockFields<V>,
 ) -> Result<BlockDigest, Error> {
-    let mut fields = Fields::EMPTY;
-    block::fill(&mut fields, value);
+    block::fill(fields, value);
     let Some(name) = fields.text(block::TYPE).filter(|_| value.is_map()) else {
         let mut draft = Draft::new(BlockKind::Unknown, tools);
         draft.digest.flags |= flag::NOT_A_BLOCK;
@@ -28,18 +40,21 @@ pub(super) fn read_block<V: Value>(
     };
     let kind = name.with_text(|text| with_utf8(text, kind_of));
     let mut draft = Draft::new(kind, tools);
-    draft.digest.flags |= common_flags(&fields, kind, name);
+    // Of an unknown kind the type alone may mean something.
+    if kind == BlockKind::Unknown || fields.beyond(PLAIN & known_keys(kind)) {
+        draft.digest.flags |= common_flags(fields, kind, name);
+    }
     if own_type(kind).is_some_and(|own| !name.is(own)) {
         draft.set_name(Some(name), "");
     }
-    read_kind(&mut draft, value, &fields, field)?;
+    read_kind(&mut draft, value, fields, field)?;
     Ok(draft.finish())
 }
 
 fn common_flags<V: Value>(fields: &BlockFields<V>, kind: BlockKind, name: V) -> u32 {
     let known = known_keys(kind);
     let mut flags = cache_flags(fields.given(block::CACHE_CONTROL));
-    if known != u64::MAX && (fields.others || fields.mask & !known != 0) {
+    if known != u64::MAX && fields.beyond(known) {
         flags |= flag::UNKNOWN_KEYS;
     }
     if fields.get(block::CACHE_REFERENCE).is_some() || name.is("cache_edits") {

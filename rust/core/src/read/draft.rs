@@ -4,19 +4,9 @@ use super::meter::{Meter, Scale};
 use super::path::Path;
 use crate::digest::{BlockDigest, BlockKind, block_flag as flag};
 use crate::error::Error;
-use crate::strings::Strings;
-use crate::text::Text;
+use crate::strings::{Strings, Use};
+use crate::text::{Text, is_id};
 use crate::view::{Value, is_blank, is_space, last_point, with_utf8};
-
-/// Letters, digits, `_` and `-`: of what the ids of all providers may be made.
-static ID_BYTES: [bool; 256] = {
-    let (mut table, mut byte) = ([false; 256], 0_u8);
-    while byte < 0x80 {
-        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-        byte += 1;
-    }
-    table
-};
 
 /// What readers share while they read one item: where strings go, and what texts are weighed with.
 #[derive(Debug)]
@@ -69,8 +59,8 @@ impl<'a> Draft<'a> {
         };
         value.with_text(|text| {
             with_utf8(text, |id| {
-                self.digest.id = self.strings.intern(id);
-                if id.is_empty() || !id.iter().all(|&byte| ID_BYTES[usize::from(byte)]) {
+                self.digest.id = self.strings.intern_again(id, Use::Id);
+                if id.is_empty() || !is_id(id) {
                     self.digest.flags |= flag::BAD_ID;
                 }
             });
@@ -84,7 +74,7 @@ impl<'a> Draft<'a> {
         value.with_text(|text| {
             with_utf8(text, |name| {
                 self.digest.name = if prefix.is_empty() {
-                    self.strings.intern(name)
+                    self.strings.intern_again(name, Use::Name)
                 } else {
                     self.strings.intern(&[prefix.as_bytes(), name].concat())
                 };

@@ -5,6 +5,7 @@ use crate::view::{LeafFault, Value, ascii};
 /// The values of the keys that are known, whether there were others, and which.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<V, const N: usize> {
+    // Holds what an earlier object had where `mask` has no bit: emptying it costs as much as reading a block.
     values: [Option<V>; N],
     /// A bit for each key that is there.
     pub(super) mask: u64,
@@ -19,10 +20,11 @@ impl<V: Value, const N: usize> Fields<V, N> {
         others: false,
     };
 
-    /// Reads an object into empty fields, in place: moving them costs as much as finding the keys.
+    /// Reads an object in place of the one before: moving fields costs as much as finding the keys.
     #[inline(always)]
     fn fill(&mut self, value: V, find: impl Fn(&[u8]) -> Option<usize>) {
         let fields = self;
+        (fields.mask, fields.others) = (0, false);
         let visited: Result<(), LeafFault> = value.each_member(|key, value| {
             if let Some(place) = find(ascii(key)) {
                 fields.values[place] = Some(value);
@@ -37,22 +39,32 @@ impl<V: Value, const N: usize> Fields<V, N> {
 
     /// The value of a key, `null` as well.
     pub(super) fn get(&self, place: usize) -> Option<V> {
-        self.values[place]
+        if self.mask >> place & 1 == 1 {
+            self.values[place]
+        } else {
+            None
+        }
+    }
+
+    /// Whether there are keys beside those of `known`.
+    pub(super) fn beyond(&self, known: u64) -> bool {
+        self.others || self.mask & !known != 0
     }
 
     /// The value of a key, if it is there and not `null`.
     pub(super) fn given(&self, place: usize) -> Option<V> {
-        self.values[place].filter(|value| !value.is_null())
+        self.get(place).filter(|value| !value.is_null())
     }
 
     /// Whether a key is there and `true`.
     pub(super) fn yes(&self, place: usize) -> bool {
-        self.values[place].is_some_and(|value| value.kind() == crate::view::Kind::True)
+        self.get(place)
+            .is_some_and(|value| value.kind() == crate::view::Kind::True)
     }
 
     /// The value of a key, if it is a string.
     pub(super) fn text(&self, place: usize) -> Option<V> {
-        self.values[place].filter(|value| value.is_text())
+        self.get(place).filter(|value| value.is_text())
     }
 }
 
@@ -83,7 +95,7 @@ macro_rules! keys {
 
             $(pub(crate) const $name: usize = $place;)*
 
-            /// Reads an object into empty fields.
+            /// Reads an object in place of the one before.
             #[inline]
             pub(crate) fn fill<V: Value>(fields: &mut Fields<V, $count>, value: V) {
                 fields.fill(value, |key| {

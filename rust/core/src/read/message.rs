@@ -3,7 +3,8 @@
 use super::blocks::read_block;
 use super::calls::read_call;
 use super::draft::{Draft, Tools};
-use super::keys::{BARE_MESSAGE, bits, message};
+use super::keys::{BARE_MESSAGE, Fields, bits, message};
+use super::meter::Meter;
 use super::path::Path;
 use super::results::read_result_content;
 use super::usage::usage_total;
@@ -16,6 +17,13 @@ use crate::units::{saturate, saturate_len};
 use crate::view::{Value, is_blank, shown, with_utf8};
 
 const ROLE_AND_CONTENT: u64 = bits(&[message::ROLE, message::CONTENT]);
+
+/// Fields that hold text beside the content.
+const TEXTS: u64 = bits(&[
+    message::REASONING_CONTENT,
+    message::REFUSAL,
+    message::FUNCTION_CALL,
+]);
 
 fn bit(flag: u32, set: bool) -> u32 {
     if set { flag } else { 0 }
@@ -57,37 +65,46 @@ impl<'a, V: Value> Reader<'a, V> {
         blocks: &mut Vec<BlockDigest>,
     ) -> Result<MessageDigest, Error> {
         let role = self.role()?;
-        let uuid = intern(self.outer.get(message::UUID), tools.strings);
-        let assistant = role == Role::Assistant;
-        let response_id = if assistant {
-            intern(self.fields.get(message::ID), tools.strings)
-        } else {
-            0
+        let mut digest = MessageDigest {
+            role,
+            ..MessageDigest::default()
         };
-        let mut flags = envelope_flags(self.outer) | self.own_flags(role);
+        if self.says_more(role) {
+            self.envelope(&mut digest, tools);
+        }
         let first = blocks.len();
         self.content(role, tools, blocks)?;
         let blocks = &blocks[first..];
-        flags |= content_flags(self.fields.get(message::CONTENT)) | block_facts(blocks);
-        flags |= user_input(role, flags, blocks);
-        let counts = assistant && flags & flag::SYNTHETIC == 0;
-        let usage = if counts { usage_total(self.fields) } else { 0 };
-        flags |= if usage == 0 { 0 } else { flag::HAS_USAGE };
+        let content = self.fields.get(message::CONTENT);
+        digest.flags |= content_flags(content) | block_facts(blocks);
+        digest.flags |= user_input(role, digest.flags, blocks);
         let (tokens, rough) = self.own_tokens(role, tools)?;
         let all_tokens: u64 = blocks.iter().map(|block| u64::from(block.tokens)).sum();
         let all_rough: u64 = blocks.iter().map(|block| u64::from(block.rough)).sum();
-        Ok(MessageDigest {
-            role,
-            flags,
-            tokens: saturate(u64::from(tokens) + all_tokens),
-            rough: saturate(u64::from(rough) + all_rough),
-            first_block: 0,
-            block_count: saturate_len(blocks.len()),
-            response_id,
-            uuid,
-            usage,
-            timestamp: time_of(self.outer),
-        })
+        digest.tokens = saturate(u64::from(tokens) + all_tokens);
+        digest.rough = saturate(u64::from(rough) + all_rough);
+        digest.block_count = saturate_len(blocks.len());
+        Ok(digest)
+    }
+
+    /// Whether there is more to know of the message than its role and content: most have no more.
+    fn says_more(&self, role: Role) -> bool {
+        self.outer.beyond(ROLE_AND_CONTENT) || !matches!(role, Role::User | Role::Assistant)
+    }
+
+    /// What stands beside the content.
+    fn envelope(&self, digest: &mut MessageDigest, tools: &mut Tools<'_>) {
+        digest.uuid = intern(self.outer.get(message::UUID), tools.strings);
+        digest.flags = envelope_flags(self.outer) | self.own_flags(digest.role);
+        digest.timestamp = time_of(self.outer);
+        if digest.role != Role::Assistant {
+            return;
+        }
+        digest.response_id = intern(self.fields.get(message::ID), tools.strings);
+        if digest.flags & flag::SYNTHETIC == 0 {
+            digest.usage = usage_total(self.fields);
+            digest.flags |= bit(flag::HAS_USAGE, digest.usage != 0);
+        }
     }
 
     fn role(&self) -> Result<Role, Error> {
@@ -121,11 +138,7 @@ impl<'a, V: Value> Reader<'a, V> {
     }
 
     fn own_flags(&self, role: Role) -> u32 {
-        let others = self.outer.others || self.outer.mask & !ROLE_AND_CONTENT != 0;
-        if !others && matches!(role, Role::User | Role::Assistant) {
-            return 0;
-        }
-        let unknown = self.outer.others || self.outer.mask & !BARE_MESSAGE != 0;
+        let unknown = self.outer.beyond(BARE_MESSAGE);
         let model = self.fields.get(message::MODEL);
         let synthetic = model.is_some_and(|model| model.is("<synthetic>"));
         bit(flag::ENTRY, self.enveloped)
@@ -179,8 +192,10 @@ impl<'a, V: Value> Reader<'a, V> {
                 blocks.push(self.text_block(text, field, tools)?);
             }
         } else if let Some(list) = content.filter(|content| content.is_list()) {
+            let mut fields = Fields::EMPTY;
             each(list, |item, index| {
-                blocks.push(read_block(item, Path::Item(&field, index), tools)?);
+                let field = Path::Item(&field, index);
+                blocks.push(read_block(item, field, tools, &mut fields)?);
                 Ok(())
             })?;
         }
@@ -225,17 +240,24 @@ impl<'a, V: Value> Reader<'a, V> {
     /// What the message costs beside its blocks: its role, and fields that hold text.
     fn own_tokens(&self, role: Role, tools: &mut Tools<'_>) -> Result<(u32, u32), Error> {
         let mut meter = tools.meter();
+        if self.fields.mask & TEXTS != 0 {
+            self.own_texts(&mut meter)?;
+        }
+        let (tokens, rough, _) = meter.close(|weights| weights.messages[role as usize]);
+        Ok((tokens, rough))
+    }
+
+    fn own_texts(&self, meter: &mut Meter<'_>) -> Result<(), Error> {
         for place in [message::REASONING_CONTENT, message::REFUSAL] {
             if let Some(value) = self.fields.text(place) {
                 value.with_text(|text| meter.text(text));
             }
         }
-        if let Some(call) = self.fields.given(message::FUNCTION_CALL) {
-            let root = self.root();
-            meter.json(call, Path::Key(&root, "function_call"))?;
-        }
-        let (tokens, rough, _) = meter.close(|weights| weights.messages[role as usize]);
-        Ok((tokens, rough))
+        let Some(call) = self.fields.given(message::FUNCTION_CALL) else {
+            return Ok(());
+        };
+        let root = self.root();
+        meter.json(call, Path::Key(&root, "function_call"))
     }
 }
 
@@ -244,14 +266,16 @@ fn each<V: Value>(
     list: V,
     mut visit: impl FnMut(V, usize) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let (mut result, mut index) = (Ok(()), 0);
+    let (mut fault, mut index) = (None, 0);
     list.each_item(|item| {
-        if result.is_ok() {
-            result = visit(item, index);
+        if fault.is_none()
+            && let Err(error) = visit(item, index)
+        {
+            fault = Some(error);
         }
         index += 1;
     });
-    result
+    fault.map_or(Ok(()), Err)
 }
 
 fn content_flags<V: Value>(content: Option<V>) -> u32 {

@@ -116,7 +116,7 @@ fn read_nested<V: Value>(draft: &mut Draft<'_>, item: V, field: Path<'_>) -> Res
     if item.is_map() {
         count_marker(draft, cache_flags(fields.given(block::CACHE_CONTROL)));
         let checked = own_type(kind).is_some() || kind == BlockKind::SearchResult;
-        if checked && (fields.others || fields.mask & !known_keys(kind) != 0) {
+        if checked && fields.beyond(known_keys(kind)) {
             draft.digest.flags |= flag::UNKNOWN_KEYS;
         }
     }

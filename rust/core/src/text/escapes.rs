@@ -1,7 +1,7 @@
 //! How much longer JSON makes a string.
 
 use super::Text;
-use super::lanes::{BLOCK, Block, Lanes};
+use super::lanes::{Lane, ends, lane, within};
 use crate::simd::{Work, widest};
 
 /// How many code points longer a string gets by escaping: 1 for `"`, `\` and the control characters with
@@ -16,34 +16,38 @@ pub fn string_escapes(text: Text<'_>) -> u64 {
 }
 
 fn sum(bytes: &[u8]) -> u64 {
-    if bytes.len() < BLOCK && !any_special(bytes) {
-        return 0;
+    if bytes.len() >= ROW {
+        widest(Escapes(bytes))
+    } else if any_special(bytes) {
+        one_by_one(bytes)
+    } else {
+        0
     }
-    widest(Escapes(bytes))
 }
 
 /// Whether a short string has anything to escape: keys and paths seldom do.
 fn any_special(bytes: &[u8]) -> bool {
-    // The last word overlaps the one before it.
-    if let Some(last) = bytes.last_chunk() {
-        let (words, _) = bytes.as_chunks();
-        return special_word(*last) || words.iter().any(|&word| special_word(word));
+    // Two that may overlap cover what is between one and two of them.
+    if let (Some(head), Some(tail)) = (bytes.first_chunk::<16>(), bytes.last_chunk::<16>()) {
+        return any_of(lane(head)) | any_of(lane(tail));
     }
-    if let (Some(&[a, b, c, d]), Some(&[e, f, g, h])) = (bytes.first_chunk(), bytes.last_chunk()) {
-        return special_word([a, b, c, d, e, f, g, h]);
+    match ends(bytes) {
+        Some(both) => any_of(both),
+        None => bytes.iter().any(|&byte| special(byte)),
     }
-    bytes.iter().any(|&byte| extra(byte) != 0)
 }
 
-/// Whether one of eight bytes is below 0x20, a quote or a backslash (the usual arithmetic on all eight at once).
-fn special_word(bytes: [u8; 8]) -> bool {
-    const ONES: u64 = u64::MAX / 255;
-    let word = u64::from_le_bytes(bytes);
-    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
-    let quotes = below(word ^ (ONES * 0x22), 1) | below(word ^ (ONES * 0x5C), 1);
-    (below(word, 0x20) | quotes) & (ONES * 0x80) != 0
+fn any_of(bytes: Lane) -> bool {
+    let is = |sign: u8| bytes.simd_eq(Lane::splat(sign as i8));
+    (within(bytes, 0, 0x1F) | is(b'"') | is(b'\\')).any()
 }
 
+/// Bytes that are looked at together: a vector of AVX2, two of SSE2.
+const ROW: usize = 32;
+
+type Row = [u8; ROW];
+
+/// At least one row.
 struct Escapes<'a>(&'a [u8]);
 
 impl Work for Escapes<'_> {
@@ -51,34 +55,69 @@ impl Work for Escapes<'_> {
 
     #[inline(always)]
     fn run(self) -> u64 {
-        let (blocks, rest) = self.0.as_chunks::<BLOCK>();
+        let (rows, rest) = self.0.as_chunks::<ROW>();
+        let mut found = Found::default();
         let mut sum = 0;
-        for block in blocks {
-            sum += escapes(block, u64::MAX);
+        // A count of one byte holds so many rows.
+        for rows in rows.chunks(255) {
+            for row in rows {
+                found.look(row, 0);
+            }
+            sum += found.take();
         }
         if let (Some(last), false) = (self.0.last_chunk(), rest.is_empty()) {
-            // Its first bytes were looked at with the block before.
-            sum += escapes(last, u64::MAX << (BLOCK - rest.len()));
-        } else if !rest.is_empty() {
-            let mut block = [b'a'; BLOCK];
-            block[..rest.len()].copy_from_slice(rest);
-            sum += escapes(&block, u64::MAX);
+            // Its first bytes were looked at with the row before.
+            found.look(last, ROW - rest.len());
+            sum += found.take();
+        }
+        if found.odd.iter().fold(0, |any, &odd| any | odd) != 0 {
+            // Control characters other than the end of a line: seldom, and not worth a fast way.
+            return one_by_one(self.0);
         }
         sum
     }
 }
 
-/// Of the bytes that `bits` names.
-#[inline(always)]
-fn escapes(block: &Block, bits: u64) -> u64 {
-    let lanes = Lanes::load(block);
-    let (controls, lines) = (lanes.within(0, 0x1F) & bits, lanes.equal(b'\n'));
-    let mut sum = u64::from((controls | lanes.quotes() & bits).count_ones());
-    if controls & !lines != 0 {
-        let long = controls & (!lanes.within(0x08, 0x0D) | lanes.equal(0x0B));
-        sum += 4 * u64::from(long.count_ones());
+/// What was found in each place of the rows.
+#[derive(Default)]
+struct Found {
+    short: Row,
+    odd: Row,
+}
+
+impl Found {
+    /// Written for each byte alone; compiled to vectors.
+    #[inline(always)]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "with an iterator the compiler makes two times the instructions of it"
+    )]
+    fn look(&mut self, row: &Row, from: usize) {
+        for at in 0..ROW {
+            let byte = row[at];
+            let counts = special(byte) & (at >= from);
+            self.short[at] = self.short[at].wrapping_add(u8::from(counts));
+            self.odd[at] |= u8::from((byte < 0x20) & (byte != b'\n'));
+        }
     }
-    sum
+
+    /// The sum of all places, which then count from zero again.
+    #[inline(always)]
+    fn take(&mut self) -> u64 {
+        let short = std::mem::replace(&mut self.short, [0; ROW]);
+        short.iter().map(|&count| u64::from(count)).sum()
+    }
+}
+
+/// Whether JSON writes it otherwise.
+#[inline(always)]
+fn special(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+#[cold]
+fn one_by_one(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|&byte| extra(byte)).sum()
 }
 
 fn extra(byte: u8) -> u64 {
@@ -91,4 +130,31 @@ fn extra(byte: u8) -> u64 {
 
 fn wide(point: u32) -> u64 {
     u8::try_from(point).map_or(0, extra)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Escapes, ROW, Work, extra, sum};
+
+    #[test]
+    fn each_byte_in_each_place() {
+        for length in [1, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 97] {
+            for at in 0..length {
+                for byte in 0..=u8::MAX {
+                    let mut text = vec![b'a'; length];
+                    text[at] = byte;
+                    assert_eq!(sum(&text), extra(byte), "{byte} at {at} of {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_rows_than_a_byte_counts() {
+        for length in [255 * ROW, 256 * ROW, 256 * ROW + 1, 600 * ROW + 31] {
+            let text = vec![b'"'; length];
+            assert_eq!(sum(&text), length as u64);
+            assert_eq!(Escapes(&text).run(), length as u64);
+        }
+    }
 }

@@ -10,6 +10,23 @@ pub(super) const BLOCK: usize = 64;
 /// 64 bytes that are looked at together.
 pub(super) type Block = [u8; BLOCK];
 
+/// Sixteen bytes.
+pub(super) type Lane = i8x16;
+
+/// Sixteen bytes as a vector.
+#[inline(always)]
+pub(super) fn lane(bytes: &[u8; 16]) -> Lane {
+    i8x16::new(bytes.map(|byte| byte as i8))
+}
+
+/// The first eight bytes and the last eight, which are all of up to sixteen; none if there are fewer than eight.
+#[inline(always)]
+pub(super) fn ends(bytes: &[u8]) -> Option<Lane> {
+    let (head, tail) = (bytes.first_chunk::<8>()?, bytes.last_chunk::<8>()?);
+    let both = u128::from(u64::from_le_bytes(*tail)) << 64 | u128::from(u64::from_le_bytes(*head));
+    Some(lane(&both.to_le_bytes()))
+}
+
 /// A block as vectors.
 #[derive(Clone, Copy)]
 pub(super) struct Lanes([i8x16; 4]);
@@ -17,10 +34,7 @@ pub(super) struct Lanes([i8x16; 4]);
 impl Lanes {
     #[inline(always)]
     pub(super) fn load(block: &Block) -> Self {
-        let lane = |at: usize| {
-            let bytes: &[u8; 16] = block[at..].first_chunk().unwrap_or(&[0; 16]);
-            i8x16::new(bytes.map(|byte| byte as i8))
-        };
+        let lane = |at: usize| lane(block[at..].first_chunk().unwrap_or(&[0; 16]));
         Self([lane(0), lane(16), lane(32), lane(48)])
     }
 
@@ -55,13 +69,6 @@ impl Lanes {
         self.mask(|lane| lane)
     }
 
-    /// Quotes and backslashes.
-    #[inline(always)]
-    pub(super) fn quotes(self) -> u64 {
-        let is = |lane: i8x16, sign: u8| lane.simd_eq(i8x16::splat(sign as i8));
-        self.mask(|lane| is(lane, b'"') | is(lane, b'\\'))
-    }
-
     /// Bytes from `first` to `last`.
     #[inline(always)]
     pub(super) fn within(self, first: u8, last: u8) -> u64 {
@@ -87,7 +94,7 @@ impl Lanes {
 
 /// The range is moved to the least numbers, where one signed comparison tells it.
 #[inline(always)]
-fn within(lane: i8x16, first: u8, last: u8) -> i8x16 {
+pub(super) fn within(lane: Lane, first: u8, last: u8) -> Lane {
     let moved = lane + i8x16::splat(0x80_u8.wrapping_sub(first) as i8);
     moved.simd_lt(i8x16::splat(0x81_u8.wrapping_add(last - first) as i8))
 }

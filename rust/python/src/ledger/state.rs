@@ -157,6 +157,7 @@ impl State {
             .map_err(|(at, error)| (wanted[at], error))?;
         if head < before {
             self.rearrange(head, &wanted, old_end..before, old_place, new_end);
+            self.core.trim();
         }
         let kept = items[head..].iter().map(|item| item.clone().unbind());
         let dropped = self.held.splice(head.., kept).collect();

@@ -4,7 +4,7 @@
     reason = "borrowed items of a list that nothing changes meanwhile; every block says why it holds"
 )]
 
-use crate::value::{PyValue, item};
+use crate::value::PyValue;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -21,7 +21,7 @@ pub(crate) fn soon<'py>(
         fetch_dict(&list, at + 8);
         fetch_keys(&list, at + 4);
         // SAFETY: inside of the list, which holds the item.
-        unsafe { Bound::from_borrowed_ptr(list.py(), item(list.as_ptr(), at.cast_signed())) }
+        unsafe { Bound::from_borrowed_ptr(list.py(), item(&list, at)) }
     })
 }
 
@@ -40,10 +40,16 @@ pub(crate) fn begins_with(list: &Bound<'_, PyList>, held: &[Py<PyAny>]) -> bool 
     }
 }
 
+/// SAFETY: `at` must be inside of the list.
+unsafe fn item(list: &Bound<'_, PyList>, at: usize) -> *mut ffi::PyObject {
+    // SAFETY: as the caller promises.
+    unsafe { ffi::PyList_GET_ITEM(list.as_ptr(), at.cast_signed()) }
+}
+
 fn fetch_dict(list: &Bound<'_, PyList>, at: usize) {
     if at < list.len() {
         // SAFETY: inside of the list.
-        fetch(unsafe { item(list.as_ptr(), at.cast_signed()) }.cast());
+        fetch(unsafe { item(list, at) }.cast());
     }
 }
 
@@ -52,7 +58,7 @@ fn fetch_keys(list: &Bound<'_, PyList>, at: usize) {
         return;
     }
     // SAFETY: inside of the list.
-    let value = PyValue::of(unsafe { item(list.as_ptr(), at.cast_signed()) });
+    let value = PyValue::of(unsafe { item(list, at) });
     if value.is_map() {
         // SAFETY: it is a dict.
         let keys: *const u8 =

@@ -1,0 +1,71 @@
+//! Integers, read and spelled without asking Python code.
+#![expect(
+    unsafe_code,
+    reason = "calls on objects that are integers; every block says why it holds"
+)]
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use ullage_core::text::MAX_INT_BITS;
+use ullage_core::view::LeafFault;
+
+/// An integer that fits 64 bits; else whether it is negative.
+pub(super) fn small(object: *mut ffi::PyObject) -> Result<i64, bool> {
+    let mut overflow = 0;
+    // SAFETY: `object` is an int.
+    let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &raw mut overflow) };
+    if overflow == 0 {
+        Ok(number)
+    } else {
+        Err(overflow < 0)
+    }
+}
+
+/// Looks at the digits of an integer.
+pub(super) fn with_integer<R>(
+    object: *mut ffi::PyObject,
+    look: impl FnOnce(&str) -> R,
+) -> Result<R, LeafFault> {
+    match small(object) {
+        Ok(number) => Ok(with_digits(number, look)),
+        Err(_) => integer(object)
+            .map(|digits| look(&digits))
+            .ok_or(LeafFault::Digits),
+    }
+}
+
+/// Small numbers fill the tool inputs: no allocation for them.
+fn with_digits<R>(number: i64, look: impl FnOnce(&str) -> R) -> R {
+    let mut written = [b'-'; 20];
+    let mut at = written.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        at -= 1;
+        written[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    at -= usize::from(number < 0);
+    look(std::str::from_utf8(&written[at..]).unwrap_or_default())
+}
+
+/// The digits of an integer beyond 64 bits; `None` if it is too long to be written.
+fn integer(object: *mut ffi::PyObject) -> Option<String> {
+    // Decimal digits cost quadratic time, hexadecimal ones do not.
+    let hex = digits(object, 16)?;
+    let hex = hex.trim_start_matches(['-', '0', 'x']);
+    let first = hex.chars().next()?.to_digit(16)?;
+    let bits = hex.len() as u64 * 4 - u64::from(first.leading_zeros() - 28);
+    (bits <= MAX_INT_BITS).then(|| digits(object, 10)).flatten()
+}
+
+fn digits(object: *mut ffi::PyObject, base: i32) -> Option<String> {
+    Python::attach(|py| {
+        // SAFETY: `object` is an int, perhaps of a subclass, whose digits are written without asking it. A new reference
+        // comes back, or null with an error set.
+        let text = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyNumber_ToBase(object, base)) };
+        text.ok()?.extract().ok()
+    })
+}
