@@ -235,10 +235,37 @@ def churn(rounds: int = 10_000, size: int = 1000) -> list[float]:
     return sizes
 
 
+def fresh(start: int, count: int) -> list[dict[str, Any]]:
+    """Calls whose ids and uuids nobody had before."""
+    numbers = range(start, start + count)
+    blocks = (
+        [{"type": "tool_use", "id": f"toolu_{n}", "name": "Edit", "input": {}}] for n in numbers
+    )
+    return [
+        {"uuid": f"{n:036x}", "role": "assistant", "content": content}
+        for n, content in zip(numbers, blocks, strict=True)
+    ]
+
+
+def churn_of_new_ids(rounds: int = 10_000, size: int = 1000) -> list[float]:
+    """As `churn`, but no id comes twice."""
+    ledger = _core.Ledger(None, conversation(100))
+    sizes = []
+    for number in range(rounds):
+        ledger.extend(fresh(number * size, size))
+        ledger.truncate(100)
+        if (number + 1) % (rounds // 10) == 0:
+            sizes.append(resident() / 1e6)
+    assert len(ledger) == 100
+    return sizes
+
+
 def memory() -> None:
     plain, named = bytes_a_message()
     print(f"{plain:.0f} bytes a message of one block, {named - plain:.0f} more with a uuid")
-    print("MB over 10,000,000 appends and cuts:", *(f"{size:.1f}" for size in churn()))
+    for named, sizes in {"": churn(), " of new ids": churn_of_new_ids()}.items():
+        told = (f"{size:.1f}" for size in sizes)
+        print(f"MB over 10,000,000 appends and cuts{named}:", *told)
 
 
 def main(args: list[str]) -> None:

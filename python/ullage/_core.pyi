@@ -92,7 +92,8 @@ class Ledger:
 
     Takes bare messages and entries (dicts). Holds a reference to each item, so that `sync` can tell
     them by identity. Safe to share between threads. String numbers (`id`, `name`, `uuid`,
-    `response_id` of digests) stay valid for the ledger's life; equal strings have equal numbers.
+    `response_id` of digests) stay valid while a message has them: those of messages that were cut off
+    or replaced may be given to others. Equal strings have equal numbers.
 
     Positions count from the end if negative, `IndexError` outside; ranges are those of slices; other
     numbers out of range are `InvalidPolicy`.

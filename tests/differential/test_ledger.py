@@ -464,6 +464,15 @@ HARD = {
     "content in itself": {"role": "user", "content": looped()},
     "10 MB": {"role": "user", "content": "é" * 10_000_000},
     "10 MB of escapes": {"role": "user", "content": [{"type": "x", "a": '"\n' * 5_000_000}]},
+    "integers of every length": {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_use",
+                "input": [s * (10**n + d) for s in (1, -1) for n in range(20) for d in (-1, 0)],
+            }
+        ],
+    },
     "many blocks": {"role": "user", "content": [{"type": "text", "text": "a"}] * 20_000},
     "many keys": {"role": "user", "content": [{"type": "x", **{str(n): n for n in range(9999)}}]},
 }

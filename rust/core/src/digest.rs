@@ -182,6 +182,12 @@ impl MessageDigest {
         self.flags & flags == flags
     }
 
+    /// Where its blocks are among those of the ledger.
+    pub(crate) fn own_blocks(&self) -> std::ops::Range<usize> {
+        let first = self.first_block as usize;
+        first..first + self.block_count as usize
+    }
+
     /// Whether it belongs to no round: metadata, or another thread than `own` (a sidechain bit).
     #[must_use]
     pub fn aside(&self, own: u32) -> bool {

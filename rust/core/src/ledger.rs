@@ -80,9 +80,7 @@ impl Ledger {
     /// The digests of one message's blocks.
     #[must_use]
     pub fn blocks(&self, index: usize) -> &[BlockDigest] {
-        let message = &self.messages[index];
-        let first = message.first_block as usize;
-        &self.blocks[first..first + message.block_count as usize]
+        &self.blocks[self.messages[index].own_blocks()]
     }
 
     /// A string by its number.
@@ -258,8 +256,7 @@ impl Ledger {
         if message.role != Role::None && self.speaker.is_none_or(|first| at < first) {
             self.speaker = Some(at);
         }
-        for block in 0..message.block_count {
-            let digest = self.blocks[(message.first_block + block) as usize];
+        for (block, digest) in (0..).zip(&self.blocks[message.own_blocks()]) {
             if digest.is_call() {
                 self.calls.add(digest.id, (at, block));
             } else if digest.is_result() {
@@ -277,8 +274,7 @@ impl Ledger {
         }
         remove_sorted(&mut self.boundaries, &at);
         remove_sorted(&mut self.usages, &at);
-        for block in 0..message.block_count {
-            let digest = self.blocks[(message.first_block + block) as usize];
+        for (block, digest) in (0..).zip(&self.blocks[message.own_blocks()]) {
             if digest.is_call() {
                 self.calls.remove(digest.id, (at, block));
             } else if digest.is_result() {

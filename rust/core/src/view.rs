@@ -80,6 +80,11 @@ pub trait Value: Copy {
     /// Looks at a number, `true`, `false` or `null` as compact JSON spells it.
     fn with_word<R>(self, look: impl FnOnce(&str) -> R) -> Result<R, LeafFault>;
 
+    /// How long [`Value::with_word`] spells it.
+    fn word_chars(self) -> Result<u64, LeafFault> {
+        self.with_word(|word| word.len() as u64)
+    }
+
     /// An integer as a count: negative is 0, too large is `u32::MAX`; `None` if it is no integer.
     fn count(self) -> Option<u32>;
 

@@ -17,8 +17,8 @@ mod value;
 #[pymodule(gil_used = true)]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED, Py_3_14)))]
-    value::tables::look(m.py())?;
+    #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+    value::look(m.py())?;
     bpe::register(m)?;
     index::register(m)?;
     ledger::register(m)?;

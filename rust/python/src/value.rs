@@ -17,8 +17,8 @@ mod layout;
 mod numbers;
 #[cfg(not(feature = "abi3"))]
 mod strings;
-#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED, Py_3_14)))]
-pub(crate) mod tables;
+#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+mod tables;
 
 #[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
 use calls as objects;
@@ -26,8 +26,12 @@ use calls as objects;
 use encoded as strings;
 #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
 use layout as objects;
+#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+pub(crate) use tables::look;
+#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+use tables::members;
 
-use numbers::{small, with_integer};
+use numbers::{digits_of, small, with_integer};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::c_ulong;
@@ -170,6 +174,16 @@ impl Value for PyValue<'_> {
         self.chars() + self.with_text(string_escapes) + 2
     }
 
+    #[cfg(feature = "abi3")]
+    fn with_glimpse<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
+        let text = Some(self).filter(|value| value.is_text());
+        // SAFETY: a str, which the walk's root holds.
+        match text.and_then(|value| unsafe { strings::edges(value.pointer()) }) {
+            Some(edges) => look(Text::Ucs4(&edges)),
+            None => self.with_text(look),
+        }
+    }
+
     fn with_word<R>(self, look: impl FnOnce(&str) -> R) -> Result<R, LeafFault> {
         match self.kind() {
             Kind::Null => Ok(look("null")),
@@ -181,6 +195,16 @@ impl Value for PyValue<'_> {
                 ffi::PyFloat_AsDouble(self.pointer())
             }))),
             _ => Err(LeafFault::Foreign(self.foreign_name())),
+        }
+    }
+
+    fn word_chars(self) -> Result<u64, LeafFault> {
+        match self.kind() {
+            Kind::Integer => match small(self.pointer()) {
+                Ok(number) => Ok(digits_of(number)),
+                Err(_) => self.with_word(|word| word.len() as u64),
+            },
+            _ => self.with_word(|word| word.len() as u64),
         }
     }
 
@@ -215,12 +239,8 @@ impl Value for PyValue<'_> {
     }
 
     fn each_member(self, mut visit: impl FnMut(Text<'_>, Self)) -> Result<(), LeafFault> {
-        if !self.is_map() {
-            return Ok(());
-        }
-        #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED, Py_3_14)))]
-        // SAFETY: a dict, which nothing changes meanwhile.
-        if let Some(members) = unsafe { tables::members(self.pointer()) } {
+        #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
+        if let Some(members) = members(self) {
             let encoded = &mut Vec::new();
             for member in members.iter().filter(|member| !member.value.is_null()) {
                 // SAFETY: all keys of such a table are strings, which it holds.
@@ -234,7 +254,11 @@ impl Value for PyValue<'_> {
             }
             return Ok(());
         }
-        self.each_by_calls(&mut visit)
+        if self.is_map() {
+            self.each_by_calls(&mut visit)
+        } else {
+            Ok(())
+        }
     }
 
     fn foreign_name(self) -> String {

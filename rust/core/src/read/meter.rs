@@ -181,7 +181,9 @@ trait Tally {
         value.with_text(|text| self.string(text, depth));
     }
 
-    fn word(&mut self, spelled: &str);
+    /// A number, `true`, `false` or `null`.
+    fn word<V: Value>(&mut self, value: V) -> Result<(), LeafFault>;
+
     fn array(&mut self, items: usize, depth: u32);
     fn object(&mut self, members: usize, depth: u32);
 }
@@ -198,8 +200,9 @@ impl Tally for Length {
         self.0 += value.json_chars();
     }
 
-    fn word(&mut self, spelled: &str) {
-        self.0 += spelled.len() as u64;
+    fn word<V: Value>(&mut self, value: V) -> Result<(), LeafFault> {
+        self.0 += value.word_chars()?;
+        Ok(())
     }
 
     fn array(&mut self, items: usize, _depth: u32) {
@@ -216,8 +219,8 @@ impl Tally for JsonTally {
         JsonTally::string(self, text, depth);
     }
 
-    fn word(&mut self, spelled: &str) {
-        JsonTally::word(self, spelled);
+    fn word<V: Value>(&mut self, value: V) -> Result<(), LeafFault> {
+        value.with_word(|spelled| JsonTally::word(self, spelled))
     }
 
     fn array(&mut self, items: usize, depth: u32) {
@@ -305,7 +308,7 @@ fn walk<V: Value, T: Tally>(
             return fault.map_or(Ok(()), Err);
         }
         Kind::Foreign => return Err(Fault::Foreign(shown(value))),
-        _ => value.with_word(|word| tally.word(word))?,
+        _ => tally.word(value)?,
     }
     Ok(())
 }

@@ -62,3 +62,21 @@ pub(super) unsafe fn chars(object: *mut ffi::PyObject) -> u64 {
     // SAFETY: as the caller promises.
     unsafe { ffi::PyUnicode_GetLength(object) }.cast_unsigned() as u64
 }
+
+/// The first and the last character of a string that begins with a visible one, and with none that a marker begins with:
+/// all that a look at the ends of it can tell.
+///
+/// SAFETY: `object` must be a str.
+pub(super) unsafe fn edges(object: *mut ffi::PyObject) -> Option<[u32; 2]> {
+    // SAFETY: as the caller promises; both places are inside.
+    unsafe {
+        let length = ffi::PyUnicode_GetLength(object);
+        if length < 2 {
+            return None;
+        }
+        let first = ffi::PyUnicode_ReadChar(object, 0);
+        let visible = (0x21..0x7F).contains(&first);
+        let tells = visible && first != u32::from(b'[') && first != u32::from(b'<');
+        tells.then(|| [first, ffi::PyUnicode_ReadChar(object, length - 1)])
+    }
+}

@@ -34,6 +34,12 @@ pub(super) fn with_integer<R>(
     }
 }
 
+/// How many characters a number is spelled with.
+pub(super) fn digits_of(number: i64) -> u64 {
+    let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
+    u64::from(digits) + u64::from(number < 0)
+}
+
 /// Small numbers fill the tool inputs: no allocation for them.
 fn with_digits<R>(number: i64, look: impl FnOnce(&str) -> R) -> R {
     let mut written = [b'-'; 20];
