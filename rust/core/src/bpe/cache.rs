@@ -1,16 +1,17 @@
 //! Counts of pieces seen before, in tables of fixed size.
 //!
-//! A slot holds a piece's own bytes, its length and its count, so that a hit is never wrong. A new
-//! piece takes the slot of the old one. One cache serves one call at a time; callers at the same
-//! time take caches of their own from the [`Pool`].
+//! A slot holds a piece's own bytes, its length and its count, so that a hit is never wrong. Slots
+//! that share a hash make a line, which the processor fetches at once; a new piece takes the place
+//! of the line's oldest. One cache serves one call at a time; callers at the same time take caches
+//! of their own from the [`Pool`].
 use std::sync::{Mutex, PoisonError};
 
 use super::vocabulary::{Scratch, Vocabulary};
 
-/// 16 bytes each: 2 MB. Half of it costs a tenth of the speed on new text.
-const SHORT_SLOTS: usize = 1 << 17;
-/// 32 bytes each: 1 MB.
-const LONG_SLOTS: usize = 1 << 15;
+/// 2 MB of four pieces each.
+const SHORT_LINES: usize = 1 << 15;
+/// 1 MB of two pieces each.
+const LONG_LINES: usize = 1 << 14;
 /// A pool keeps at most this many caches: 15 MB.
 const KEPT: usize = 5;
 
@@ -19,32 +20,172 @@ const SHORT: usize = 15;
 /// The bytes of a long slot less one each for length and count.
 const LONG: usize = 30;
 
+/// Pieces in a row that are counted at once.
+#[derive(Debug)]
+pub(super) struct Batch {
+    start: usize,
+    ends: [usize; Batch::SIZE],
+    len: usize,
+    /// Start and end of those that are not known at once.
+    missed: [(usize, usize); Batch::SIZE],
+}
+
+impl Batch {
+    /// Enough to wait for memory together; a window may add 63 more.
+    const ENOUGH: usize = 32;
+    const SIZE: usize = Batch::ENOUGH + 64;
+
+    pub(super) fn new() -> Self {
+        Batch {
+            start: 0,
+            ends: [0; Batch::SIZE],
+            len: 0,
+            missed: [(0, 0); Batch::SIZE],
+        }
+    }
+
+    /// Forgets all pieces; the next starts at `start`.
+    #[inline]
+    pub(super) fn restart(&mut self, start: usize) {
+        (self.start, self.len) = (start, 0);
+    }
+
+    /// Adds the piece that ends at `end` and starts where the one before ended.
+    #[inline]
+    pub(super) fn push(&mut self, end: usize) {
+        self.ends[self.len] = end;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub(super) fn is_enough(&self) -> bool {
+        self.len >= Batch::ENOUGH
+    }
+}
+
+/// Words of what the processor fetches at once.
+const LINE: usize = 8;
+
+/// Lines of slots, each slot a piece with its count above `BITS` of its last word.
+///
+/// Zeros that the system gives are not touched before they are used; it gives them unaligned.
+#[derive(Debug)]
+struct Lines<const WORDS: usize, const BITS: u32> {
+    words: Vec<u64>,
+    aligned: usize,
+}
+
+impl<const WORDS: usize, const BITS: u32> Lines<WORDS, BITS> {
+    fn new(lines: usize) -> Self {
+        let words = vec![0; (lines + 1) * LINE];
+        let aligned = words
+            .as_ptr()
+            .align_offset(LINE * size_of::<u64>())
+            .min(LINE);
+        Lines { words, aligned }
+    }
+
+    #[inline]
+    fn line(&self, line: usize) -> &[[u64; WORDS]] {
+        self.words[self.aligned + line * LINE..][..LINE]
+            .as_chunks()
+            .0
+    }
+
+    /// The count of a piece; 0 if it is not here. It becomes the first of its line.
+    #[inline]
+    fn get(&mut self, line: usize, key: &[u64; WORDS]) -> usize {
+        let known = self
+            .line(line)
+            .iter()
+            .position(|slot| is_same(slot, key, BITS));
+        let Some(known) = known else { return 0 };
+        let slots = self.line_mut(line);
+        slots.swap(0, known);
+        (slots[0][WORDS - 1] >> BITS) as usize
+    }
+
+    /// Puts a piece first; the last of the line goes.
+    #[inline]
+    fn put(&mut self, line: usize, mut key: [u64; WORDS], count: usize) {
+        key[WORDS - 1] |= (count as u64) << BITS;
+        let slots = self.line_mut(line);
+        slots.copy_within(..LINE / WORDS - 1, 1);
+        slots[0] = key;
+    }
+
+    #[inline]
+    fn line_mut(&mut self, line: usize) -> &mut [[u64; WORDS]] {
+        self.words[self.aligned + line * LINE..][..LINE]
+            .as_chunks_mut()
+            .0
+    }
+}
+
+#[inline]
+fn is_same<const WORDS: usize>(slot: &[u64; WORDS], key: &[u64; WORDS], bits: u32) -> bool {
+    let last = (slot[WORDS - 1] ^ key[WORDS - 1]) & !(u64::MAX << bits);
+    let words = slot.iter().zip(key).take(WORDS - 1);
+    words.fold(last, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
 /// Counts of one encoding's pieces, and working memory.
 #[derive(Debug)]
 pub(super) struct Cache {
-    short: Vec<[u64; 2]>,
-    long: Vec<[u64; 4]>,
+    short: Lines<2, 60>,
+    long: Lines<4, 56>,
     pub(super) scratch: Scratch,
 }
 
 impl Cache {
     fn new() -> Self {
         Cache {
-            short: vec![[0; 2]; SHORT_SLOTS],
-            long: vec![[0; 4]; LONG_SLOTS],
+            short: Lines::new(SHORT_LINES),
+            long: Lines::new(LONG_LINES),
             scratch: Scratch::default(),
         }
     }
 
-    /// Number of tokens of the piece `bytes[start..end]`.
+    /// Number of tokens of the pieces of a batch; `None` if it is more than `limit`.
     #[inline]
     pub(super) fn count(
         &mut self,
         bytes: &[u8],
-        start: usize,
-        end: usize,
+        batch: &mut Batch,
         of: &Vocabulary,
-    ) -> usize {
+        limit: usize,
+    ) -> Option<usize> {
+        let (mut count, misses) = self.count_known(bytes, batch);
+        for &(start, end) in &batch.missed[..misses] {
+            // A piece of megabytes need not be encoded to see that it is too much.
+            if end - start > LONG && (end - start) / of.longest() > limit.saturating_sub(count) {
+                return None;
+            }
+            count += self.count_piece(bytes, start, end, of);
+        }
+        (count <= limit).then_some(count)
+    }
+
+    /// Adds up the pieces that are the last of their lines; notes the others, and gives their number.
+    ///
+    /// No branch depends on what memory answers, so that all lines are waited for at once.
+    #[inline]
+    fn count_known(&self, bytes: &[u8], batch: &mut Batch) -> (usize, usize) {
+        let (mut count, mut misses, mut start) = (0, 0, batch.start);
+        for &end in &batch.ends[..batch.len] {
+            let length = end - start;
+            let key = short_key(bytes, start, length.min(SHORT));
+            let slot = &self.short.line(spread(key[0], key[1], SHORT_LINES))[0];
+            let hit = is_same(slot, &key, 60) & (length <= SHORT);
+            count += if hit { slot[1] >> 60 } else { 0 };
+            batch.missed[misses] = (start, end);
+            misses += usize::from(!hit);
+            start = end;
+        }
+        (count as usize, misses)
+    }
+
+    fn count_piece(&mut self, bytes: &[u8], start: usize, end: usize, of: &Vocabulary) -> usize {
         match end - start {
             length @ ..=SHORT => self.count_short(bytes, start, length, of),
             length @ ..=LONG => self.count_long(bytes, start, length, of),
@@ -52,27 +193,28 @@ impl Cache {
         }
     }
 
-    #[inline]
     fn count_short(&mut self, bytes: &[u8], start: usize, length: usize, of: &Vocabulary) -> usize {
-        let [low, high] = short_key(bytes, start, length);
-        let slot = &mut self.short[spread(low, high, SHORT_SLOTS)];
-        if slot[0] == low && slot[1] & (u64::MAX >> 4) == high {
-            return (slot[1] >> 60) as usize;
+        let key = short_key(bytes, start, length);
+        let line = spread(key[0], key[1], SHORT_LINES);
+        let known = self.short.get(line, &key);
+        if known != 0 {
+            return known;
         }
         let count = of.count(&bytes[start..start + length], &mut self.scratch);
-        *slot = [low, high | (count as u64) << 60];
+        self.short.put(line, key, count);
         count
     }
 
     fn count_long(&mut self, bytes: &[u8], start: usize, length: usize, of: &Vocabulary) -> usize {
         let key = long_key(bytes, start, length);
-        let slot =
-            &mut self.long[spread(key[0] ^ key[2].rotate_left(32), key[1] ^ key[3], LONG_SLOTS)];
-        if slot[..3] == key[..3] && slot[3] & (u64::MAX >> 8) == key[3] {
-            return (slot[3] >> 56) as usize;
+        let (low, high) = (key[0] ^ key[2].rotate_left(32), key[1] ^ key[3]);
+        let line = spread(low, high, LONG_LINES);
+        let known = self.long.get(line, &key);
+        if known != 0 {
+            return known;
         }
         let count = of.count(&bytes[start..start + length], &mut self.scratch);
-        *slot = [key[0], key[1], key[2], key[3] | (count as u64) << 56];
+        self.long.put(line, key, count);
         count
     }
 }
@@ -117,12 +259,12 @@ fn padded<const N: usize>(piece: &[u8]) -> [u8; N] {
     padded
 }
 
-/// Slot of a key: the middle of a product depends on all of its bits.
+/// Line of a key: the middle of a product depends on all of its bits.
 #[inline]
-fn spread(low: u64, high: u64, slots: usize) -> usize {
+fn spread(low: u64, high: u64, lines: usize) -> usize {
     let product =
         u128::from(low ^ 0x2d35_8dcc_aa6c_78a5) * u128::from(high ^ 0x8bb8_4b93_962e_acc9);
-    ((product >> 64) as u64 ^ product as u64) as usize & (slots - 1)
+    ((product >> 64) as u64 ^ product as u64) as usize & (lines - 1)
 }
 
 /// Caches that are not in use.

@@ -87,6 +87,22 @@ impl Classes {
         Classes { dense, sparse }
     }
 
+    /// Class and length of the character that starts with these bytes, which is not ASCII.
+    #[inline]
+    pub(super) fn of_bytes(&self, first: u8, second: u8, third: u8, fourth: u8) -> (Class, usize) {
+        let tail = |byte: u8| u32::from(byte & 0x3f);
+        let high = u32::from(first);
+        if first < 0xe0 {
+            (self.of((high & 0x1f) << 6 | tail(second)), 2)
+        } else if first < 0xf0 {
+            let code_point = (high & 0x0f) << 12 | tail(second) << 6 | tail(third);
+            (self.of(code_point), 3)
+        } else {
+            let code_point = (high & 0x07) << 18 | tail(second) << 12 | tail(third) << 6;
+            (self.of(code_point | tail(fourth)), 4)
+        }
+    }
+
     /// Class of a code point.
     #[inline]
     pub(super) fn of(&self, code_point: u32) -> Class {

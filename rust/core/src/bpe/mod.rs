@@ -6,6 +6,7 @@
 //!
 //! All text is ordinary text: `<|endoftext|>` is seven tokens, never one. A counter that turns it
 //! into a control token lets a document that merely quotes it change what is counted.
+mod borders;
 mod cache;
 mod cl100k;
 mod classes;

@@ -57,18 +57,18 @@ fn word(text: Text<'_>, at: usize) -> Option<usize> {
 #[inline]
 fn mixed_word(text: Text<'_>, start: usize) -> Option<usize> {
     let (mut at, mut last_tail) = (start, None);
-    loop {
-        let (class, length) = text.class(at);
-        if !is(class, HEADS) {
-            break;
-        }
+    let (mut class, mut length) = text.class(at);
+    while is(class, HEADS) {
         at += length;
         if class != UPPER {
             last_tail = Some(at);
         }
+        (class, length) = text.class(at);
     }
-    let end = text.run(at, TAILS);
-    if end > at { Some(end) } else { last_tail }
+    if class != LOWER {
+        return last_tail;
+    }
+    Some(text.run(at + length, TAILS))
 }
 
 /// What the second alternative adds: upper case only.

@@ -4,6 +4,8 @@ use super::window::{PADDING, Rules, SIZE, starts};
 
 /// Neither white space nor letter nor number.
 pub(super) const SYMBOLS: u16 = set(&[OTHER, MARK]);
+/// A window is worth its while if it holds at least so many bytes.
+const NEAR: usize = 16;
 const BLANKS: u16 = set(&[SPACE, NEWLINE]);
 
 /// A text that is cut into pieces.
@@ -28,38 +30,34 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Calls `found` with the start and the end of pieces from `at` on; gives the last end, or
-    /// `None` as soon as `found` does. As many pieces as one look at the text tells.
+    /// Calls `found` with the ends of pieces from `at` on; gives the last. As many pieces as one
+    /// look at the text tells.
     #[inline]
-    pub(super) fn pieces<G: Grammar>(
-        self,
-        at: usize,
-        mut found: impl FnMut(usize, usize) -> Option<()>,
-    ) -> Option<usize> {
+    pub(super) fn pieces<G: Grammar>(self, at: usize, mut found: impl FnMut(usize)) -> usize {
         let mut starts = if self.is_wide(at) {
             0
         } else {
             self.starts::<G>(at)
         };
+        let mut end = at;
         if starts == 0 {
-            let end = G::piece_end(self, at);
-            found(at, end)?;
-            return Some(end);
+            end = G::piece_end(self, at);
+            found(end);
         }
-        let mut start = at;
         while starts != 0 {
-            let end = at + starts.trailing_zeros() as usize;
-            found(start, end)?;
-            (start, starts) = (end, starts & (starts - 1));
+            end = at + starts.trailing_zeros() as usize;
+            found(end);
+            starts &= starts - 1;
         }
-        Some(start)
+        end
     }
 
-    /// Whether a window at `at` would end at once: a word of another script, or the end.
+    /// Whether a window at `at` would end soon, at a character of another script or with the text.
     #[inline]
     fn is_wide(self, at: usize) -> bool {
-        let second = self.bytes.get(at + 1).copied().unwrap_or(PADDING);
-        (self.bytes[at] | second) >= 0x80
+        const HIGH: u128 = u128::from_ne_bytes([0x80; NEAR]);
+        let near = self.bytes[at..].first_chunk();
+        near.is_none_or(|&near| u128::from_ne_bytes(near) & HIGH != 0)
     }
 
     #[inline]
@@ -84,18 +82,20 @@ impl<'a> Text<'a> {
         }
     }
 
+    #[inline]
     fn wide(self, at: usize, first: u8) -> (Class, usize) {
-        let tail = |i: usize| u32::from(self.bytes[at + i] & 0x3f);
-        let first = u32::from(first);
-        let (code_point, length) = match first {
-            0..0xe0 => ((first & 0x1f) << 6 | tail(1), 2),
-            0xe0..0xf0 => ((first & 0x0f) << 12 | tail(1) << 6 | tail(2), 3),
-            _ => (
-                (first & 0x07) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3),
-                4,
-            ),
+        let Some(&[_, second, third, fourth]) = self.bytes[at..].first_chunk() else {
+            return self.last_wide(at);
         };
-        (self.classes.of(code_point), length)
+        self.classes.of_bytes(first, second, third, fourth)
+    }
+
+    /// The same less than four bytes before the end.
+    #[cold]
+    fn last_wide(self, at: usize) -> (Class, usize) {
+        let tail = |i: usize| self.bytes.get(at + i).copied().unwrap_or_default();
+        self.classes
+            .of_bytes(self.bytes[at], tail(1), tail(2), tail(3))
     }
 
     /// End of the run of classes in `set` from `at` on.

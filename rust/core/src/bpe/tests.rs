@@ -1,4 +1,6 @@
 //! Against tiktoken-rs with the vocabulary files that it ships.
+use std::collections::HashMap;
+
 use super::*;
 use tiktoken_rs::CoreBPE;
 
@@ -216,6 +218,59 @@ fn random_letters_backtrack() {
             check(own, peer, &text);
         }
     }
+}
+
+/// Byte-pair encoding as it is defined: the pair that merges first, the leftmost of equals, again and again.
+fn merged(merges: &HashMap<(u32, u32), u32>, mut parts: Vec<u32>) -> Vec<u32> {
+    loop {
+        let pairs = parts.windows(2).enumerate();
+        let first = pairs
+            .filter_map(|(at, pair)| Some((*merges.get(&(pair[0], pair[1]))?, at)))
+            .min();
+        let Some((token, at)) = first else {
+            return parts;
+        };
+        parts.splice(at..at + 2, [token]);
+    }
+}
+
+#[test]
+fn borders_stand_where_merging_leaves_them() {
+    let data = include_bytes!("../../../../python/ullage/data/o200k_base.bpe");
+    let packed = Packed::parse(data).expect("the file is whole");
+    let merges: HashMap<(u32, u32), u32> = packed.merges().map(|(id, pair)| (pair, id)).collect();
+    let (tokens, borders) = (packed.expand(), borders::Borders::new(&packed));
+    let byte_token: HashMap<u8, u32> = packed.bytes().iter().copied().zip(0..).collect();
+    let (mut texts, mut standing) = (Texts(17), 0);
+    for round in 0..40_000 {
+        // Early tokens meet early ones more often, and merge.
+        let bound = [1_000, 20_000, packed.tokens()][round % 3];
+        let [left, right] = [0; 2].map(|_| texts.below(bound) as u32);
+        let both = [tokens.get(left), tokens.get(right)].concat();
+        let parts = both.iter().map(|byte| byte_token[byte]).collect();
+        let stands = merged(&merges, parts) == [left, right];
+        assert_eq!(borders.stand(left, right), stands, "{left} {right}");
+        standing += usize::from(stands);
+    }
+    assert!((4_000..39_000).contains(&standing), "{standing}");
+}
+
+#[test]
+fn more_pieces_than_the_cache_holds() {
+    let mut texts = Texts(19);
+    let word = |texts: &mut Texts| {
+        let letters = ["a", "b", "k", "r", "é", "ж", "日"];
+        let length = 1 + texts.below(12);
+        texts.text(&letters, length)
+    };
+    let text = (0..300_000)
+        .map(|_| word(&mut texts))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let own = own("o200k_base");
+    // Encoding remembers nothing.
+    let ids = own.encode(&text).len();
+    assert_eq!((own.count(&text), own.count(&text)), (ids, ids));
 }
 
 #[test]

@@ -5,19 +5,46 @@
 //! have labels that never fit, and a node without children has base 0.
 use super::packed::Tokens;
 
-const BASE_SHIFT: u32 = 9;
-const IS_TOKEN: u32 = 1 << 8;
+const TOKEN_SHIFT: u32 = 8;
+const BASE_SHIFT: u32 = 32;
 const NONE: u32 = u32::MAX;
+
+/// One place: a label in the low byte, above it one more than the token that ends here (0: none),
+/// in the high half the base of its children.
+#[derive(Debug, Clone, Copy)]
+struct Unit(u64);
+
+impl Unit {
+    fn new(label: u8, token: u32, base: u32) -> Self {
+        let token = u64::from(token.wrapping_add(1)) << TOKEN_SHIFT;
+        Unit(u64::from(label) | token | u64::from(base) << BASE_SHIFT)
+    }
+
+    #[inline]
+    fn child(self, byte: u8) -> usize {
+        (self.0 >> BASE_SHIFT) as usize ^ usize::from(byte)
+    }
+
+    #[inline]
+    fn has(self, label: u8) -> bool {
+        self.0 as u8 == label
+    }
+
+    /// One more than the token that ends here; 0: none.
+    #[inline]
+    fn token(self) -> u32 {
+        (self.0 as u32) >> TOKEN_SHIFT
+    }
+}
 
 /// All tokens by their bytes.
 #[derive(Debug)]
 pub(super) struct Trie {
-    /// Label, whether a token ends here, base.
-    units: Vec<u32>,
-    /// The token that ends at each place.
-    tokens: Vec<u32>,
+    units: Vec<Unit>,
     /// Place of every two bytes, the first in the low half of the index; 0: no token has them.
     two: Vec<u32>,
+    /// Place of every character of three bytes, by code point; 0: it is no token.
+    three: Vec<u32>,
     /// Token of every byte.
     one: Vec<u32>,
 }
@@ -26,33 +53,43 @@ impl Trie {
     /// The longest token that starts `bytes`, which are not empty, and its length.
     #[inline]
     pub(super) fn longest(&self, bytes: &[u8]) -> (u32, usize) {
-        let one = (self.one[usize::from(bytes[0])], 1);
         let Some(&second) = bytes.get(1) else {
-            return one;
+            return (self.one[usize::from(bytes[0])], 1);
         };
-        let mut unit =
-            self.units[self.two[usize::from(bytes[0]) | usize::from(second) << 8] as usize];
-        let (mut last, mut length) = (0, 1);
-        if unit & IS_TOKEN != 0 {
-            (last, length) = (
+        let (mut place, mut at) = (self.character(bytes), 3);
+        if place == 0 {
+            (place, at) = (
                 self.two[usize::from(bytes[0]) | usize::from(second) << 8],
                 2,
             );
         }
-        for (at, &byte) in bytes.iter().enumerate().skip(2) {
-            let place = (unit >> BASE_SHIFT) ^ u32::from(byte);
-            unit = self.units[place as usize];
-            if unit as u8 != byte {
+        let mut unit = self.units[place as usize];
+        let (mut last, mut length) = (unit.token(), at);
+        while let Some(&byte) = bytes.get(at) {
+            unit = self.units[unit.child(byte)];
+            if !unit.has(byte) {
                 break;
             }
-            if unit & IS_TOKEN != 0 {
-                (last, length) = (place, at + 1);
+            at += 1;
+            if unit.token() != 0 {
+                (last, length) = (unit.token(), at);
             }
         }
         if last == 0 {
-            one
+            (self.one[usize::from(bytes[0])], 1)
         } else {
-            (self.tokens[last as usize], length)
+            (last - 1, length)
+        }
+    }
+
+    /// Place of the character of three bytes at the start; 0 if there is none that is a token.
+    #[inline]
+    fn character(&self, bytes: &[u8]) -> u32 {
+        match bytes {
+            &[first @ 0xe0..0xf0, second, third, ..] => {
+                self.three[code_point(first, second, third)]
+            }
+            _ => 0,
         }
     }
 
@@ -122,8 +159,8 @@ impl Draft {
         for (left, &byte) in (0..bytes.len()).rev().zip(bytes) {
             let &(parent, last) = way.last().unwrap_or(&(0, NONE));
             let (token, last) = if left == 0 { (id, id) } else { (NONE, last) };
-            // The deepest that matters is the second.
-            let depth = way.len().min(3) as u8;
+            // The deepest that matters is the third.
+            let depth = way.len().min(4) as u8;
             way.push((self.0.len() as u32, last));
             self.0.push(Node {
                 parent,
@@ -180,31 +217,47 @@ impl Draft {
     fn trie(&self, place_of: &[u32], base_of: &[u32], size: usize) -> Trie {
         let mut trie = Trie {
             // Labels that never fit: the place of the first 256 is the byte asked for.
-            units: (0..size).map(|place| u32::from(!(place as u8))).collect(),
-            tokens: vec![0; size],
+            units: (0..size)
+                .map(|place| Unit::new(!(place as u8), NONE, 0))
+                .collect(),
             two: vec![0; 1 << 16],
+            three: vec![0; 1 << 16],
             one: vec![0; 256],
         };
         for (id, node) in self.0.iter().enumerate().skip(1) {
             let place = place_of[id];
+            let byte = |node: &Node| usize::from(node.byte);
             match node.depth {
                 1 => {
-                    trie.one[usize::from(node.byte)] = node.token;
+                    trie.one[byte(node)] = node.token;
                     continue;
                 }
-                2 => {
-                    let first = self.0[node.parent as usize].byte;
-                    trie.two[usize::from(first) | usize::from(node.byte) << 8] = place;
+                2 => trie.two[byte(self.parent(node)) | byte(node) << 8] = place,
+                3 if node.token != NONE => {
+                    let (second, first) = (self.parent(node), self.parent(self.parent(node)));
+                    if let (0xe0..0xf0, 0x80..0xc0, 0x80..0xc0) =
+                        (first.byte, second.byte, node.byte)
+                    {
+                        trie.three[code_point(first.byte, second.byte, node.byte)] = place;
+                    }
                 }
                 _ => {}
             }
-            let is_token = if node.token == NONE { 0 } else { IS_TOKEN };
-            trie.units[place as usize] =
-                base_of[id] << BASE_SHIFT | is_token | u32::from(node.byte);
-            trie.tokens[place as usize] = if node.token == NONE { 0 } else { node.token };
+            trie.units[place as usize] = Unit::new(node.byte, node.token, base_of[id]);
         }
         trie
     }
+
+    fn parent(&self, node: &Node) -> &Node {
+        &self.0[node.parent as usize]
+    }
+}
+
+/// The code point of a character of three bytes.
+#[inline]
+fn code_point(first: u8, second: u8, third: u8) -> usize {
+    let bits = |byte: u8, mask: u8| usize::from(byte & mask);
+    bits(first, 0x0f) << 12 | bits(second, 0x3f) << 6 | bits(third, 0x3f)
 }
 
 /// Which places and bases are taken.
