@@ -298,7 +298,8 @@ def main() -> int:
     if not options.corpus:
         parser.error("name a folder: --corpus FOLDER")
     warnings.simplefilter("ignore", UnknownModelWarning)
-    only = frozenset((options.only or ",".join(OPERATIONS)).split(","))
+    # Without the prefix itself nobody knows what an operation has broken, and what was so before.
+    only = frozenset((options.only or ",".join(OPERATIONS)).split(",")) | {"as it is"}
     if not only <= OPERATIONS.keys():
         parser.error(f"operations are: {', '.join(OPERATIONS)}")
     share, shares = map(int, options.part.split("/"))
