@@ -7,6 +7,8 @@
 mod digits;
 mod item;
 mod scan;
+mod seen;
+mod source;
 mod tape;
 
 use crate::digest::{BlockDigest, MessageDigest};
@@ -16,7 +18,7 @@ use crate::strings::Strings;
 use crate::text::Weights;
 use crate::units::saturate_len;
 use item::Entry;
-use scan::Source;
+use source::Source;
 use std::ops::Range;
 use tape::Tape;
 

@@ -4,6 +4,7 @@
 //! and quotes inside of strings from those around them, by arithmetic on masks. A container that is skipped ends
 //! where its brackets balance, and is checked for nothing but UTF-8, and that by whoever asks for it.
 
+use super::source::Source;
 use crate::simd::{BLOCK, Wide, WideWork};
 
 /// Why a text is not what was looked for.
@@ -13,46 +14,6 @@ pub(super) enum Fault {
     Unfinished,
     /// Another byte stands there than may.
     Malformed,
-}
-
-/// What is looked into: a line, and what lies behind it in memory, so that its last bytes are not copied.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'a> {
-    ahead: &'a [u8],
-    end: usize,
-}
-
-impl<'a> Source<'a> {
-    /// The first `end` bytes of `ahead`; what follows them may be looked at, and changes nothing.
-    #[must_use]
-    pub(super) fn new(ahead: &'a [u8], end: usize) -> Self {
-        Self {
-            ahead,
-            end: end.min(ahead.len()),
-        }
-    }
-
-    /// The line itself.
-    #[must_use]
-    pub(super) fn bytes(self) -> &'a [u8] {
-        &self.ahead[..self.end]
-    }
-
-    #[inline(always)]
-    fn lanes<W: Wide>(self, at: usize) -> W {
-        match self.ahead.get(at..).and_then(<[u8]>::first_chunk) {
-            Some(block) => W::load(block),
-            None => W::load(&padded(self.ahead, at)),
-        }
-    }
-}
-
-#[cold]
-fn padded(bytes: &[u8], at: usize) -> [u8; BLOCK] {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let mut block = [0; BLOCK];
-    block[..rest.len()].copy_from_slice(rest);
-    block
 }
 
 /// A string as it is written.

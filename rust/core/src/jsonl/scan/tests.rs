@@ -1,6 +1,7 @@
 //! Tests of [`super`].
 
-use super::{Container, Fault, Raw, Skipped, Source, scalar_end, string};
+use super::{Container, Fault, Raw, Skipped, scalar_end, string};
+use crate::jsonl::source::Source;
 use crate::simd::{Wide, WideWork, on_each_machine};
 
 #[derive(Clone, Copy)]
