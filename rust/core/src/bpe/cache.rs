@@ -20,49 +20,6 @@ const SHORT: usize = 15;
 /// The bytes of a long slot less one each for length and count.
 const LONG: usize = 30;
 
-/// Pieces in a row that are counted at once.
-#[derive(Debug)]
-pub(super) struct Batch {
-    start: usize,
-    ends: [usize; Batch::SIZE],
-    len: usize,
-    /// Start and end of those that are not known at once.
-    missed: [(usize, usize); Batch::SIZE],
-}
-
-impl Batch {
-    /// Enough to wait for memory together; a window may add 63 more.
-    const ENOUGH: usize = 32;
-    const SIZE: usize = Batch::ENOUGH + 64;
-
-    pub(super) fn new() -> Self {
-        Batch {
-            start: 0,
-            ends: [0; Batch::SIZE],
-            len: 0,
-            missed: [(0, 0); Batch::SIZE],
-        }
-    }
-
-    /// Forgets all pieces; the next starts at `start`.
-    #[inline]
-    pub(super) fn restart(&mut self, start: usize) {
-        (self.start, self.len) = (start, 0);
-    }
-
-    /// Adds the piece that ends at `end` and starts where the one before ended.
-    #[inline]
-    pub(super) fn push(&mut self, end: usize) {
-        self.ends[self.len] = end;
-        self.len += 1;
-    }
-
-    #[inline]
-    pub(super) fn is_enough(&self) -> bool {
-        self.len >= Batch::ENOUGH
-    }
-}
-
 /// Words of what the processor fetches at once.
 const LINE: usize = 8;
 
@@ -146,46 +103,15 @@ impl Cache {
         }
     }
 
-    /// Number of tokens of the pieces of a batch; `None` if it is more than `limit`.
+    /// Number of tokens of the piece `bytes[start..end]`.
     #[inline]
     pub(super) fn count(
         &mut self,
         bytes: &[u8],
-        batch: &mut Batch,
+        start: usize,
+        end: usize,
         of: &Vocabulary,
-        limit: usize,
-    ) -> Option<usize> {
-        let (mut count, misses) = self.count_known(bytes, batch);
-        for &(start, end) in &batch.missed[..misses] {
-            // A piece of megabytes need not be encoded to see that it is too much.
-            if end - start > LONG && (end - start) / of.longest() > limit.saturating_sub(count) {
-                return None;
-            }
-            count += self.count_piece(bytes, start, end, of);
-        }
-        (count <= limit).then_some(count)
-    }
-
-    /// Adds up the pieces that are the last of their lines; notes the others, and gives their number.
-    ///
-    /// No branch depends on what memory answers, so that all lines are waited for at once.
-    #[inline]
-    fn count_known(&self, bytes: &[u8], batch: &mut Batch) -> (usize, usize) {
-        let (mut count, mut misses, mut start) = (0, 0, batch.start);
-        for &end in &batch.ends[..batch.len] {
-            let length = end - start;
-            let key = short_key(bytes, start, length.min(SHORT));
-            let slot = &self.short.line(spread(key[0], key[1], SHORT_LINES))[0];
-            let hit = is_same(slot, &key, 60) & (length <= SHORT);
-            count += if hit { slot[1] >> 60 } else { 0 };
-            batch.missed[misses] = (start, end);
-            misses += usize::from(!hit);
-            start = end;
-        }
-        (count as usize, misses)
-    }
-
-    fn count_piece(&mut self, bytes: &[u8], start: usize, end: usize, of: &Vocabulary) -> usize {
+    ) -> usize {
         match end - start {
             length @ ..=SHORT => self.count_short(bytes, start, length, of),
             length @ ..=LONG => self.count_long(bytes, start, length, of),
@@ -193,14 +119,24 @@ impl Cache {
         }
     }
 
+    #[inline]
     fn count_short(&mut self, bytes: &[u8], start: usize, length: usize, of: &Vocabulary) -> usize {
         let key = short_key(bytes, start, length);
         let line = spread(key[0], key[1], SHORT_LINES);
+        let first = &self.short.line(line)[0];
+        if is_same(first, &key, 60) {
+            return (first[1] >> 60) as usize;
+        }
+        self.count_behind(key, line, &bytes[start..start + length], of)
+    }
+
+    /// The same for a piece that is not the first of its line.
+    fn count_behind(&mut self, key: [u64; 2], line: usize, piece: &[u8], of: &Vocabulary) -> usize {
         let known = self.short.get(line, &key);
         if known != 0 {
             return known;
         }
-        let count = of.count(&bytes[start..start + length], &mut self.scratch);
+        let count = of.count(piece, &mut self.scratch);
         self.short.put(line, key, count);
         count
     }

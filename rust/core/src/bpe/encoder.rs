@@ -1,5 +1,5 @@
 //! Counting with our own scanner, tables and cache.
-use super::cache::{Batch, Pool};
+use super::cache::Pool;
 use super::cl100k::Cl100k;
 use super::classes::Classes;
 use super::o200k::O200k;
@@ -20,23 +20,26 @@ pub(super) struct Encoder {
     pieces: Pieces,
     classes: Classes,
     vocabulary: Vocabulary,
+    /// Bytes of the longest token: no text has fewer tokens than its bytes over this.
+    longest: usize,
     pool: Pool,
 }
 
 impl Encoder {
     pub(super) fn new(packed: &Packed<'_>, pieces: Pieces) -> Self {
+        let vocabulary = Vocabulary::new(packed);
         Encoder {
             pieces,
             classes: Classes::new(packed.runs()),
-            vocabulary: Vocabulary::new(packed),
+            longest: vocabulary.longest(),
+            vocabulary,
             pool: Pool::default(),
         }
     }
 
     /// Number of tokens, or `None` if there are more than `limit`.
     pub(super) fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
-        // No text has fewer tokens than its bytes over those of the longest.
-        if text.len() / self.vocabulary.longest() > limit {
+        if text.len() / self.longest > limit {
             return None;
         }
         match self.pieces {
@@ -47,15 +50,17 @@ impl Encoder {
 
     fn count_as<G: Grammar>(&self, text: &str, limit: usize) -> Option<usize> {
         let text = Text::new(text, &self.classes);
-        let mut batch = Batch::new();
         self.pool.with(|cache| {
             let (mut at, mut count) = (0, 0);
             while at < text.bytes.len() {
-                batch.restart(at);
-                while at < text.bytes.len() && !batch.is_enough() {
-                    at = text.pieces::<G>(at, |end| batch.push(end));
-                }
-                count += cache.count(text.bytes, &mut batch, &self.vocabulary, limit - count)?;
+                at = text.pieces::<G>(at, |start, end| {
+                    // A piece of megabytes need not be encoded to see that it is too much.
+                    if end - start > self.longest && (end - start) / self.longest > limit - count {
+                        return None;
+                    }
+                    count += cache.count(text.bytes, start, end, &self.vocabulary);
+                    (count <= limit).then_some(())
+                })?;
             }
             Some(count)
         })

@@ -30,26 +30,31 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Calls `found` with the ends of pieces from `at` on; gives the last. As many pieces as one
-    /// look at the text tells.
+    /// Calls `found` with the start and the end of pieces from `at` on; gives the last end, or
+    /// `None` as soon as `found` does. As many pieces as one look at the text tells.
     #[inline]
-    pub(super) fn pieces<G: Grammar>(self, at: usize, mut found: impl FnMut(usize)) -> usize {
+    pub(super) fn pieces<G: Grammar>(
+        self,
+        at: usize,
+        mut found: impl FnMut(usize, usize) -> Option<()>,
+    ) -> Option<usize> {
         let mut starts = if self.is_wide(at) {
             0
         } else {
             self.starts::<G>(at)
         };
-        let mut end = at;
         if starts == 0 {
-            end = G::piece_end(self, at);
-            found(end);
+            let end = G::piece_end(self, at);
+            found(at, end)?;
+            return Some(end);
         }
+        let mut start = at;
         while starts != 0 {
-            end = at + starts.trailing_zeros() as usize;
-            found(end);
-            starts &= starts - 1;
+            let end = at + starts.trailing_zeros() as usize;
+            found(start, end)?;
+            (start, starts) = (end, starts & (starts - 1));
         }
-        end
+        Some(start)
     }
 
     /// Whether a window at `at` would end soon, at a character of another script or with the text.
