@@ -59,7 +59,7 @@ rust: ## Rust: format, lints, tests
 
 lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
 	$(BIN)/ruff check python tests benches
-	$(BIN)/ruff format --check python tests benches
+	$(BIN)/ruff format --check python tests benches docs README.md
 	$(BIN)/lint-imports
 
 types: $(VENV)/.tools ## Python: types, and the stub against the built extension
@@ -96,7 +96,7 @@ builds: ## Whether the source compiles for other interpreters (none of them need
 fmt: $(VENV)/.tools ## Format everything
 	cargo fmt --all
 	$(BIN)/ruff check --fix-only --quiet python tests benches
-	$(BIN)/ruff format --quiet python tests benches
+	$(BIN)/ruff format --quiet python tests benches docs README.md
 
 clean: ## Remove what was built
 	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)"
