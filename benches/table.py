@@ -104,6 +104,21 @@ def scan() -> Operation:
     return Operation("scan of 1,000 messages", "µs a message", 1000, runs, checked=checked)
 
 
+def scan_in_cache() -> Operation:
+    """Alone and again and again: the processor's cache holds the list, as it does for a host that counts what it just built."""
+    items, times = bench_ledger.conversation(1000), 20
+    runs = {
+        OURS: lambda: [_core.Ledger(None, items).tokens() for _ in range(times)],
+        "lengths alone, plain Python": lambda: [
+            bench_ledger.plain_estimate(items) for _ in range(times)
+        ],
+        "orjson.dumps of the list": lambda: [len(orjson.dumps(items)) for _ in range(times)],
+    }
+    name = "the same, twenty times in a row"
+    checked = (OURS, "lengths alone, plain Python")
+    return Operation(name, "µs a message", 1000 * times, runs, checked=checked)
+
+
 def langchain_count(items: list[Any]) -> Run:
     utils: Any = importlib.import_module("langchain_core.messages.utils")
     # It reads no Anthropic tool results as dicts; the chat form says the same.
@@ -212,6 +227,7 @@ def operations(folder: Path) -> Iterator[Callable[[], Operation]]:
     """Made one after the other, so that each has the memory to itself."""
     path = bench_index.make(folder / "session.jsonl")
     yield scan
+    yield scan_in_cache
     yield turn
     yield lambda: transcript(path)
     yield lambda: objects(path)
