@@ -464,7 +464,9 @@ def test_a_window_smaller_than_what_must_stay(tmp_path, capsys):
     path = tmp_path / "s.jsonl"
     path.write_text(line(message))
     assert run("replay", path, "--model", "claude-opus-4-5") == 1
-    assert "buffered ended early, after 0 requests: what must stay needs " in capsys.readouterr().out
+    assert (
+        "buffered ended early, after 0 requests: what must stay needs " in capsys.readouterr().out
+    )
 
 
 def test_conversation_and_policy_errors_of_the_library(session):
