@@ -7,13 +7,14 @@ pi's line has no words for everything.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from ullage.messages import Item
 from ullage.providers._responses_out import Writer
 from ullage.transcript.formats import Source
+from ullage.transcript.formats._model import iso
 
 __all__ = ["APPENDED", "lines_of", "shown"]
 
@@ -137,8 +138,7 @@ def _entry(entries: Sequence[Item]) -> Item:
 
 def _stamp(entries: Sequence[Item]) -> str:
     """When the newest entry was made; now, where the file has no times."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return str(entries[0].get("timestamp") or now)
+    return str(entries[0].get("timestamp") or iso(time.time_ns() // 1_000_000))
 
 
 def _summary(entries: Sequence[Item]) -> Mapping[str, Any]:

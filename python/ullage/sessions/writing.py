@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -13,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from ullage.compaction import CompactionResult, compact
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.messages import Item
@@ -23,6 +20,7 @@ from ullage.sessions.opening import CLAUDE_CODE, Session, open_session
 from ullage.sessions.own import APPENDED, lines_of, shown
 from ullage.transcript import TranscriptLog, resume
 from ullage.transcript.formats import Source
+from ullage.transcript.log import line_of
 from ullage.transcript.logfile import LogFile
 
 __all__ = ["CompactedSession", "compact_session"]
@@ -193,7 +191,7 @@ def _in_own_format(
 
 
 def _add(path: Path, lines: list[dict[str, Any]], *, size: int | None = None) -> None:
-    data = b"".join(_dumped(line) + b"\n" for line in lines)
+    data = b"".join(line_of(line, at) for at, line in enumerate(lines))
     file = LogFile(str(path), create=False)
     try:
         if size is not None and file.end != size:
@@ -202,13 +200,6 @@ def _add(path: Path, lines: list[dict[str, Any]], *, size: int | None = None) ->
         file.sync()
     finally:
         file.close()
-
-
-def _dumped(line: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(line)
-    except TypeError:  # lone surrogates
-        return json.dumps(line).encode("ascii")
 
 
 # ---- both ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ullage.transcript.conversation import Conversation
 from ullage.transcript.index import Transcript
 from ullage.transcript.logfile import LogFile
 
-__all__ = ["Durability", "TranscriptLog"]
+__all__ = ["Durability", "TranscriptLog", "line_of"]
 
 Durability = Literal["none", "flush", "fsync"]
 
@@ -250,7 +250,7 @@ class TranscriptLog:
         """
         if not entries:
             return
-        lines = b"".join(_line(entry, at) for at, entry in enumerate(entries))
+        lines = b"".join(line_of(entry, at) for at, entry in enumerate(entries))
         with self.one_writer:
             self._file.append(lines)
             for entry in entries:
@@ -316,7 +316,16 @@ def _checked(entry: dict[str, Any], index: int | None) -> dict[str, Any]:
     return entry
 
 
-def _line(entry: Mapping[str, Any], index: int) -> bytes:
+def line_of(entry: Mapping[str, Any], index: int) -> bytes:
+    """An entry as a line of a file, its end included.
+
+    Args:
+        entry: An entry, or a line of another tool's log.
+        index: Its position among those written, for the error.
+
+    Raises:
+        InvalidMessage: JSON cannot hold it; names the position.
+    """
     try:
         return orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:
