@@ -191,3 +191,26 @@ def test_answers_are_legal_results(tool):
             {"role": "user", "content": [result]},
         ],
     )
+
+
+_GARBAGE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just("\ud800") | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+_PATHS = st.sampled_from(
+    ["/memories/a.md", "/memories", "/memories/\ud800", "/memories/\0", "/memories/" + "x" * 300]
+)
+
+
+@given(given=_GARBAGE | st.fixed_dictionaries(
+    {"command": st.sampled_from(["view", "create", "str_replace", "insert", "delete", "rename"])},
+    optional=dict.fromkeys(("path", "old_path", "new_path", "file_text", "old_str", "new_str", "insert_line", "insert_text", "view_range"), _GARBAGE | _PATHS)))  # fmt: skip
+def test_whatever_a_model_writes_gets_an_answer(tmp_path_factory, given):
+    tool = MemoryTool(MemoryFolder(tmp_path_factory.mktemp("memory")))
+    make(tool)
+    answer = tool.call(given)
+    assert answer.text
+    assert isinstance(answer.is_error, bool)
+    if not isinstance(given, dict) or "command" not in given:
+        assert answer.is_error

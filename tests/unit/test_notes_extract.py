@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
+import subprocess
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ullage.memory.notes import MemoryFolder
-from ullage.memory.notes.extract import aextract, extract, read_only
+from ullage.exceptions import InvalidPolicy
+from ullage.memory.notes import MemoryFolder, NoteKeeper, NoteRecall
+from ullage.memory.notes.commands import PROGRAMS, read_only
+from ullage.memory.notes.extract import aextract, extract
 from ullage.summarizers.protocol import SummaryReply
 
 TALK = [
@@ -76,6 +82,7 @@ def test_it_runs_without_blocking(folder):
         {"path": "/etc/passwd", "body": "x"},
         {"path": "port.md", "body": "x"},  # not read first
         {"path": "port.md", "delete": True},
+        {"name": "A", "description": "b", "type": "user", "body": " "},
         {"path": 3, "body": "x"},
         {"path": ["port.md"], "body": "x"},
         {"name": "A", "description": "b", "type": "secret", "body": "c"},
@@ -90,7 +97,7 @@ def test_it_runs_without_blocking(folder):
 def test_what_may_not_be_written_is_refused_and_told(folder, change, tmp_path):
     (tmp_path / "secret.md").write_text("secret")
     done = extract(folder, TALK, model=Model({"read": []}, {"write": [change]}))
-    assert (done.written, done.deleted, len(done.refused)) == ((), (), 1)
+    assert (done.written, len(done.refused)) == ((), 1)
     assert [note.path for note in folder.notes()] == ["port.md"]
     assert folder.read("port.md").body == "It is 8123."
     assert (tmp_path / "secret.md").read_text() == "secret"
@@ -123,7 +130,7 @@ def test_a_bad_first_answer_changes_nothing(folder, answers):
 @pytest.mark.parametrize("answer", ["nonsense", RuntimeError("503"), {"write": "all"}, {}])
 def test_a_bad_second_answer_changes_nothing(folder, answer):
     done = extract(folder, TALK, model=Model({"read": ["port.md"]}, answer))
-    assert (done.written, done.deleted) == ((), ())
+    assert done.written == ()
 
 
 def test_a_note_that_a_person_edits_meanwhile_is_kept(folder):
@@ -169,26 +176,142 @@ def test_without_a_model_lasting_instructions_are_copied_once(folder):
     assert extract(folder, TALK).written == ()
 
 
+def test_no_answer_deletes_or_empties_a_note(folder):
+    for change in ({"delete": True}, {"delete": 1, "body": "x"}, {"body": ""}, {"body": " \n"}):
+        model = Model({"read": ["port.md"]}, {"write": [{"path": "port.md", **change}]})
+        done = extract(folder, TALK, model=model)
+        assert (done.written, len(done.refused)) == ((), 1)
+        assert folder.read("port.md").body == "It is 8123."
+
+
+# ---- who is asked ------------------------------------------------------------------------------
+
+
+def test_a_function_is_asked_wherever_a_model_is(folder):
+    asked = []
+
+    def model(request):
+        asked.append(request.source)
+        return '["port.md"]' if request.source == "memory_recall" else "{}"
+
+    assert NoteRecall(folder, model=model).find("port").by == "model"
+    assert extract(folder, TALK, model=model).skipped == ""
+    keeper = NoteKeeper(folder, model=model, mode="inline")
+    assert keeper.answered(TALK[-1], TALK)
+    assert asked == ["memory_recall", *["memory_extract"] * 4]
+
+
+async def _later(request):
+    return "{}"
+
+
+@pytest.mark.parametrize("model", ["anthropic", "nobody:model", 3, object()])
+def test_what_is_no_model_is_refused_at_once(folder, model):
+    for make in (NoteRecall, NoteKeeper):
+        with pytest.raises(InvalidPolicy):
+            make(folder, model=model)
+    with pytest.raises(InvalidPolicy):
+        extract(folder, TALK, model=model)
+
+
+def test_a_coroutine_function_in_a_synchronous_call_is_told(folder):
+    with pytest.raises(InvalidPolicy):
+        extract(folder, TALK, model=_later)
+    with pytest.raises(InvalidPolicy):
+        NoteRecall(folder, model=_later).find("port")
+    assert asyncio.run(aextract(folder, TALK, model=_later)).skipped == ""
+
+
+def test_a_line_names_the_model(folder, monkeypatch):
+    pytest.importorskip("anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    assert NoteRecall(folder, model="anthropic:claude-haiku-4-5").model.name.startswith("anthropic")
+    assert NoteRecall(folder, model="extractive").find("port").by == "words"
+    assert len(extract(folder, TALK, model="extractive").written) == 1
+
+
 # ---- commands ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "options"),
     [
-        "ls",
-        "git log -3 --stat",
-        "grep -rn port src",
-        "cat README.md",
-        "git show HEAD",
-        "wc -l a.py",
+        ("ls", ["ls"]),
+        ("ls -lR .", ["ls", "-lR"]),
+        ("grep -rn -m 3 port", ["grep", "-rn", "-m", "3", "-e", "port"]),
+        ("grep -C2 port {root}", ["grep", "-C2", "-e", "port"]),
+        ("stat {root}/", ["stat"]),
     ],
 )
-def test_commands_that_read_are_run(folder, command):
+def test_commands_on_the_folder_are_run(folder, command, options):
     seen = []
-    model = Model({"run": [command]}, {})
+    root = str(folder.path)
+    model = Model({"run": [command.format(root=root)]}, {})
     done = extract(folder, TALK, model=model, run_command=lambda words: seen.append(words) or "out")
-    assert (done.refused, seen) == ((), [command.split()])
+    assert (done.refused, seen) == ((), [[*options, "--", root]])
     assert "out" in model.prompts[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("cat port.md", ["cat"]),
+        ("cat ./port.md", ["cat"]),
+        ("cat -- port.md", ["cat"]),
+        ("head -20 port.md", ["head", "-20"]),
+        ("tail -n 5 {root}/port.md", ["tail", "-n", "5"]),
+        ("wc -l port.md", ["wc", "-l"]),
+        ("grep -i 8123 port.md", ["grep", "-i", "-e", "8123"]),
+    ],
+)
+def test_commands_on_a_note_get_its_absolute_path(folder, command, options):
+    words = read_only(command.format(root=folder.path), folder.sandbox)
+    assert words == [*options, "--", str(folder.path / "port.md")]
+    assert subprocess.run(words, capture_output=True, check=False, cwd="/").returncode == 0
+
+
+def test_commands_without_a_path_run_as_they_are(folder):
+    assert read_only("date -u", folder.sandbox) == ["date", "-u"]
+    assert read_only("date port.md", folder.sandbox) is None
+
+
+OUTSIDE = ["../secret.md", "{up}/secret.md", "/etc/passwd", "~/x", "link.md", "hard.md", "inner/link/secret.md", "{root}/../secret.md",
+           "missing.md", ".lock", "{root}x/a.md"]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_command_reaches_a_file_outside(folder, tmp_path, program, path):
+    (tmp_path / "secret.md").write_text("secret")
+    (folder.path / "link.md").symlink_to(tmp_path / "secret.md")
+    (folder.path / "hard.md").hardlink_to(tmp_path / "secret.md")
+    (folder.path / "inner").mkdir()
+    (folder.path / "inner" / "link").symlink_to(tmp_path)
+    path = path.format(root=folder.path, up=tmp_path)
+    for words in ([path], ["port.md", path], ["--", path], ["x", path], ["-e", "x", path]):
+        found = read_only(shlex.join([program, *words]), folder.sandbox)
+        if words[0] == path and program == "grep":
+            continue  # the pattern
+        assert found is None or path not in found[found.index("--") :]
+        assert found is None or "secret" not in " ".join(found[found.index("--") :])
+    assert read_only(f"{program} port.md {shlex.quote(path)}", folder.sandbox) is None
+
+
+@given(command=st.lists(st.sampled_from([
+    *PROGRAMS, "-f", "-r", "-R", "-n", "3", "--file=/etc/passwd", "--files0-from=/etc/passwd", "-f/etc/passwd", "/etc/passwd", "..", "port.md",
+    "--reference=/etc/passwd", "--exclude-from=/etc/passwd", "-e", "--", "-", "-m", "-C", "--include=a", "--follow", "-d", "recurse"]),
+    min_size=1, max_size=6).map(" ".join))  # fmt: skip
+def test_whatever_is_run_names_files_of_the_folder_only(tmp_path_factory, command):
+    folder = MemoryFolder(tmp_path_factory.getbasetemp() / "notes")
+    if not folder.notes():
+        folder.add("Port", "d", "project", "b")
+    words = read_only(command, folder.sandbox)
+    if words is None or "--" not in words:
+        return
+    options, paths = words[1 : words.index("--")], words[words.index("--") + 1 :]
+    assert all(path == str(folder.path) or path.startswith(f"{folder.path}/") for path in paths)
+    plain = [each for at, each in enumerate(options) if options[max(at - 1, 0)] != "-e" or at == 0]
+    assert not any("passwd" in each or ".." in each for each in plain)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +320,12 @@ def test_commands_that_read_are_run(folder, command):
         "rm -rf x", "ls; rm x", "ls && rm x", "cat a > b", "cat $(rm x)", "cat `rm x`", "ls | sh", "git push", "git log --output=x",
         "git diff --ext-diff", "rg --pre sh x", "find . -delete", "sh -c ls", "", "'unclosed", "ls\nrm x", "env ls", "/bin/ls",
         "git -c core.pager=sh log", "git grep -O x", "python -c 1", "cat ~/.ssh/id", "tee x",
+        "git log", "git show HEAD", "rg x", "tree", "file x", "cat src/main.py", "grep -r secret ..", "grep -f port.md x", "wc --files0-from=port.md",
+        "date -f port.md", "date --file=port.md", "tail -f port.md", "grep -R x", "cat port.*", "ls [a-z]", "head -n", "cat -", "pwd",
     ],
 )  # fmt: skip
-def test_commands_that_could_write_are_not(folder, command):
-    assert read_only(command) is None
+def test_other_commands_are_refused(folder, command):
+    assert read_only(command, folder.sandbox) is None
     seen = []
     done = extract(folder, TALK, model=Model({"run": [command]}, {}), run_command=seen.append)
     assert (len(done.refused), seen) == (1, [])

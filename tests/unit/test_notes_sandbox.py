@@ -219,3 +219,39 @@ def test_the_root_may_be_a_link_of_the_hosts(tmp_path):
     box = Sandbox(tmp_path / "memory")
     box.write("a.md", b"x")
     assert (tmp_path / "real" / "a.md").read_bytes() == b"x"
+
+
+def test_a_hard_link_to_a_file_outside_is_refused(box, tmp_path):
+    box.write("a.md", b"a")
+    (tmp_path / "memory" / "hard.md").hardlink_to(tmp_path / "secret.md")
+    (tmp_path / "memory" / "own.md").hardlink_to(tmp_path / "memory" / "a.md")
+    with pytest.raises(PathRefused, match="hard link"):
+        box.read("hard.md")
+    with pytest.raises(PathRefused):
+        box.write("hard.md", b"new", expected=b"secret")
+    assert (tmp_path / "secret.md").read_text() == "secret"
+    assert box.read("own.md") == b"a"  # both names lie inside, as while a file is put in place
+    assert box.located("hard.md") is None
+
+
+def test_a_note_is_readable_while_others_are_put_in_place(box):
+    """A new file and one that is renamed have two names for a moment."""
+    stop = threading.Event()
+    box.write("n.md", b"x", new=True)
+
+    def churn():
+        for number in itertools.count():
+            if stop.is_set():
+                return
+            with suppress(StoreError, LogConflict):
+                box.rename("n.md", "m.md") if number % 2 else box.rename("m.md", "n.md")
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(300):
+            with suppress(StoreError):
+                assert box.read("n.md") == b"x"
+    finally:
+        stop.set()
+        thread.join()

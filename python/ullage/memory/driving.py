@@ -7,8 +7,10 @@ from typing import Any, TypeVar
 from ullage.compaction.attachments import Providers
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.effects import CancelToken, Flow, adrive, drive
+from ullage.summarizers.extractive import ExtractiveSummarizer
+from ullage.summarizers.named import writer_of
 
-__all__ = ["arun", "run"]
+__all__ = ["arun", "asked_model", "run"]
 
 T = TypeVar("T")
 
@@ -18,6 +20,17 @@ class _Nowhere:
 
     providers: Any = Providers()
     store: Any = None
+
+
+def asked_model(given: Any) -> Any:
+    """Who is asked, from a summarizer, a function or a line of text; `None`: nobody, also for the extractive one.
+
+    Raises:
+        InvalidPolicy: It is none of these.
+        MissingExtra: Its package is not installed.
+    """
+    writer = None if given is None else writer_of(given)
+    return None if isinstance(writer, ExtractiveSummarizer) else writer
 
 
 def run(flow: Flow[T], *, cancel: CancelToken | None = None) -> T:

@@ -14,6 +14,7 @@ from ullage.effects import Cancelled, Effect, Flow
 from ullage.facts.reading import blocks_of, is_summary, role_of, text_of
 from ullage.facts.sections import looks_like_summary
 from ullage.memory.background import Background, Mode, Slots, Work
+from ullage.memory.driving import asked_model
 from ullage.memory.notes.extract import Extraction, extract_flow
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.session.ids import find_key, item_key, safe_end
@@ -45,12 +46,17 @@ class NoteKeeper:
 
     Args:
         folder: Where notes lie.
-        model: A summarizer; `None`: the person's lasting instructions are copied, nothing else.
+        model: A summarizer, a function or a line such as `anthropic:claude-haiku-4-5`; `None`: the person's lasting
+            instructions are copied, nothing else.
         run_command: Runs a command that was checked; `None`: no commands.
         every_turns: Turns between extractions, at least 1.
         mode: `auto`: a task where an event loop runs, else a thread; `inline`: at once, in the caller.
         slots: Shared with other sessions and their `SessionMemory`; `None`: no common limit.
         stale_seconds: Work older than this is put out.
+
+    Raises:
+        InvalidPolicy: `model` is none of these.
+        MissingExtra: Its package is not installed.
 
     Example:
         >>> import tempfile
@@ -75,7 +81,8 @@ class NoteKeeper:
     ) -> None:
         self.folder = folder
         self.reports: deque[Extraction] = deque(maxlen=MOST_REPORTS)
-        self._model, self._run_command, self._every = model, run_command, max(every_turns, 1)
+        self._model = asked_model(model)
+        self._run_command, self._every = run_command, max(every_turns, 1)
         self._background = Background(mode=mode, slots=slots, stale_seconds=stale_seconds)
         self._guard = threading.Lock()
         self._turns = self._failures = 0

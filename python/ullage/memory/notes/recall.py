@@ -8,8 +8,9 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from ullage.effects import Effect, Flow, Summarize
-from ullage.memory.driving import arun, run
+from ullage.effects import Cancelled, Effect, Flow, Summarize
+from ullage.exceptions import InvalidPolicy, MissingExtra
+from ullage.memory.driving import arun, asked_model, run
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.notes.note import Note
 from ullage.memory.notes.words import Document, WordIndex
@@ -78,9 +79,13 @@ class NoteRecall:
 
     Args:
         folder: The notes.
-        model: A summarizer that picks; `None`: by words.
+        model: Who picks: a summarizer, a function or a line such as `anthropic:claude-haiku-4-5`; `None`: by words.
         embedder: Ranks by meaning together with words; `None`: words alone.
         shown: Paths that were shown before; can be stored and given again.
+
+    Raises:
+        InvalidPolicy: `model` is none of these, or can't be called from here.
+        MissingExtra: Its package is not installed.
     """
 
     folder: MemoryFolder
@@ -90,6 +95,9 @@ class NoteRecall:
     _synced: int = field(default=-1, repr=False)
     _words: WordIndex = field(default_factory=WordIndex, repr=False)
     _vectors: dict[tuple[str, int], Sequence[float]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.model = asked_model(self.model)
 
     def flow(
         self, question: str, *, tools: Collection[str] = (), most: int = MOST
@@ -204,6 +212,8 @@ class NoteRecall:
         )
         try:
             reply = yield Summarize(request, self.model)
+        except (Cancelled, InvalidPolicy, MissingExtra):
+            raise  # the caller's, not the model's
         except Exception:
             return []
         return _chosen(reply, {note.path for note in newest}, most)

@@ -128,14 +128,13 @@ class Sandbox:
         """The bytes of a file.
 
         Raises:
-            PathRefused: The path leaves the folder, passes through a link, or is no regular file.
+            PathRefused: The path leaves the folder, passes through a link, is no regular file, or is also a file outside.
             StoreError: The file is missing, too large or cannot be read.
         """
         with self._parent(path) as (folder, name):
             handle = self._opened(path, name, os.O_RDONLY, folder)
             try:
-                if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    raise PathRefused(path, "is not a regular file")
+                self._own(path, os.fstat(handle))
                 with _told(path), os.fdopen(handle, "rb", closefd=False) as file:
                     data = file.read(MAX_FILE_BYTES + 1)
             finally:
@@ -172,6 +171,27 @@ class Sandbox:
                 with suppress(OSError):
                     os.unlink(draft, dir_fd=folder)
                 raise
+
+    def located(self, path: str) -> str | None:
+        """The absolute path of a file or folder that lies inside; `None`: it does not, or is not there.
+
+        Args:
+            path: Relative to the folder, or absolute; "" and "." are the folder itself.
+        """
+        root = str(self.root.absolute())
+        inner = path.removeprefix("./")
+        if path.startswith("/"):
+            inner = "" if path.rstrip("/") == root else path.removeprefix(f"{root}/")
+        try:
+            parts = checked_parts("" if inner == "." else inner.rstrip("/"))
+            if parts:
+                with self._parent("/".join(parts)) as (folder, name):
+                    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if not stat.S_ISDIR(info.st_mode):
+                        self._own(path, info)
+        except (UllageError, OSError, ValueError):
+            return None
+        return "/".join((root, *parts))
 
     def delete(self, path: str) -> None:
         """Remove a file.
@@ -302,6 +322,25 @@ class Sandbox:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         if not stat.S_ISREG(mode):
             raise PathRefused(path, "is not a regular file")
+
+    def _own(self, path: str, info: os.stat_result) -> None:
+        """A regular file whose every name lies in this folder: a hard link would show, or share, a file outside."""
+        if not stat.S_ISREG(info.st_mode):
+            raise PathRefused(path, "is not a regular file")
+        if info.st_nlink > 1 and info.st_nlink > self._names(info):
+            raise PathRefused(path, "is a hard link to a file outside the folder")
+
+    def _names(self, info: os.stat_result) -> int:
+        """How often a file is named below the root, drafts included: while one is put in place it has two names."""
+        found, folders = 0, [str(self.root)]
+        while folders:
+            with suppress(OSError), os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    elif entry.inode() == info.st_ino:
+                        found += 1
+        return found
 
     def _drafted(self, path: str, name: str, data: bytes, folder: int) -> str:
         draft = f".{name}.{os.urandom(4).hex()}.part"

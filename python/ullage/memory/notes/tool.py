@@ -59,15 +59,17 @@ class MemoryTool:
         """For the request's `tools`."""
         return dict(DEFINITION)
 
-    def call(self, given: Mapping[str, Any]) -> MemoryAnswer:
+    def call(self, given: object) -> MemoryAnswer:
         """Execute one call.
 
         Args:
-            given: The `input` of the `tool_use` block.
+            given: The `input` of the `tool_use` block, whatever the model wrote there.
 
         Returns:
             The result; bad input and refused paths are errors in it, never raised. Refusals are kept in `refused`.
         """
+        if not isinstance(given, Mapping):
+            return MemoryAnswer(f"The input must be an object, got: {type(given).__name__}", True)
         name = given.get("command")
         command = _COMMANDS.get(name) if isinstance(name, str) else None
         if command is None:
@@ -81,7 +83,9 @@ class MemoryTool:
             return MemoryAnswer(
                 f"Path {exc.path} would escape {ROOT} directory, or {exc.reason}", True
             )
-        except (_Said, StoreError, LogConflict) as exc:
+        except UnicodeError:
+            return MemoryAnswer("The text holds characters that are not valid Unicode", True)
+        except UllageError as exc:
             return MemoryAnswer(str(exc), True)
 
     # ---- commands ----------------------------------------------------------------------------
@@ -108,7 +112,7 @@ class MemoryTool:
         path, old, new = (
             _path(given, "path"),
             _given(given, "old_str"),
-            str(given.get("new_str") or ""),
+            "" if given.get("new_str") is None else _given(given, "new_str"),
         )
         text = self._text(path)
         places = _places(text, old)
