@@ -12,9 +12,11 @@ __all__ = [
     "AUTOCOMPACT_PERCENT",
     "AUTO_COMPACT_WINDOW",
     "BLOCKING_LIMIT",
+    "CONTEXT_COLLAPSE",
     "DISABLE_AUTO_COMPACT",
     "DISABLE_COMPACT",
     "ENGINE",
+    "MAX_CONTEXT_TOKENS",
     "WINDOW",
     "flag",
     "is_truthy",
@@ -27,6 +29,12 @@ ENGINE = "ULLAGE_ENGINE"
 
 AUTO_COMPACT_WINDOW = "CLAUDE_CODE_AUTO_COMPACT_WINDOW"
 """Tokens, positive: lowers the window that automatic compaction reckons with."""
+
+MAX_CONTEXT_TOKENS = "CLAUDE_CODE_MAX_CONTEXT_TOKENS"
+"""Tokens, positive: the context window, in place of what the model table states."""
+
+CONTEXT_COLLAPSE = "CLAUDE_CONTEXT_COLLAPSE"
+"""Says yes: context collapse in place of automatic compaction; anything else: none. Unset: as the policy says."""
 
 AUTOCOMPACT_PERCENT = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"
 """Percent of the effective window, above 0, up to 100: where automatic compaction starts, if that is lower."""
@@ -42,6 +50,8 @@ DISABLE_AUTO_COMPACT = "DISABLE_AUTO_COMPACT"
 
 WINDOW = (
     AUTO_COMPACT_WINDOW,
+    MAX_CONTEXT_TOKENS,
+    CONTEXT_COLLAPSE,
     AUTOCOMPACT_PERCENT,
     BLOCKING_LIMIT,
     DISABLE_COMPACT,

@@ -114,6 +114,39 @@ class ModelTable:
         _warn_unknown(name)
         return self._guess(name)
 
+    def stated(
+        self, name: str, *, context_window: int | None = None, max_output_tokens: int | None = None
+    ) -> Model:
+        """`lookup`, with what somebody states of the model in place of what the row says.
+
+        Args:
+            name: As for `lookup`; nobody is warned of an unknown name where the window is stated.
+            context_window: Tokens of prompt and answer together; `None`: as in the table.
+            max_output_tokens: The largest answer, in tokens; `None`: as in the table.
+
+        Raises:
+            InvalidPolicy: A number is none, or not positive; the answer is larger than the window. Names the argument.
+
+        Example:
+            >>> ModelTable.builtin().stated("my-local-model", context_window=8_192)
+            Model('my-local-model', window=8,192)
+        """
+        for what, tokens in (
+            ("context_window", context_window),
+            ("max_output_tokens", max_output_tokens),
+        ):
+            _positive(what, tokens)
+        if context_window is None:
+            row = self._lookup(name)
+        else:
+            row = self.find(name) or self._guess(name)
+            row = replace(row, context_window=context_window, input_limit=0, known=True)
+        most = row.context_window if context_window is None else context_window
+        if max_output_tokens is not None and max_output_tokens > most:
+            limit = f"must not be above the window ({most:,})"
+            raise InvalidPolicy("max_output_tokens", max_output_tokens, limit)
+        return replace(row, max_output_tokens=max_output_tokens or min(row.max_output_tokens, most))
+
     def require(self, name: str) -> Model:
         """The row for a name.
 
@@ -166,6 +199,13 @@ class ModelTable:
             long_context=None,
             known=False,
         )
+
+
+def _positive(name: str, given: object) -> None:
+    if given is None:
+        return
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise InvalidPolicy(name, given, "must be a number of tokens, at least 1")
 
 
 def lookup(name: str) -> Model:

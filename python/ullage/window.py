@@ -5,21 +5,22 @@ context window
 - room for a summary          min(max output, 20 000)
 = effective window            warn and block by it where automatic compaction is off
 - 13 000
-= autocompact threshold       warn 20 000 before it
+= autocompact threshold       at most 95 % of the window; warn 20 000 before it
 ```
+
+These numbers are those of windows from 100 000 tokens on. Below, each is the same share of the window as of 100 000, so that
+the trigger of a small window lies as sensibly as that of a large one (WIN-8).
 
 Everything here is a pure function of its arguments. The environment is read once, by `WindowSettings.from_env`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import warnings
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from ullage import _env
+from ullage._window_settings import IgnoredSetting, WindowSettings
 from ullage.exceptions import InvalidPolicy
 from ullage.models import Model, ModelTable
 
@@ -27,14 +28,19 @@ __all__ = [
     "AUTOCOMPACT_BUFFER_TOKENS",
     "BLOCKING_BUFFER_TOKENS",
     "ERROR_BUFFER_TOKENS",
+    "FULL_WINDOW_TOKENS",
+    "MOST_TRIGGER_PERCENT",
     "SUMMARY_RESERVE_TOKENS",
     "WARNING_BUFFER_TOKENS",
     "IgnoredSetting",
+    "NoTriggerWarning",
     "WarningState",
     "Window",
     "WindowSettings",
     "autocompact_threshold",
     "effective_window",
+    "scaled",
+    "warn_without_trigger",
     "warning_state",
     "window",
 ]
@@ -55,86 +61,29 @@ BLOCKING_BUFFER_TOKENS: Final = 3_000
 """Below the effective window: from here requests are held back, so that a manual compaction still fits."""
 
 
-class IgnoredSetting(NamedTuple):
-    """A setting whose value makes no sense: it has no effect, and says why."""
+FULL_WINDOW_TOKENS: Final = 100_000
+"""From this window on the numbers above hold as they are; below, as the share that they are of it (WIN-8)."""
 
-    name: str
-    value: str
-    reason: str
+MOST_TRIGGER_PERCENT: Final = 95
+"""Percent of the window: a trigger above it would come after the last resort."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowSettings:
-    """What the environment or a host wants of the window.
+class NoTriggerWarning(UserWarning):
+    """Automatic compaction is on, and no trigger is possible: what must stay takes the room up to it."""
 
-    Attributes:
-        auto_compact_window: Tokens that lower the context window; `None`: not lowered.
-        autocompact_percent: Percent of the effective window, where that is lower; `None`: not set.
-        blocking_limit: Tokens in place of effective window - 3 000; `None`: that.
-        disable_compact: No compaction at all.
-        disable_auto_compact: No automatic compaction.
-        ignored: Settings that had no effect.
+
+def scaled(tokens: int, window_tokens: int) -> int:
+    """A fixed number of tokens, fitted to a window: itself from 100 000 tokens on, below the same share of it.
+
+    Args:
+        tokens: As for a large window.
+        window_tokens: The context window.
+
+    Example:
+        >>> scaled(20_000, 200_000), scaled(20_000, 8_192)
+        (20000, 1638)
     """
-
-    auto_compact_window: int | None = None
-    autocompact_percent: Fraction | None = None
-    blocking_limit: int | None = None
-    disable_compact: bool = False
-    disable_auto_compact: bool = False
-    ignored: tuple[IgnoredSetting, ...] = ()
-
-    @classmethod
-    def from_env(cls) -> WindowSettings:
-        """What the process's environment says."""
-        return cls.read(_env.values(_env.WINDOW))
-
-    @classmethod
-    def read(cls, values: Mapping[str, str]) -> WindowSettings:
-        """What variables say. A value that makes no sense is ignored, and listed with a reason.
-
-        Args:
-            values: By the names of `ullage._env`; an absent or empty one is not set.
-        """
-        ignored: list[IgnoredSetting] = []
-
-        def number(name: str, most: int | None = None) -> Fraction | None:
-            value = values.get(name, "").strip()
-            found, reason = _number(value, most)
-            if reason:
-                ignored.append(IgnoredSetting(name, value, reason))
-            return found
-
-        return cls(
-            auto_compact_window=_whole(number(_env.AUTO_COMPACT_WINDOW)),
-            autocompact_percent=number(_env.AUTOCOMPACT_PERCENT, 100),
-            blocking_limit=_whole(number(_env.BLOCKING_LIMIT)),
-            disable_compact=_env.is_truthy(values.get(_env.DISABLE_COMPACT, "")),
-            disable_auto_compact=_env.is_truthy(values.get(_env.DISABLE_AUTO_COMPACT, "")),
-            ignored=tuple(ignored),
-        )
-
-
-_NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?", re.ASCII)
-
-
-def _number(value: str, most: int | None) -> tuple[Fraction | None, str]:
-    """A positive number up to `most`, or why it is none; an unset one is neither."""
-    if not value:
-        return None, ""
-    if not _NUMBER.fullmatch(value):
-        return None, "is not a number"
-    number = Fraction(value)
-    if number <= 0:
-        return None, "must be positive"
-    if most is not None and number > most:
-        return None, f"must be at most {most}"
-    if most is None and number < 1:
-        return None, "must be at least 1"
-    return number, ""
-
-
-def _whole(number: Fraction | None) -> int | None:
-    return None if number is None else int(number)
+    return min(tokens, tokens * window_tokens // FULL_WINDOW_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -145,13 +94,14 @@ class Window:
         model: Name of the model.
         context: The context window, lowered by the settings.
         effective: What is left when the summary has its room; WIN-1.
-        threshold: Where automatic compaction starts; WIN-2. A reference mark where it is off.
+        threshold: Where automatic compaction starts, by the buffers or by the policy's share; WIN-2. A reference mark where it is off.
         warning_at: From here a person is warned.
         error_at: From here the warning is an error.
         blocking_at: From here requests are held back.
         autocompact: Automatic compaction is on.
         compaction: Compaction is allowed at all.
         ignored: Settings that had no effect.
+        input_limit: Tokens of the prompt alone; 0: no limit but the window.
     """
 
     model: str
@@ -164,10 +114,16 @@ class Window:
     autocompact: bool
     compaction: bool
     ignored: tuple[IgnoredSetting, ...] = ()
+    input_limit: int = 0
 
     def __repr__(self) -> str:
         state = "" if self.autocompact else ", autocompact=False"
         return f"Window({self.model!r}, {self.context:,} → {self.effective:,} → {self.threshold:,}{state})"
+
+    @property
+    def prompt(self) -> int:
+        """The largest prompt: the window, or less where the provider limits the prompt by itself."""
+        return min(self.context, self.input_limit or self.context)
 
     @property
     def reference(self) -> int:
@@ -215,7 +171,7 @@ class WarningState(NamedTuple):
 
 
 def effective_window(model: Model, settings: WindowSettings | None = None) -> int:
-    """WIN-1: the context window less room for the summary, in tokens, never below 0.
+    """WIN-1: the context window less room for the summary, in tokens.
 
     Args:
         model: A row of the table.
@@ -224,23 +180,39 @@ def effective_window(model: Model, settings: WindowSettings | None = None) -> in
     Returns:
         At most `model.input_limit` where the provider limits the prompt by itself.
     """
-    room = _context(model, settings) - min(model.max_output_tokens, SUMMARY_RESERVE_TOKENS)
+    context = _context(model, settings)
+    room = context - min(model.max_output_tokens, scaled(SUMMARY_RESERVE_TOKENS, context))
     return max(0, min(room, model.input_limit or room))
 
 
 def _context(model: Model, settings: WindowSettings | None) -> int:
-    lowered = settings.auto_compact_window if settings else None
-    return min(model.context_window, lowered or model.context_window)
+    if settings is None:
+        return model.context_window
+    stated = settings.max_context_tokens or model.context_window
+    return min(stated, settings.auto_compact_window or stated)
+
+
+def _prompt(model: Model, settings: WindowSettings | None) -> int:
+    context = _context(model, settings)
+    return min(context, model.input_limit or context)
 
 
 def autocompact_threshold(model: Model, settings: WindowSettings | None = None) -> int:
-    """WIN-2: the effective window less 13 000, or the set percentage of it where that is lower."""
-    effective = effective_window(model, settings)
-    threshold = max(0, effective - AUTOCOMPACT_BUFFER_TOKENS)
+    """WIN-2: the effective window less 13 000 (its share of a small window), or the set percentage of it where that is lower.
+
+    At most 95 % of the window: what lies above comes after the last resort (WIN-8).
+    """
+    effective, prompt = effective_window(model, settings), _prompt(model, settings)
+    threshold = max(0, effective - scaled(AUTOCOMPACT_BUFFER_TOKENS, prompt))
+    threshold = min(threshold, _share(prompt, MOST_TRIGGER_PERCENT))
     percent = settings.autocompact_percent if settings else None
     if percent is None:
         return threshold
     return min(threshold, int(effective * percent / 100))
+
+
+def _share(tokens: int, percent: int) -> int:
+    return tokens * percent // 100
 
 
 def window(
@@ -250,6 +222,7 @@ def window(
     compaction: bool = True,
     settings: WindowSettings | None = None,
     table: ModelTable | None = None,
+    start_percent: int = 0,
 ) -> Window:
     """All marks of a model's window.
 
@@ -259,30 +232,57 @@ def window(
         compaction: The same for compaction as a whole; off, the automatic part is off too.
         settings: `None`: none are set. `WindowSettings.from_env()` reads the environment.
         table: Where to look the name up; `None`: the built-in table.
+        start_percent: The trigger as percent of the window (`auto.start_percent` of a policy), lowered where the setting of the
+            environment is lower; 0: by the buffers.
 
     Example:
         >>> window("claude-opus-4-5").threshold
         167000
+        >>> window("gpt-4")
+        Window('gpt-4', 8,192 → 6,554 → 5,490)
     """
     row = (table or ModelTable.builtin()).lookup(model) if isinstance(model, str) else model
     settings = settings or WindowSettings()
     effective = effective_window(row, settings)
+    context, prompt = _context(row, settings), _prompt(row, settings)
     threshold = autocompact_threshold(row, settings)
+    if start_percent:
+        percent = settings.autocompact_percent
+        lowered = prompt if percent is None else int(effective * percent / 100)
+        threshold = min(_share(prompt, start_percent), lowered)
     compaction = compaction and not settings.disable_compact
     autocompact = autocompact and compaction and not settings.disable_auto_compact
     reference = threshold if autocompact else effective
     return Window(
         model=row.name,
-        context=_context(row, settings),
+        context=context,
         effective=effective,
         threshold=threshold,
-        warning_at=max(0, reference - WARNING_BUFFER_TOKENS),
-        error_at=max(0, reference - ERROR_BUFFER_TOKENS),
-        blocking_at=settings.blocking_limit or max(0, effective - BLOCKING_BUFFER_TOKENS),
+        warning_at=max(0, reference - scaled(WARNING_BUFFER_TOKENS, context)),
+        error_at=max(0, reference - scaled(ERROR_BUFFER_TOKENS, context)),
+        blocking_at=settings.blocking_limit
+        or max(0, effective - scaled(BLOCKING_BUFFER_TOKENS, context)),
         autocompact=autocompact,
         compaction=compaction,
         ignored=settings.ignored,
+        input_limit=row.input_limit,
     )
+
+
+def warn_without_trigger(marks: Window, overhead_tokens: int) -> None:
+    """One warning where system prompt and tools alone reach the trigger, so that no compaction can go below it.
+
+    Args:
+        marks: Of the model's window.
+        overhead_tokens: System prompt and tool definitions, estimated.
+    """
+    if marks.autocompact and overhead_tokens >= marks.threshold:
+        warnings.warn(
+            f"no automatic compaction is possible with {marks.model!r}: system prompt and tools take {overhead_tokens:,} tokens, "
+            f"the trigger lies at {marks.threshold:,} of {marks.context:,}",
+            NoTriggerWarning,
+            stacklevel=3,
+        )
 
 
 def warning_state(tokens: int, model: Model | str, **options: Any) -> WarningState:

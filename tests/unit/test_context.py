@@ -12,6 +12,7 @@ from ullage.exceptions import ContextTooLarge
 from ullage.offload import MemoryStore
 from ullage.policy import Policy
 from ullage.testing import assert_legal, conversation, session_287k
+from ullage.window import NoTriggerWarning
 
 MODEL = "claude-opus-4-5"
 
@@ -84,7 +85,8 @@ def test_overflow_makes_room_and_other_errors_do_not():
 
 
 def test_a_window_smaller_than_the_protected_part_is_one_typed_error():
-    manager = ContextManager(model=MODEL, system="rules " * 500_000)
+    with pytest.warns(NoTriggerWarning):
+        manager = ContextManager(model=MODEL, system="rules " * 500_000)
     manager.add({"role": "user", "content": "hello"})
     with pytest.raises(ContextTooLarge) as caught:
         manager.prepare()

@@ -147,7 +147,7 @@ CASES = [
          (("t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"), 0), {**OTHERS_OFF, "auto.enabled": False, "micro.by_line": True},
          window=32_000),
     Case("collapse", turns(40, 400), turns(24, 400), None, {**OTHERS_OFF, "collapse.enabled": True,
-         "collapse.min_span_tokens": 500}, window=44_000),
+         "collapse.min_span_tokens": 500}, window=30_000),
     Case("autocompact", turns(40, 400), turns(20, 400), None, {**OTHERS_OFF, "auto.start_percent": 60},
          window=40_000),
     Case("fold", turns(40, 400), turns(30, 400), None, {**OTHERS_OFF, "auto.enabled": False}, window=22_500),

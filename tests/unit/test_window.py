@@ -38,11 +38,10 @@ def test_room_for_the_summary_is_at_most_20_000() -> None:
     assert autocompact_threshold(OPUS) == 167_000
 
 
-def test_small_windows_stop_at_zero() -> None:
-    assert effective_window(model(16_000, 20_000)) == 0
-    assert autocompact_threshold(model(30_000, 20_000)) == 0
-    state = window(model(16_000, 20_000)).state(0)
-    assert state == WarningState(0, True, True, True, True)
+def test_in_small_windows_the_numbers_are_shares() -> None:
+    assert effective_window(model(16_000, 20_000)) == 12_800
+    assert autocompact_threshold(model(30_000, 20_000)) == 30_000 - 6_000 - 3_900
+    assert window(model(16_000, 20_000)).state(0) == WarningState(100, False, False, False, False)
 
 
 def test_a_limit_of_the_prompt_alone_holds() -> None:

@@ -9,7 +9,7 @@ from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import log_store
-from ullage.compaction.job import Job
+from ullage.compaction.job import DEFAULT_WINDOW, Job
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.compaction.result import CompactionResult
 from ullage.effects import CancelToken, adrive, drive
@@ -157,6 +157,7 @@ def job_of(
     if log is not None:
         options = {"store": log_store(log), "transcript_path": log.path, **options}
         options.setdefault("session_id", log.session_id)
+    fields = {**_of_model(model), **options}
     try:
         return Job(
             items=items,
@@ -167,12 +168,18 @@ def job_of(
             hooks=hooks if isinstance(hooks, Hooks) else Hooks(**(hooks or {})),
             providers=providers or Providers(),
             pins=tuple(pins),
-            policy=policy or Policy(),
+            policy=(policy or Policy()).fitted(_window_in(fields)),
             redact=redact,
-            **{**_of_model(model), **options},
+            **fields,
         )
     except TypeError as exc:
         raise InvalidPolicy("options", sorted(options), f"unknown argument: {exc}") from exc
+
+
+def _window_in(fields: Mapping[str, Any]) -> int:
+    """The window that a policy is fitted to; what is none is refused by the job itself."""
+    given = fields.get("window_tokens", DEFAULT_WINDOW)
+    return given if isinstance(given, int) and given > 0 else DEFAULT_WINDOW
 
 
 def _of_model(model: str | None) -> dict[str, Any]:

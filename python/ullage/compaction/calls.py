@@ -13,7 +13,7 @@ from ullage.compaction.overflow import HeadTruncation
 from ullage.compaction.parts import split_in_parts
 from ullage.compaction.plain import plain_messages
 from ullage.compaction.prompt import PLAIN_SYSTEM, summary_prompt
-from ullage.compaction.state import State
+from ullage.compaction.state import State, room_after
 from ullage.effects import Cancelled, Emit, Flow, Summarize, Wait
 from ullage.events import CompactionRetried, CompactionSummaryRejected
 from ullage.exceptions import CompactionError, InvalidPolicy, MissingExtra
@@ -40,6 +40,12 @@ SHADOW_TOKENS = 2_000
 
 EXTRACTIVE_SHARE = 2
 """A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite."""
+
+LEAST_OUTPUT_TOKENS = 300
+"""Nine headings and a little under them: a summary with less says nothing."""
+
+FRAME = 150
+"""Tokens of what stands around a summary."""
 
 Mode: TypeAlias = Literal["shared", "plain", "native"]
 
@@ -191,8 +197,14 @@ class _Call:
         limit = min(getattr(self.who, "max_output_tokens", None) or most, most)
         if self.local:
             limit = min(limit, max(self.state.removed_tokens // EXTRACTIVE_SHARE, 1))
+            limit = min(limit, max(self._room(), LEAST_OUTPUT_TOKENS))
         window = getattr(self.who, "window_tokens", None)
         return int(limit if window is None else min(limit, max(window // 4, 1)))
+
+    def _room(self) -> int:
+        """What is left beside what is kept, so that the next compaction is far off (P-8)."""
+        state = self.state
+        return room_after(state.job, state.overhead) - (state.tokens - state.removed_tokens) - FRAME
 
 
 class _Caller:

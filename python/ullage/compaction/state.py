@@ -162,10 +162,20 @@ def _overhead(job: Job, ledger: Any) -> int:
 
 def _most_kept(job: Job, overhead: int) -> int | None:
     """Room for kept messages so that the result stays clear of the next compaction (P-8)."""
+    room = room_after(job, overhead)
+    # A summary needs room too: a quarter is set aside for it, and half where a quarter would hardly take its headings.
+    aside = max(room // 4, min(room // 2, LEAST_SUMMARY_ROOM))
+    return max(room - aside, 0)
+
+
+LEAST_SUMMARY_ROOM = 4_000
+"""Tokens that a summary should have, if half of the room are so many."""
+
+
+def room_after(job: Job, overhead: int) -> int:
+    """What messages may take after a compaction, so that the next is far off (P-8); tokens."""
     limit = job.trigger_tokens if job.trigger_tokens is not None else job.window_tokens
-    room = limit * job.policy.auto.max_after_percent // 100 - overhead
-    # A summary needs room too: a quarter of what is left is set aside for it.
-    return max(room * 3 // 4, 0)
+    return limit * job.policy.auto.max_after_percent // 100 - overhead
 
 
 def _facts(source: Source, cut: Cut) -> tuple[Facts, Facts]:

@@ -96,8 +96,8 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
         reports += yield from shorten(machine, machine.last_resort_tokens)
     pinned = put_back(machine, reports)
     reports += [] if pinned is None else [(yield from noted(machine, pinned))]
-    if machine.tokens > machine.window.context:
-        raise ContextTooLarge(machine.tokens, machine.window.context)
+    if machine.tokens > machine.window.prompt:
+        raise ContextTooLarge(machine.tokens, machine.window.prompt)
     return outgoing.request(machine, reports, result, situation.extras, now_ms)
 
 

@@ -102,9 +102,13 @@ class Machine:
     recovered: int = 0  # number of the request that the last resorts are at work for
     steps_tried: list[str] = field(default_factory=list)
     learned_limit: int | None = None
+    stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
     now_ms: int | None = None  # the clock of the newest request; not saved
     records: list[RequestRecord] = field(default_factory=list)
     figure: Figure | None = None
+    stated_policy: Policy = field(
+        init=False
+    )  # as the host gave it; `policy` is fitted to the window
     window: Window = field(init=False)
     view: View = field(init=False)
     states: dict[str, Any] = field(init=False)
@@ -115,18 +119,31 @@ class Machine:
         self.view = View(weights_for(self.model))
         self.states = pipeline.fresh_states(self.levels)
         self.correction = Correction(self.model.name)
+        collapse = self.settings.context_collapse
+        if collapse is not None and collapse != self.policy.collapse.enabled:
+            self.policy = self.policy.change({"collapse.enabled": collapse})
+        self.stated_policy = self.policy
         self.tally = Tally(self.overhead)
         self.set_window(self.model)
 
     def set_window(self, model: Model) -> None:
         """Another model, or another window of this one: all marks follow."""
         self.model = model
-        self.window = window(model, autocompact=self.policy.auto.enabled, settings=self.settings)
+        auto = self.stated_policy.auto
+        self.window = window(
+            model,
+            autocompact=auto.enabled,
+            settings=self.settings,
+            start_percent=auto.start_percent,
+        )
+        self.policy = self.stated_policy.fitted(self.window.prompt)
 
     def learn(self, limit: int | None) -> None:
         """A window that a provider's error named (WIN-6); `None` or a larger one: nothing."""
-        if limit is not None and limit < self.model.context_window:
+        if limit is not None and limit < self.window.context:
             self.learned_limit = limit
+            # What an error named is truer than what a setting claims.
+            self.settings = replace(self.settings, max_context_tokens=None)
             self.set_window(replace(self.model, context_window=limit))
 
     # ---- what comes in -----------------------------------------------------------------------
@@ -235,8 +252,7 @@ class Machine:
 
     def trigger(self) -> int:
         """Tokens from which an automatic compaction is due."""
-        percent = self.policy.auto.start_percent
-        return self.window.context * percent // 100 if percent else self.window.threshold
+        return self.window.threshold
 
     def decide(self) -> Decided:
         """Whether an automatic compaction is due (WIN-5, AUTO-1); a pure look at any moment."""
@@ -257,7 +273,7 @@ class Machine:
     @property
     def last_resort_tokens(self) -> int:
         """Above this a request is folded or truncated."""
-        return self.window.context * self.policy.truncate.start_percent // 100
+        return self.window.prompt * self.policy.truncate.start_percent // 100
 
     def _refusal(self, *, last_resort: bool = False) -> tuple[str, str]:
         """Why nothing automatic is done, whatever the size; empty if there is no such reason."""
@@ -272,7 +288,9 @@ class Machine:
             return "collapse", "context collapse is on"
         if tracking.failures >= auto.max_failures:
             return "failures", f"{tracking.failures} failures in a row: {tracking.last_failure}"
-        if tracking.refills >= auto.max_refills:
+        # A rest, not an end: a later try that holds resets the count (P-8: no guard without an exit).
+        resting = (tracking.turns_since or 0) <= auto.refill_turns * auto.max_refills
+        if tracking.refills >= auto.max_refills and resting:
             turns = auto.refill_turns
             return "refills", f"full again within {turns} turns, {tracking.refills} times in a row"
         return "", ""

@@ -34,7 +34,7 @@ from ullage.stages import context_edits
 from ullage.stages.report import StageReport
 from ullage.summarizers.named import writer_of
 from ullage.tools import ToolAnswer
-from ullage.window import WindowSettings
+from ullage.window import WindowSettings, warn_without_trigger
 
 __all__ = ["ContextManager"]
 
@@ -70,6 +70,8 @@ class ContextManager(Questions):
         options: Further options of `ullage.compact`, such as `session_id` or `redact`.
         context_management: Anthropic's parameter of that name, as a form of policy: sent on where the provider knows it, else done
             here and told in `Request.applied_edits`. `None`: none.
+        context_window: The model's window in tokens, in place of what the table says; `None`: as the table says.
+        max_output_tokens: The model's largest answer in tokens, likewise.
 
     Example:
         >>> manager = ContextManager(model="claude-opus-4-5")
@@ -99,8 +101,11 @@ class ContextManager(Questions):
         listeners: Iterable[Listener] = (),
         options: Mapping[str, Any] | None = None,
         context_management: Mapping[str, Any] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
     ) -> None:
-        row = (table or ModelTable.builtin()).lookup(model)
+        stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
+        row = (table or ModelTable.builtin()).stated(model, **stated)
         rules = policy or Policy.buffered()
         if context_management is not None:
             rules = context_edits.policy_for(rules, context_management, row, shape_of(provider))
@@ -112,7 +117,9 @@ class ContextManager(Questions):
             source=source,
             provider=shape_of(provider),
             tools=names_of(tools),
+            stated_window={name: given for name, given in stated.items() if given is not None},
         )
+        warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
         self.host = Host(
             summarizer=_writer(summarizer),
             line_summarizer=_writer(line_summarizer),
@@ -211,6 +218,7 @@ class ContextManager(Questions):
             raise InvalidPolicy("saved", type(saved).__name__, "must be what save() gave")
         rules = policy or policy_of(saved["policy"])
         known = {name: saved[name] for name in ("model", "source", "provider")}
+        known.update(saved.get("stated_window") or {})
         made = cls(policy=rules, **{**known, **outside})
         load(made.machine, saved, history)
         made._outgoing.load(made.machine, saved.get("outgoing") or {})

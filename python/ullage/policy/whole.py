@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from ullage.exceptions import InvalidPolicy
 from ullage.policy.fields import EffectiveValue, Group, choice
+from ullage.policy.fitting import fitted_values
 from ullage.policy.levels import (
     CollapsePolicy,
     CostPolicy,
@@ -210,8 +211,29 @@ class Policy:
             for item in dataclasses.fields(kind)
         ]
 
+    def fitted(self, window_tokens: int) -> Self:
+        """The policy for a window: below 100 000 tokens its sizes are shares (WIN-8); what was set otherwise than in the preset stays.
+
+        Args:
+            window_tokens: The context window.
+
+        Example:
+            >>> Policy.buffered().fitted(8_192).truncate.margin_tokens
+            81
+        """
+        now = {item.name: item.value for item in self.effective()}
+        then = {item.name: item.value for item in self._preset().effective()}
+        changes = fitted_values(now, then, window_tokens)
+        try:
+            return self.change(changes) if changes else self
+        except InvalidPolicy:  # beside what somebody set, fitted values can be out of order
+            return self
+
+    def _preset(self) -> Self:
+        return type(self).ladder() if self.preset == "ladder" else type(self).buffered()
+
     def __repr__(self) -> str:
-        base = type(self).ladder() if self.preset == "ladder" else type(self).buffered()
+        base = self._preset()
         changed = [
             f"{now.name}={now.value!r}"
             for now, then in zip(self.effective(), base.effective(), strict=True)

@@ -21,8 +21,8 @@ from ullage.transcript import records
 __all__ = ["Room", "apply", "drain", "expand", "reset", "stage"]
 
 STAGE = "collapse"
-QUIET_SOURCES = frozenset({"compact", "session_memory", "collapse"})
-"""They write summaries themselves and would wait for themselves (AUTO-1)."""
+QUIET_SOURCES = frozenset({"compact", "session_memory", "collapse", "marble_origami"})
+"""They write summaries themselves and would wait for themselves (AUTO-1); the last is what Claude Code calls collapse."""
 
 LOOK_PERCENT = 2
 """Percent of the effective window that must have come before spans are looked for again: that walks the whole context."""

@@ -1,0 +1,126 @@
+"""What the environment, a client's settings or a host want of the window."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from ullage import _env
+
+__all__ = ["IgnoredSetting", "WindowSettings"]
+
+
+class IgnoredSetting(NamedTuple):
+    """A setting whose value makes no sense: it has no effect, and says why."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSettings:
+    """What the environment or a host wants of the window.
+
+    Attributes:
+        auto_compact_window: Tokens that lower the context window; `None`: not lowered.
+        max_context_tokens: Tokens in place of the context window that the model table states; `None`: as stated.
+        autocompact_percent: Percent of the effective window, where that is lower; `None`: not set.
+        blocking_limit: Tokens in place of effective window - 3 000; `None`: that.
+        disable_compact: No compaction at all.
+        disable_auto_compact: No automatic compaction.
+        context_collapse: Context collapse is wanted on or off, whatever the policy says; `None`: as the policy says.
+        ignored: Settings that had no effect.
+    """
+
+    auto_compact_window: int | None = None
+    max_context_tokens: int | None = None
+    autocompact_percent: Fraction | None = None
+    blocking_limit: int | None = None
+    disable_compact: bool = False
+    disable_auto_compact: bool = False
+    context_collapse: bool | None = None
+    ignored: tuple[IgnoredSetting, ...] = ()
+
+    @classmethod
+    def from_env(cls, settings: Mapping[str, object] | None = None) -> WindowSettings:
+        """What the process's environment says, over a client's settings.
+
+        Args:
+            settings: The content of Claude Code's `settings.json`: `autoCompactWindow` (tokens), `autoCompactEnabled` and
+                the variables under `env` are read. `None`: there are none.
+
+        Example:
+            >>> WindowSettings.from_env({"autoCompactWindow": 120_000}).auto_compact_window
+            120000
+        """
+        return cls.read({**_of_settings(settings or {}), **_env.values(_env.WINDOW)})
+
+    @classmethod
+    def read(cls, values: Mapping[str, str]) -> WindowSettings:
+        """What variables say. A value that makes no sense is ignored, and listed with a reason.
+
+        Args:
+            values: By the names of `ullage._env`; an absent or empty one is not set.
+        """
+        ignored: list[IgnoredSetting] = []
+
+        def number(name: str, most: int | None = None) -> Fraction | None:
+            value = values.get(name, "").strip()
+            found, reason = _number(value, most)
+            if reason:
+                ignored.append(IgnoredSetting(name, value, reason))
+            return found
+
+        return cls(
+            auto_compact_window=_whole(number(_env.AUTO_COMPACT_WINDOW)),
+            max_context_tokens=_whole(number(_env.MAX_CONTEXT_TOKENS)),
+            autocompact_percent=number(_env.AUTOCOMPACT_PERCENT, 100),
+            blocking_limit=_whole(number(_env.BLOCKING_LIMIT)),
+            disable_compact=_env.is_truthy(values.get(_env.DISABLE_COMPACT, "")),
+            disable_auto_compact=_env.is_truthy(values.get(_env.DISABLE_AUTO_COMPACT, "")),
+            context_collapse=_switch(values.get(_env.CONTEXT_COLLAPSE, "")),
+            ignored=tuple(ignored),
+        )
+
+
+_NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?", re.ASCII)
+
+
+def _number(value: str, most: int | None) -> tuple[Fraction | None, str]:
+    """A positive number up to `most`, or why it is none; an unset one is neither."""
+    if not value:
+        return None, ""
+    if not _NUMBER.fullmatch(value):
+        return None, "is not a number"
+    number = Fraction(value)
+    if number <= 0:
+        return None, "must be positive"
+    if most is not None and number > most:
+        return None, f"must be at most {most}"
+    if most is None and number < 1:
+        return None, "must be at least 1"
+    return number, ""
+
+
+def _switch(value: str) -> bool | None:
+    return _env.is_truthy(value) if value.strip() else None
+
+
+def _of_settings(settings: Mapping[str, object]) -> dict[str, str]:
+    """Settings as the variables that say the same."""
+    inner = settings.get("env")
+    found = {str(k): str(v) for k, v in inner.items()} if isinstance(inner, Mapping) else {}
+    given = settings.get("autoCompactWindow")
+    if given is not None:
+        found.setdefault(_env.AUTO_COMPACT_WINDOW, str(given))
+    if settings.get("autoCompactEnabled") is False:
+        found.setdefault(_env.DISABLE_AUTO_COMPACT, "1")
+    return {name: value for name, value in found.items() if name in _env.WINDOW}
+
+
+def _whole(number: Fraction | None) -> int | None:
+    return None if number is None else int(number)
