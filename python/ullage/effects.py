@@ -4,12 +4,13 @@ A flow is a generator: it yields effects and is sent their results, so its logic
 has no I/O. `drive` performs the effects one after the other, `adrive` awaits them; tests send results
 by hand; a durable host can record and replay them.
 
-An effect that fails is raised inside the flow, at its `yield`. A cancelled flow gets `Cancelled`
-there; an interrupt of the whole program closes it.
+An effect that fails is raised inside the flow, at its `yield`. A cancelled flow gets `Cancelled` there, as does one
+whose task is cancelled or whose program is interrupted: it can only tell its listeners then, and ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -140,18 +141,47 @@ def drive(
     Args:
         flow: A fresh generator.
         perform: Does one effect and returns its result; what it raises is raised inside the flow.
-        cancel: Looked at before each effect.
+        cancel: Looked at before each effect. What a cancelled flow still has to tell (`Emit`) is told.
 
     Returns:
         What the flow returns.
     """
+    stop = _Stop(cancel)
     step: Callable[[], Effect] = lambda: next(flow)  # noqa: E731 - rebound in the loop
     while True:
         try:
             effect = step()
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        step = _outcome(flow, effect, perform, cancel)
+        step = _outcome(flow, effect, perform, stop)
+
+
+class _Stop:
+    """Cancels a flow: before any effect but `Emit`, and once behind the first `Emit` that is told after the cancel."""
+
+    def __init__(self, token: CancelToken | None) -> None:
+        self._token, self._thrown = token, False
+
+    def before(self, effect: Effect) -> None:
+        self._check(due=not isinstance(effect, Emit))
+
+    def after(self, effect: Effect) -> None:
+        self._check(due=isinstance(effect, Emit) and not self._thrown)
+
+    def _check(self, *, due: bool) -> None:
+        if due and self._token is not None and self._token.is_set():
+            self._thrown = True
+            raise Cancelled("cancelled")
+
+
+def _end(flow: Flow[Any], perform: Callable[[Effect], Any]) -> None:
+    """Ends a flow that nobody waits for any more; what it tells on its way out is told."""
+    with contextlib.suppress(Exception, StopIteration):
+        effect = flow.throw(Cancelled("cancelled"))
+        while isinstance(effect, Emit):
+            perform(effect)
+            effect = flow.send(None)
+    flow.close()
 
 
 def _perform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
@@ -173,17 +203,17 @@ def _outcome(
     flow: Flow[Any],
     effect: Effect,
     perform: Callable[[Effect], Any],
-    cancel: CancelToken | None,
+    stop: _Stop,
 ) -> Callable[[], Effect]:
     try:
-        if cancel is not None and cancel.is_set():
-            raise Cancelled("cancelled")
+        stop.before(effect)
         result = _perform(effect, perform)
+        stop.after(effect)
     except Exception as exc:
         failure = exc
         return lambda: flow.throw(failure)
-    except BaseException:
-        flow.close()
+    except BaseException:  # the program's end
+        _end(flow, perform)
         raise
     return lambda: flow.send(result)
 
@@ -196,35 +226,36 @@ async def adrive(
     Args:
         flow: A fresh generator.
         perform: Does one effect and returns its result or an awaitable of it.
-        cancel: Looked at before each effect. Cancelling the task closes the flow.
+        cancel: As for `drive`. Cancelling the task ends the flow in the same way.
 
     Returns:
         What the flow returns.
     """
+    stop = _Stop(cancel)
     step: Callable[[], Effect] = lambda: next(flow)  # noqa: E731 - rebound in the loop
     while True:
         try:
             effect = step()
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        step = await _aoutcome(flow, effect, perform, cancel)
+        step = await _aoutcome(flow, effect, perform, stop)
 
 
 async def _aoutcome(
     flow: Flow[Any],
     effect: Effect,
     perform: Callable[[Effect], Any],
-    cancel: CancelToken | None,
+    stop: _Stop,
 ) -> Callable[[], Effect]:
     try:
-        if cancel is not None and cancel.is_set():
-            raise Cancelled("cancelled")
+        stop.before(effect)
         result = await _aperform(effect, perform)
+        stop.after(effect)
     except Exception as exc:
         failure = exc
         return lambda: flow.throw(failure)
     except BaseException:  # cancellation of the task, or the program's end
-        flow.close()
+        _end(flow, perform)
         raise
     return lambda: flow.send(result)
 

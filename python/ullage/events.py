@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ullage.stages.report import StageReport
 
 __all__ = [
+    "BackgroundFinished",
     "BackgroundStarted",
     "CacheBroken",
     "CacheReset",
@@ -30,18 +31,64 @@ __all__ = [
     "Listener",
     "SessionMemoryFinished",
     "SessionMemoryStarted",
+    "SummaryUsage",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryUsage:
+    """Tokens of summary calls, as their providers reported them; all 0: none was made, or none reported any.
+
+    Attributes:
+        calls: Calls that reported usage.
+        input_tokens: Input that came from no cache and went into none.
+        cache_read_tokens: Input that the provider had in its cache.
+        cache_write_tokens: Input that it put there.
+        output_tokens: What the model wrote.
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: SummaryUsage) -> SummaryUsage:
+        return SummaryUsage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionStarted:
-    """A compaction begins."""
+    """A compaction begins; exactly one `CompactionFinished` follows, however it ends.
+
+    Attributes:
+        trigger: `manual` or `auto`.
+        messages: Of the context.
+        tokens_before: Of the context, system prompt and tools included where known.
+        summarizer: Who is asked first.
+        recompaction: The context was compacted before.
+        turns_since: Answers of the model since then; `None`: there was none, or it can't be told.
+        previous_turn_id: Where that was: the uuid of its summary, or in a `ContextManager` the number of answers
+            that there had been; empty: there was none, or it can't be told.
+        threshold_tokens: Size from which an automatic compaction is due; `None`: none is set.
+        source: Who asked the model, such as `main`.
+    """
 
     trigger: str
     messages: int
     tokens_before: int
     summarizer: str
     recompaction: bool
+    turns_since: int | None = None
+    previous_turn_id: str = ""
+    threshold_tokens: int | None = None
+    source: str = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +124,30 @@ class CompactionSummaryRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSummaryWritten:
-    """A summary passed the checks; nothing is installed yet."""
+    """A summary passed the checks; nothing is installed yet. `attempts` and `usage`: of all calls so far."""
 
     summarizer: str
     attempts: int
     chars: int
+    usage: SummaryUsage = SummaryUsage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionFinished:
-    """A compaction ended; `outcome` is one of `compacted`, `no_op`, `blocked`, `failed`."""
+    """A compaction ended.
+
+    Attributes:
+        outcome: `compacted`, `no_op`, `blocked`, `failed` or `aborted`.
+        reason: Why, for all but `compacted`.
+        trigger: `manual` or `auto`.
+        tokens_before: Of the context, system prompt and tools included where known.
+        tokens_after: Of the new context; the same as before unless `compacted`.
+        summarizer: Who wrote the summary, or was asked last; empty: nobody was.
+        facts_appended: What code added because the summary had lost it.
+        attempts: Summary calls that were made.
+        dropped_messages: Oldest messages that the newest call did not see.
+        usage: Of all summary calls that reported theirs.
+    """
 
     outcome: str
     reason: str
@@ -95,6 +156,9 @@ class CompactionFinished:
     tokens_after: int
     summarizer: str
     facts_appended: int = 0
+    attempts: int = 0
+    dropped_messages: int = 0
+    usage: SummaryUsage = SummaryUsage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +210,19 @@ class BackgroundStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundFinished:
+    """A summary ahead of need is written, or will not be. Told from the thread or task that wrote it.
+
+    `outcome` is one of `ready`, `nothing` (too little to summarise), `failed`, `cancelled`; `usage` is told again by the
+    compaction that installs it.
+    """
+
+    outcome: str
+    reason: str = ""
+    usage: SummaryUsage = SummaryUsage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LevelActed:
     """A level of the pipeline changed the view."""
 
@@ -190,6 +267,7 @@ Event: TypeAlias = (
     | CacheReset
     | CacheBroken
     | BackgroundStarted
+    | BackgroundFinished
     | LevelActed
     | SessionMemoryStarted
     | SessionMemoryFinished

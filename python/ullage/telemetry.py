@@ -20,6 +20,7 @@ from ullage.events import (
     Event,
     HookFinished,
     LevelActed,
+    SummaryUsage,
 )
 from ullage.exceptions import MissingExtra
 
@@ -36,7 +37,7 @@ class Telemetry:
 
     Spans: `ullage.compaction`, with its retries and refusals as events. Metrics:
     `ullage.compaction.duration` (s), `ullage.compaction.freed` (tokens), `ullage.compaction.retries`,
-    `ullage.level.freed` (tokens), `ullage.hook.failures`, `ullage.cache.lost` (tokens).
+    `ullage.summary.tokens` (what summary calls cost, by kind), `ullage.level.freed` (tokens), `ullage.hook.failures`, `ullage.cache.lost` (tokens).
 
     Args:
         tracer_provider: `None`: the global one.
@@ -62,6 +63,7 @@ class Telemetry:
         self._duration = meter.create_histogram("ullage.compaction.duration", unit="s")
         self._freed = meter.create_histogram("ullage.compaction.freed", unit="{token}")
         self._retries = meter.create_counter("ullage.compaction.retries", unit="{retry}")
+        self._spent = meter.create_counter("ullage.summary.tokens", unit="{token}")
         self._level = meter.create_counter("ullage.level.freed", unit="{token}")
         self._hooks = meter.create_counter("ullage.hook.failures", unit="{failure}")
         self._lost = meter.create_counter("ullage.cache.lost", unit="{token}")
@@ -93,6 +95,9 @@ class Telemetry:
                 "ullage.compaction.tokens_before": event.tokens_before,
                 "ullage.compaction.summarizer": event.summarizer,
                 "ullage.compaction.recompaction": event.recompaction,
+                "ullage.compaction.source": event.source,
+                **_known("ullage.compaction.turns_since", event.turns_since),
+                **_known("ullage.compaction.threshold_tokens", event.threshold_tokens),
             },
         )
 
@@ -118,8 +123,14 @@ class Telemetry:
                 "ullage.compaction.reason": event.reason,
                 "ullage.compaction.tokens_after": event.tokens_after,
                 "ullage.compaction.facts_appended": event.facts_appended,
+                "ullage.compaction.written_by": event.summarizer,
+                "ullage.compaction.attempts": event.attempts,
+                **{f"ullage.compaction.{kind}_tokens": n for kind, n in _kinds(event.usage)},
             },
         )
+        for kind, count in _kinds(event.usage):
+            if count:
+                self._spent.add(count, {"kind": kind, "outcome": event.outcome})
 
     def _closed(self, outcome: str, more: Mapping[str, Any] | None = None) -> None:
         span, self._span = self._span, None
@@ -161,6 +172,19 @@ _RECORDERS: Mapping[type[Any], Callable[[Telemetry, Any], None]] = {
     HookFinished: Telemetry._hooked,
     CacheBroken: Telemetry._broken,
 }
+
+
+def _known(name: str, value: int | None) -> dict[str, int]:
+    return {} if value is None else {name: value}
+
+
+def _kinds(usage: SummaryUsage) -> tuple[tuple[str, int], ...]:
+    return (
+        ("input", usage.input_tokens),
+        ("cache_read", usage.cache_read_tokens),
+        ("cache_write", usage.cache_write_tokens),
+        ("output", usage.output_tokens),
+    )
 
 
 def _api(name: str) -> Any:

@@ -12,6 +12,7 @@ from ullage.compaction import compact
 from ullage.events import CacheBroken, CompactionStarted, HookFinished
 from ullage.exceptions import CompactionError, MissingExtra
 from ullage.policy import Policy
+from ullage.summarizers import SummaryReply
 from ullage.telemetry import COMPACTED, Telemetry
 from ullage.testing import ScriptedSummarizer
 
@@ -130,3 +131,26 @@ def test_nothing_of_it_is_loaded_when_it_is_off():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_a_summary_cost_is_recorded_even_where_it_failed(seen):
+    telemetry, spans, reader = seen
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 900, "output_tokens": 5}
+
+    def write(request):
+        return SummaryReply(text="short", finish_reason="stop", usage=usage)
+
+    policy = Policy().change({"summary.retries": 0})
+    with pytest.raises(CompactionError):
+        compact(items(), keep=0, listeners=[telemetry], summarizer=write, policy=policy)
+    (span,) = spans.get_finished_spans()
+    told = dict(span.attributes)
+    assert told["ullage.compaction.attempts"] == 1
+    assert told["ullage.compaction.cache_read_tokens"] == 900
+    assert told["ullage.compaction.written_by"] == "write"
+    assert told["ullage.compaction.tokens_before"] == told["ullage.compaction.tokens_after"] > 0
+    data = reader.get_metrics_data()
+    found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics]
+    (spent,) = [metric for metric in found if metric.name == "ullage.summary.tokens"]
+    by_kind = {point.attributes["kind"]: point.value for point in spent.data.data_points}
+    assert by_kind == {"input": 10, "cache_read": 900, "output": 5}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -17,8 +18,9 @@ from ullage.compaction.flow import LEAST_REMOVED_TOKENS
 from ullage.compaction.job import Job
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.compaction.state import prepare
+from ullage.compaction.tally import as_told
 from ullage.effects import Flow, adrive, drive
-from ullage.events import Listener
+from ullage.events import BackgroundFinished, Listener, SummaryUsage
 from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
@@ -36,18 +38,20 @@ class Prewritten:
         text: The summary.
         items: What it stands for, oldest first: the very objects.
         at: The first message that is kept, by uuid or position.
-        attempts: Calls that it took.
+        usage: Of the calls that it took.
     """
 
     name: str
     text: str = field(repr=False)
     items: tuple[Item, ...] = field(repr=False)
     at: str | int = 0
-    attempts: int = 1
+    usage: SummaryUsage = field(default_factory=SummaryUsage)
 
     def summarize(self, request: SummaryRequest) -> SummaryReply:
         """The summary."""
-        return SummaryReply(text=self.text, finish_reason="stop", model=self.name)
+        return SummaryReply(
+            text=self.text, finish_reason="stop", model=self.name, usage=as_told(self.usage)
+        )
 
     def begins(self, items: Sequence[Item]) -> bool:
         """Whether a conversation still begins with what the summary stands for, and goes on behind it."""
@@ -69,7 +73,7 @@ def ahead_flow(job: Job) -> Flow[Prewritten | None]:
     accepted = yield from write_summary(state, job.instructions)
     at = first_kept[0]
     items = tuple(job.items[: _position(job.items, at)])
-    return Prewritten(accepted.summarizer, accepted.text, items, at, accepted.attempts)
+    return Prewritten(accepted.summarizer, accepted.text, items, at, state.tally.usage)
 
 
 def _position(items: Sequence[Item], at: str | int) -> int:
@@ -82,7 +86,7 @@ class Ahead:
     """At most one summary that is being written, or waits to be used. For one conversation.
 
     Args:
-        listeners: Told of the retries of the summary, from the thread or task that writes it.
+        listeners: Told of the retries of the summary and of its end, from the thread or task that writes it.
     """
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
@@ -191,13 +195,27 @@ class Ahead:
             self.failure = str(exc) if expected else f"{type(exc).__name__}: {exc}"
 
     def _ended(self, stop: threading.Event, done: threading.Event) -> None:
-        if stop is self._stop:
+        mine = stop is self._stop
+        if mine:
             self._running = False
+        event = self._end() if mine and not stop.is_set() else _CANCELLED
+        for listener in self._listeners:
+            with suppress(Exception):
+                listener(event)
         done.set()
+
+    def _end(self) -> BackgroundFinished:
+        if self._found is not None:
+            return BackgroundFinished(outcome="ready", usage=self._found.usage)
+        outcome = "failed" if self.failure else "nothing"
+        return BackgroundFinished(outcome=outcome, reason=self.failure)
 
     def __repr__(self) -> str:
         state = "writing" if self._running else "ready" if self._found is not None else "idle"
         return f"Ahead({state})"
+
+
+_CANCELLED = BackgroundFinished(outcome="cancelled")
 
 
 def fitted(job: Job, found: Prewritten) -> Job:

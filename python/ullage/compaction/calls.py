@@ -224,6 +224,8 @@ class _Caller:
         """
         while True:
             self._attempt += 1
+            tally = self._state.tally
+            tally.asked(self._call.name, self._head.dropped)
             try:
                 reply = yield Summarize(self._request(), self._call.who)
             except Cancelled as exc:
@@ -233,6 +235,7 @@ class _Caller:
             except Exception as exc:
                 yield from self._failed(exc)
                 continue
+            tally.answered(reply)
             text, problems = self._checked(reply)
             if not problems:
                 told = (self._call.name, self._attempt, self._head.dropped, self._local)

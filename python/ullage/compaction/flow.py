@@ -17,7 +17,7 @@ from ullage.compaction.calls import Accepted, write_summary
 from ullage.compaction.job import Job
 from ullage.compaction.remembered import SESSION_MEMORY, remembered
 from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
-from ullage.compaction.state import State, prepare
+from ullage.compaction.state import State, prepare, since_last
 from ullage.effects import Call, Cancelled, Emit, Flow, RunHook, Store
 from ullage.events import (
     CacheReset,
@@ -54,39 +54,78 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
         LogConflict: The log changed meanwhile; nothing was written.
         StoreError: The log could not be written.
     """
+    state: State | None = None
     try:
         state = prepare(job)
         result = yield from _compact(state)
-    except Cancelled as exc:
-        raise CompactionError("aborted", "the compaction was cancelled") from exc
-    except UllageError as exc:
+    except Exception as exc:
+        error = _named(exc)
+        result = _ended(job, Outcome.FAILED, _code(error), report=_unchanged(state))
         # What a person asked for says why it failed in its own words; the agent's loop never stops for it.
-        own = isinstance(exc, CompactionError)
-        if exc.code == "aborted" or not (own or job.trigger == "auto"):
-            raise
-        result = _ended(job, Outcome.FAILED, exc.code, error=exc)
-    with suppress(Cancelled):  # too late: what is done is done
-        yield _finished(job, result)
+        told = isinstance(error, CompactionError) or job.trigger == "auto"
+        if _code(error) == "aborted" or not (isinstance(error, UllageError) and told):
+            yield from _last_words(job, state, result)
+            if error is exc:
+                raise
+            raise error from exc
+        result = replace(result, error=error)
+    yield from _last_words(job, state, result)
     if result.error is not None and job.trigger == "manual":
         raise result.error
     return result
+
+
+def _named(exc: Exception) -> Exception:
+    if isinstance(exc, Cancelled):
+        return CompactionError("aborted", "the compaction was cancelled")
+    return exc
+
+
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, UllageError) else type(error).__name__
+
+
+def _last_words(job: Job, state: State | None, result: CompactionResult) -> Flow[None]:
+    """The end of what was told to begin; too late for a cancel, what is done is done."""
+    if state is not None:
+        with suppress(Cancelled):
+            yield _finished(job, result)
 
 
 def _ended(job: Job, outcome: Outcome, reason: str, **more: Any) -> CompactionResult:
     return CompactionResult(outcome=outcome, reason=reason, messages=tuple(job.items), **more)
 
 
+def _unchanged(state: State | None) -> CompactionReport:
+    """The report of a compaction that changed nothing: how large the context is, and what was tried."""
+    if state is None:
+        return CompactionReport()
+    tally = state.tally
+    return CompactionReport(
+        kept=state.source.ids,
+        tokens_before=state.size,
+        tokens_after=state.size,
+        summarizer=tally.summarizer,
+        attempts=tally.attempts,
+        dropped_messages=tally.dropped,
+        usage=tally.usage,
+    )
+
+
 def _finished(job: Job, result: CompactionResult) -> Emit:
     report = result.report
     return Emit(
         CompactionFinished(
-            outcome=result.outcome.value,
+            outcome="aborted" if result.reason == "aborted" else result.outcome.value,
             reason=result.reason,
             trigger=job.trigger,
             tokens_before=report.tokens_before,
             tokens_after=report.tokens_after,
             summarizer=report.summarizer,
             facts_appended=sum(report.facts_appended.values()),
+            attempts=report.attempts,
+            dropped_messages=report.dropped_messages,
+            usage=report.usage,
         )
     )
 
@@ -96,7 +135,7 @@ def _compact(state: State) -> Flow[CompactionResult]:
     yield Emit(_started(state))
     if state.removed_tokens < LEAST_REMOVED_TOKENS:
         return _no_op(state, "nothing_to_compact")
-    hooked = yield from _pre_compact(job)
+    hooked = yield from _pre_compact(state)
     if isinstance(hooked, CompactionResult):
         return hooked
     instructions, notices = hooked
@@ -122,7 +161,10 @@ def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, lis
     accepted = yield from write_summary(state, instructions)
     yield Emit(
         CompactionSummaryWritten(
-            summarizer=accepted.summarizer, attempts=accepted.attempts, chars=len(accepted.text)
+            summarizer=accepted.summarizer,
+            attempts=state.tally.attempts,
+            chars=len(accepted.text),
+            usage=state.tally.usage,
         )
     )
     return state, accepted, [f"session_memory_passed:{passed}"] if passed else []
@@ -155,33 +197,39 @@ def _too_large(job: Job, accepted: Accepted, report: CompactionReport) -> bool:
 
 
 def _started(state: State) -> CompactionStarted:
+    job = state.job
+    turns, previous = since_last(state)
     return CompactionStarted(
-        trigger=state.job.trigger,
+        trigger=job.trigger,
         messages=len(state.source.context),
-        tokens_before=state.tokens + state.overhead,
-        summarizer=str(getattr(state.job.summarizer, "name", "")),
+        tokens_before=state.size,
+        summarizer=str(getattr(job.summarizer, "name", type(job.summarizer).__name__)),
         recompaction=state.recompaction,
+        turns_since=turns if job.turns_since is None else job.turns_since,
+        previous_turn_id=job.previous_turn_id or previous,
+        threshold_tokens=job.trigger_tokens,
+        source=job.source,
     )
 
 
 def _no_op(state: State, reason: str) -> CompactionResult:
-    size = state.tokens + state.overhead
-    report = CompactionReport(kept=state.source.ids, tokens_before=size, tokens_after=size)
-    return _ended(state.job, Outcome.NO_OP, reason, report=report)
+    return _ended(state.job, Outcome.NO_OP, reason, report=_unchanged(state))
 
 
 # ---- hooks -----------------------------------------------------------------------------------
 
 
-def _pre_compact(job: Job) -> Flow[CompactionResult | tuple[str, list[str]]]:
+def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str]]]:
     """The instructions of the person, then of the hooks; or the result, if a hook blocks."""
+    job = state.job
     instructions, notices = [job.instructions.strip()], []
     for hook in _matching(job.hooks.pre_compact, job.trigger):
         payload = {"trigger": job.trigger, "custom_instructions": job.instructions}
         reply = yield from _run(job, "PreCompact", hook, payload)
         if reply.status == "blocked":
             why = reply.reason or f"hook {hook.name}"
-            return _ended(job, Outcome.BLOCKED, "hook", user_notice=f"Compaction blocked: {why}")
+            notice, report = f"Compaction blocked: {why}", _unchanged(state)
+            return _ended(job, Outcome.BLOCKED, "hook", user_notice=notice, report=report)
         if reply.status == "ok":
             instructions.append(reply.text[:MAX_HOOK_INSTRUCTIONS].strip())
             notices.append(reply.user_message)
@@ -220,6 +268,9 @@ def _run(job: Job, event: str, hook: Hook, details: Mapping[str, Any]) -> Flow[H
     try:
         reply: HookReply = yield RunHook(hook, payload)
     except Cancelled:
+        yield Emit(
+            HookFinished(event_name=event, hook=hook.name, status="failed", detail="aborted")
+        )
         raise
     except Exception as exc:  # a performer that does not catch for itself
         reply = HookReply(status="failed", reason=f"{type(exc).__name__}: {exc}"[:500])

@@ -52,6 +52,9 @@ class Job:
         transcript_path: Told to the model and to hooks; empty: not.
         session_id: Told to hooks.
         cwd: Told to hooks.
+        source: Who asks the model, for events.
+        turns_since: Answers since the newest compaction, for events; `None`: read from the items where they tell.
+        previous_turn_id: Where that was; empty: likewise.
         store: Installs a result in a log; `None`: the caller does what it likes with it.
         memory: Notes of the session (`ullage.memory.session`), tried before a summary is written: they need
             no call. `None`: there are none.
@@ -79,6 +82,9 @@ class Job:
     transcript_path: str = ""
     session_id: str = ""
     cwd: str = ""
+    source: str = "main"
+    turns_since: int | None = None
+    previous_turn_id: str = ""
     store: Any = field(default=None, repr=False)
     memory: Any = field(default=None, repr=False)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from ullage.events import SummaryUsage
 from ullage.exceptions import UllageError
 
 __all__ = ["CompactionReport", "CompactionResult", "Outcome"]
@@ -25,7 +26,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What was done, for logs and for the person.
+    """What was done, for logs and for the person; also of a compaction that came to nothing.
 
     Attributes:
         removed: Ids of the messages that the summary replaced: uuids, or positions in the input where
@@ -34,8 +35,9 @@ class CompactionReport:
         tokens_before: Size of the context, system prompt and tools included where known.
         tokens_after: Size of the new context, counted the same way.
         summary_tokens: Of that, the summary message.
-        summarizer: Who wrote the summary; empty if nobody.
+        summarizer: Who wrote the summary, or was asked last; empty if nobody.
         attempts: Summary calls that were made.
+        usage: Tokens of the calls that reported them.
         dropped_messages: Oldest messages that no summary call saw, because it was too long for it; what
             code keeps of them is in the summary all the same.
         facts_appended: What code added because the summary had lost it, by kind.
@@ -49,6 +51,7 @@ class CompactionReport:
     summary_tokens: int = 0
     summarizer: str = ""
     attempts: int = 0
+    usage: SummaryUsage = field(default_factory=SummaryUsage)
     dropped_messages: int = 0
     facts_appended: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

@@ -12,15 +12,16 @@ from ullage.compaction.cut import Cut, choose_cut, scaled_keep
 from ullage.compaction.job import Job
 from ullage.compaction.source import Source, read_source
 from ullage.compaction.summary import Situation
+from ullage.compaction.tally import Tally
 from ullage.exceptions import CompactionError
 from ullage.facts import is_user_input
 from ullage.facts.collect import Collector, collect
 from ullage.facts.model import Facts
-from ullage.facts.reading import is_summary, role_of, text_of
+from ullage.facts.reading import is_boundary, is_summary, message_of, role_of, text_of
 from ullage.facts.sections import looks_like_summary
 from ullage.pins import Pin, read_pins
 
-__all__ = ["State", "prepare", "recut"]
+__all__ = ["State", "prepare", "recut", "since_last"]
 
 
 class Known:
@@ -64,6 +65,7 @@ class State:
     tokens: int  # of the context
     removed_tokens: int
     overhead: int  # system prompt and tools
+    tally: Tally = field(default_factory=Tally, repr=False)  # of the summary calls
 
     @property
     def facts(self) -> Facts:
@@ -79,6 +81,11 @@ class State:
     def whole(self) -> Facts:
         """Of the whole context."""
         return self.known.whole
+
+    @property
+    def size(self) -> int:
+        """Tokens of the context, with system prompt and tools where known."""
+        return self.tokens + self.overhead
 
     @property
     def measure(self) -> Callable[[str], int]:
@@ -144,6 +151,27 @@ def prepare(job: Job) -> State:
         removed_tokens=int(ledger.tokens(cut.start, cut.stop)),
         overhead=overhead,
     )
+
+
+def since_last(state: State) -> tuple[int | None, str]:
+    """Answers since the newest compaction, and the uuid of its summary, from a log's entries; `None`, "": not known."""
+    if not state.recompaction or not state.source.entries:
+        return None, ""
+    items = state.source.items
+    last = max((at for at, item in enumerate(items) if is_boundary(item)), default=None)
+    if last is None:
+        return None, ""
+    answers = {
+        _answer(item) or at for at, item in enumerate(items[last:]) if role_of(item) == "assistant"
+    }
+    summary = next((item for item in items[last:] if is_summary(item)), items[last])
+    return len(answers), str(summary.get("uuid") or "")
+
+
+def _answer(item: Any) -> Any:
+    """The response's id: a log may hold one response in several lines."""
+    found = (message_of(item) or {}).get("id")
+    return found if isinstance(found, str) else None
 
 
 def recut(state: State, cut: Cut) -> State:

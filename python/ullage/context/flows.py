@@ -258,6 +258,9 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         "overhead_tokens": machine.overhead_tokens,
         "memory": host.memory,
         "keep": _share_kept(machine),
+        "source": machine.source,
+        "turns_since": machine.tracking.turns_since,
+        "previous_turn_id": _shown_turn(machine.tracking.compacted_turn),
         **host.options,
         **more,
     }
@@ -272,6 +275,10 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         policy=machine.policy,
         **options,
     )
+
+
+def _shown_turn(turn: int | None) -> str:
+    return "" if turn is None else str(turn)
 
 
 def _share_kept(machine: Machine) -> int | None:

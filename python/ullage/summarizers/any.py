@@ -143,8 +143,19 @@ def _reply(response: Any) -> SummaryReply:
         tool_calls=tuple(kinds["tool-call"]),
         refused=reason == "content_filter",
         model=response.model_name or "",
-        usage={"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
+        usage=_told(usage),
     )
+
+
+def _told(usage: Any) -> dict[str, int]:
+    """In Anthropic's words; pydantic-ai counts what the cache had and took as input."""
+    read, written = (int(getattr(usage, f"cache_{n}_tokens", 0) or 0) for n in ("read", "write"))
+    return {
+        "input_tokens": max(int(usage.input_tokens or 0) - read - written, 0),
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+        "output_tokens": int(usage.output_tokens or 0),
+    }
 
 
 _REASONS = {"tool_call": "tool_calls"}

@@ -200,7 +200,7 @@ class SessionMemory:
             self._tell(started)
             return update_flow(self._job(items, whole, locks.append))
 
-        work = Work(flow, done=self._done, put_out=partial(_release, locks))
+        work = Work(flow, done=self._done, put_out=partial(self._put_out, locks))
         return self._background.submit(work)
 
     def _job(
@@ -228,6 +228,10 @@ class SessionMemory:
         """Facts of all that was said before a position of what is shown; both have the same end."""
         return lambda end: self._feed.up_to(whole, len(whole) - shown + end)
 
+    def _put_out(self, locks: list[Lock]) -> None:
+        _release(locks)
+        self._done(UpdateReport(outcome=UpdateOutcome.DROPPED, reason="given up as stuck"))
+
     def _done(self, result: Any) -> None:
         if result is None:
             result = UpdateReport(outcome=UpdateOutcome.CANCELLED, reason="cancelled")
@@ -236,7 +240,7 @@ class SessionMemory:
             result = UpdateReport(outcome=UpdateOutcome.FAILED, reason=why)
         with self._guard:
             self.reports.append(result)
-            if result.outcome is not UpdateOutcome.CANCELLED:
+            if result.outcome not in (UpdateOutcome.CANCELLED, UpdateOutcome.DROPPED):
                 well = result.outcome is not UpdateOutcome.FAILED
                 self._progress = self._progress.ended(well=well)
         self._tell(
