@@ -19,6 +19,7 @@ from ullage.digests import (
     MessageFlag,
     Role,
 )
+from ullage.messages import message_of
 from ullage.policy import Policy
 
 __all__ = ["Freeable", "Inspection", "ToolUsage", "inspect_messages"]
@@ -196,9 +197,7 @@ def _results(ledger: Any, items: Sequence[Item]) -> Iterator[_Result]:
 
 
 def _path(item: Item, block: int) -> str:
-    inner = item.get("message")
-    message: Item = inner if isinstance(inner, Mapping) else item
-    content = message.get("content")
+    content = (message_of(item) or item).get("content")
     if not isinstance(content, list) or block >= len(content):
         return ""
     given = content[block].get("input")

@@ -7,7 +7,16 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from ullage.exceptions import InvalidMessage
 
-__all__ = ["Block", "Content", "Entry", "Item", "Message", "Usage", "listed"]
+__all__ = [
+    "Block",
+    "Content",
+    "Entry",
+    "Item",
+    "Message",
+    "Usage",
+    "listed",
+    "message_of",
+]
 
 Block: TypeAlias = dict[str, Any]
 """One content block, such as `{"type": "text", "text": "..."}`."""
@@ -64,3 +73,21 @@ def listed(items: Iterable[Item]) -> list[Item]:
         if not isinstance(item, Mapping):
             raise InvalidMessage("is no object", index=index, got=type(item).__name__)
     return found
+
+
+def message_of(item: Any) -> Mapping[str, Any] | None:
+    """The message of an item, as the engines read it: itself if it names a role, else what its envelope holds.
+
+    Returns:
+        `None` for what is no message: metadata, an envelope whose message names no role, no mapping at all.
+
+    Example:
+        >>> message_of({"role": "user", "content": "x", "message": {"note": 1}})["content"]
+        'x'
+    """
+    if type(item) is not dict and not isinstance(item, Mapping):  # dicts are told at once
+        return None
+    if "role" in item:
+        return item
+    inner = item.get("message")
+    return inner if isinstance(inner, Mapping) and "role" in inner else None

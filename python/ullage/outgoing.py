@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from ullage.exceptions import InvalidMessage, InvalidPolicy
-from ullage.messages import Item, listed
+from ullage.messages import Item, listed, message_of
 from ullage.models import ModelTable
 from ullage.providers import (
     anthropic,
@@ -233,7 +233,7 @@ def _form(
 def _read(messages: Sequence[Item]) -> list[Item]:
     items = listed(messages)
     for index, item in enumerate(items):
-        inner = item.get("message", item)
+        inner = message_of(item) or item.get("message", item)
         content = inner.get("content") if isinstance(inner, Mapping) else inner
         if not isinstance(content, str | list | None):
             reason = "must be text or a list of blocks"

@@ -70,7 +70,7 @@ def read_source(given: Sequence[Item]) -> Source:
         InvalidMessage: Something in the list is no mapping; names its position.
     """
     items = tuple(listed(given))
-    if any("message" in item or is_boundary(item) for item in items):
+    if any(("message" in item and "role" not in item) or is_boundary(item) for item in items):
         return _of_entries(items)
     return _of_messages(items)
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from ullage.messages import message_of
+
 __all__ = [
     "blocks_of",
     "clean",
@@ -34,16 +36,6 @@ MAX_NUMBER_BITS = 256
 """Larger integers are not written out: Python refuses to beyond 4300 digits."""
 
 Block = Mapping[str, Any]
-
-
-def message_of(item: Any) -> Mapping[str, Any] | None:
-    """The message in an entry, the item itself if it is bare, `None` for metadata."""
-    if not isinstance(item, Mapping):
-        return None
-    inner = item.get("message")
-    if isinstance(inner, Mapping):
-        return inner
-    return item if isinstance(item.get("role"), str) else None
 
 
 def role_of(item: Any) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ullage.messages import Block, Item
+from ullage.messages import Block, Item, message_of
 from ullage.providers._json import dumps
 
 __all__ = ["Internal", "Loss", "Shaped", "normal_form"]
@@ -126,9 +126,8 @@ class Losses:
 def bare(items: Iterable[Item]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Positions and messages: entries are unwrapped, entries without a message are passed over."""
     for index, item in enumerate(items):
-        inner = item.get("message")
-        message = inner if isinstance(inner, Mapping) and "role" in inner else item
-        if isinstance(message.get("role"), str):
+        message = message_of(item)
+        if message is not None and isinstance(message.get("role"), str):
             yield index, message
 
 

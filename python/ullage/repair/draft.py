@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ullage.messages import message_of
 from ullage.repair.result import Repair
 
 __all__ = ["Draft", "Slot", "kind_of", "text_block"]
@@ -95,12 +96,10 @@ class Slot:
 
 
 def _message(item: Any) -> Mapping[str, Any]:
-    if not isinstance(item, Mapping):
-        return {}
-    inner = item.get("message")
-    if "role" not in item and isinstance(inner, Mapping):
-        return inner
-    return item if "role" in item else {}
+    if (message := message_of(item)) is not None:
+        return message
+    inner = item.get("message") if isinstance(item, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}  # without a role: to be mended
 
 
 class Draft:

@@ -13,8 +13,8 @@ from ullage.validate.originals import (
     as_made,
     blocks_of,
     foreign_compaction,
-    message_of,
     run_as_made,
+    said_in,
     thought_key,
 )
 
@@ -63,7 +63,7 @@ class Track:
 
     def observe(self, response: Any) -> None:
         """A response to the newest request, before it is fed as a part of the list."""
-        if _mark(response) not in self._learned and message_of(response).get("role") == ASSISTANT:
+        if _mark(response) not in self._learned and said_in(response).get("role") == ASSISTANT:
             self._learn(response, self._sent.feed(response) if self.bound else ())
 
     def sent(self, messages: Iterable[Any] | None) -> None:
@@ -74,7 +74,7 @@ class Track:
 
     def feed(self, item: Any) -> None:
         """The next message of the list."""
-        role = str(message_of(item).get("role", ""))
+        role = str(said_in(item).get("role", ""))
         self._answering = self._answering and role in (ASSISTANT, "")
         found = list(self._list.feed(item)) if self.bound else []
         if role == ASSISTANT and _mark(item) not in self._learned:
@@ -108,7 +108,7 @@ class Track:
         made = self.originals
         previous = ""
         for item in history:
-            role = str(message_of(item).get("role", ""))
+            role = str(said_in(item).get("role", ""))
             if role == ASSISTANT:
                 made.learn(item, goes_on=previous == ASSISTANT)
                 self._learned[_mark(item)] = item
@@ -136,7 +136,7 @@ class Track:
 
 def _mark(item: Any) -> int:
     """Tells an assistant message also in another envelope: its list of blocks is the same object."""
-    content = message_of(item).get("content")
+    content = said_in(item).get("content")
     return id(content) if isinstance(content, list) else id(item)
 
 

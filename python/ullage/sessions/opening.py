@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
-from ullage.messages import Item
+from ullage.messages import Item, message_of
 from ullage.models import ModelTable
 from ullage.outgoing import Outgoing, outgoing, report_of
 from ullage.transcript import Conversation, Transcript, resume
@@ -171,8 +171,7 @@ def _warnings(conversation: Conversation) -> tuple[str, ...]:
 
 
 def _role(item: Item) -> str:
-    inner = item.get("message")
-    role = (inner if isinstance(inner, Mapping) else item).get("role")
+    role = (message_of(item) or item).get("role")
     return role if isinstance(role, str) else repr(role)[:40]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ullage.messages import message_of
+
 __all__ = ["message_of", "wire"]
 
 _LOCAL = frozenset(
@@ -12,14 +14,6 @@ _LOCAL = frozenset(
     "uuid timestamp".split()
 )
 """Keys of a response or of an entry that no request takes."""
-
-
-def message_of(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The message of an item: itself, or what its envelope holds; `None`: it is none."""
-    inner = item.get("message")
-    if isinstance(inner, Mapping) and "role" in inner:
-        return inner
-    return item if "role" in item else None
 
 
 def wire(item: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ullage.messages import Block, Content, Item
+from ullage.messages import Block, Content, Item, message_of
 from ullage.transcript.attachments import PERSON_KINDS, render
 
 __all__ = ["CLEARED", "MessageView", "message_of", "project", "rendered", "to_messages"]
@@ -28,14 +28,6 @@ class MessageView(NamedTuple):
     messages: list[Message]
     sources: list[tuple[str, ...]]
     orphans: list[tuple[str, str]]  # (uuid, tool_use_id) of results without a call, left out
-
-
-def message_of(item: Item) -> Mapping[str, Any] | None:
-    """The message in an entry, or a bare message itself; `None` if there is none."""
-    inner = item.get("message")
-    if isinstance(inner, Mapping):
-        return inner if "role" in inner else None
-    return item if "role" in item else None
 
 
 # ---- one entry -------------------------------------------------------------------------------

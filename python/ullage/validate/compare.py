@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from ullage.validate.originals import Place, blocks_of, hashed, message_of, thought_key
+from ullage.validate.originals import Place, blocks_of, hashed, said_in, thought_key
 from ullage.validate.report import Violation
 
 __all__ = ["Comparison", "compare_requests"]
@@ -115,7 +115,7 @@ _Block = tuple[Place, str, Any]
 
 def _blocks(request: Mapping[str, Any]) -> list[_Block]:
     return [
-        (Place(index, position), str(message_of(item).get("role")), block)
+        (Place(index, position), str(said_in(item).get("role")), block)
         for index, item in enumerate(_items(request))
         for position, block in enumerate(_parts(item))
     ]
@@ -128,7 +128,7 @@ def _items(request: Mapping[str, Any]) -> Sequence[Any]:
 
 def _parts(item: Any) -> list[Any]:
     """Blocks of a message, and what the chat form has beside them; any other item is one block."""
-    message = message_of(item)
+    message = said_in(item)
     if "content" not in message:
         return [item]
     beside = {key: message[key] for key in _BESIDE if key in message}
@@ -169,7 +169,7 @@ def _summary_call(
         if not _same(previous.get(name), following.get(name)):
             yield _warn("C07", _REQUEST, f"{name} is not that of the conversation")
     added = _items(following)[len(_items(previous)) :]
-    if changed or [message_of(item).get("role") for item in added] != ["user"]:
+    if changed or [said_in(item).get("role") for item in added] != ["user"]:
         yield _warn("C07", _REQUEST, "it is not the conversation and one user message more")
 
 

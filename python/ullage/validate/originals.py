@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ullage.messages import message_of
 from ullage.validate.report import Violation
 
 __all__ = [
@@ -26,14 +27,15 @@ __all__ = [
     "check_originals",
     "foreign_compaction",
     "hashed",
-    "message_of",
     "run_as_made",
+    "said_in",
     "thought_key",
 ]
 
 _THOUGHTS = ("thinking", "redacted_thinking")
 _MADE_KEYS = ("type", "thinking", "signature", "data")
 _JSON = orjson.OPT_NON_STR_KEYS
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Place(NamedTuple):
@@ -43,19 +45,14 @@ class Place(NamedTuple):
     block: int
 
 
-def message_of(item: Any) -> Mapping[str, Any]:
-    """The message of an item: itself, or what its envelope holds; empty if it has none."""
-    if type(item) is not dict and not isinstance(item, Mapping):  # dicts are told at once
-        return {}
-    inner = item.get("message")
-    if isinstance(inner, Mapping):
-        return inner
-    return item if "role" in item else {}
+def said_in(item: Any) -> Mapping[str, Any]:
+    """The message of an item; empty if it has none."""
+    return message_of(item) or _NOTHING
 
 
 def blocks_of(item: Any) -> list[Any]:
     """Content blocks; a string content is one text block."""
-    content = message_of(item).get("content")
+    content = said_in(item).get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return list(content) if isinstance(content, list | tuple) else []
@@ -118,7 +115,7 @@ class PrefixHash:
 
     def feed(self, item: Any) -> Iterator[tuple[int, str, bytes]]:
         """Takes a message; each thinking block in it with the hash of what stands before it."""
-        message = message_of(item)
+        message = said_in(item)
         if not message:
             return
         self._running.update(b"\1" + str(message.get("role")).encode(errors="replace"))
@@ -226,7 +223,7 @@ class Originals:
     def _read(self, messages: Sequence[Any], start: int) -> None:
         previous = ""
         for item in messages[start:]:
-            message = message_of(item)
+            message = said_in(item)
             role = str(message.get("role", ""))
             if role == "assistant":
                 self.learn(item, goes_on=previous == "assistant")
@@ -323,7 +320,7 @@ def current_turn(messages: Sequence[Any]) -> int:
     """First message of the current turn: behind the last user turn without any tool result."""
     end, answered = -1, False  # of the user turn that is being looked at, backwards
     for index in range(len(messages) - 1, -1, -1):
-        role = message_of(messages[index]).get("role")
+        role = said_in(messages[index]).get("role")
         if role == "user":
             end = index if end < 0 else end
             answered = answered or answers(messages[index])
@@ -365,7 +362,7 @@ def run_as_made(run: Iterable[Any], originals: Originals) -> bool:
 def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:
     first = -1
     for index in range(start, len(messages)):
-        role = message_of(messages[index]).get("role")
+        role = said_in(messages[index]).get("role")
         if role is None:  # an envelope without a message is not on the wire
             continue
         assistant = role == "assistant"

@@ -11,7 +11,7 @@ from ullage._engine import core
 from ullage.digests import BlockKind, MessageFlag
 from ullage.exceptions import InvalidMessage
 from ullage.validate.check import canonical, validate
-from ullage.validate.originals import blocks_of, hashed, message_of
+from ullage.validate.originals import blocks_of, hashed, said_in
 from ullage.validate.report import Report, Violation
 
 __all__ = ["check_operation", "check_rewrite"]
@@ -116,7 +116,7 @@ def _words(before: Items, after: Items) -> Iterator[Violation]:
 
 
 def _texts(item: Any) -> list[str]:
-    if message_of(item).get("role") != "user":
+    if said_in(item).get("role") != "user":
         return []
     texts = (block.get("text") for block in blocks_of(item) if isinstance(block, Mapping))
     return [text for text in texts if isinstance(text, str) and text.strip()]
