@@ -11,8 +11,8 @@ from ullage.context.machine import Machine
 from ullage.context.values import Request
 from ullage.outgoing import outgoing
 from ullage.pipeline import Extras
-from ullage.providers import Loss
-from ullage.repair import Repair, Repairer
+from ullage.providers import Loss, anthropic
+from ullage.repair import Repair, Repaired, Repairer
 from ullage.stages.report import StageReport
 from ullage.stages.wire import wire
 
@@ -58,7 +58,15 @@ class Outgoing:
             "tools": self._tools or None,
             "facts": {"skip": ("A24",)},
         }
+        own = provider == "anthropic"
+        head = anthropic.to_provider((), system=system, tools=self._tools) if own else None
+        self._head_losses = () if head is None else head.losses
+        if head is not None:
+            self._options["system"] = head.parts.get("system")
+            self._options["tools"] = head.parts["tools"] or None
         self._repairer = Repairer(**self._options)
+        self._writer = anthropic.Writer()
+        self._own_list = True  # what is repaired is the view's own list
         self._previous: Sequence[Any] = ()
         self._count = 0
 
@@ -74,8 +82,8 @@ class Outgoing:
         items, count = machine.view.snapshot()
         tools = [*self._tools, *extras.tools]
         if self._provider == "anthropic":
-            done = self._repairer.repair(items, ledger=machine.view.ledger)
-            written = _Written(done.messages, self._parts(tools), done.repairs, (), done.params)
+            done, losses = self._repaired(machine)
+            written = _Written(done.messages, self._parts(tools), done.repairs, losses, done.params)
         else:
             written = self._translated(items[:count], tools)
         count = count if written.messages is items else len(written.messages)
@@ -102,8 +110,17 @@ class Outgoing:
         )
 
     def _parts(self, tools: Sequence[Any]) -> dict[str, Any]:
-        given = {"system": self._system, "tools": list(tools)}
-        return {name: value for name, value in given.items() if value}
+        given = anthropic.to_provider((), system=self._system, tools=tools).parts
+        return {name: given[name] for name in ("system", "tools") if given.get(name)}
+
+    def _repaired(self, machine: Machine) -> tuple[Repaired, list[Loss]]:
+        """The view in Anthropic's form, legal; the view's own list if nothing had to change."""
+        view = machine.view
+        sent, losses = self._writer.write(view.messages, view.ledger)
+        # Another list than the view's has digests of its own.
+        self._own_list = sent is view.messages
+        ledger = view.ledger if self._own_list else None
+        return self._repairer.repair(sent, ledger=ledger), [*self._head_losses, *losses]
 
     def _translated(self, items: Sequence[Any], tools: Sequence[Any]) -> _Written:
         done = outgoing(
@@ -131,13 +148,13 @@ class Outgoing:
         said = [message.get("role") == "assistant" for message in new]
         answers = next((at for at, spoken in enumerate(said) if not spoken), len(said))
         if any(said[answers:]):
-            self._repairer.repair(view.messages, ledger=view.ledger)
+            self._repaired(machine)
 
     def dump(self, machine: Machine) -> dict[str, Any]:
         """What cannot be found out from the view again, as plain JSON."""
         if machine.view.changed_from is not None:
             # A rewrite that no request has shown yet: the thinking before it must be known as it was.
-            self._repairer.repair(machine.view.messages, ledger=machine.view.ledger)
+            self._repaired(machine)
         return self._repairer.dump()
 
     def load(self, machine: Machine, stored: Mapping[str, Any]) -> None:
@@ -145,12 +162,16 @@ class Outgoing:
         view = machine.view
         history = [message for item in machine.history if (message := wire(item)) is not None]
         if stored:
-            self._repairer = Repairer.load(stored, view.messages, history=history, **self._options)
+            shown, _ = self._writer.write(view.messages, view.ledger)
+            self._own_list = shown is view.messages
+            self._repairer = Repairer.load(stored, shown, history=history, **self._options)
         if not machine.requests or view.changed_from is not None:
             return
         sent: Sequence[Any] = list(view.messages[: view.sent])
         if self._provider != "anthropic":
             sent = self._translated(sent, self._tools).messages
+        elif not self._own_list:
+            sent, _ = anthropic.Writer().whole(sent)
         self._previous, self._count = sent, len(sent)
 
     def _changed(self, in_view: int | None, sent: Sequence[Any], count: int) -> int | None:
@@ -158,7 +179,7 @@ class Outgoing:
 
         Only where something was mended, now or last time, must the lists be compared.
         """
-        if self._provider != "anthropic":
+        if self._provider != "anthropic" or not self._own_list:
             in_view = None  # a place in the view is none in the provider's list
         before, length = self._previous, self._count
         self._previous, self._count = sent, count

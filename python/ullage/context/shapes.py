@@ -14,6 +14,7 @@ from typing import Any, Final
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.outgoing import SHAPES
 from ullage.providers import bedrock, gemini, mistral, openai_chat, openai_responses
+from ullage.providers._common import FOREIGN
 from ullage.validate import canonical
 
 __all__ = ["read_item", "read_response", "shape_of"]
@@ -27,7 +28,9 @@ _MODULES: Final[Mapping[str, ModuleType]] = {
     "bedrock": bedrock,
     "mistral": mistral,
 }
-_INTERNAL: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking")
+_INTERNAL: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", FOREIGN)
+# Their content has other names, and blocks without a type.
+_UNTYPED: Final = ("gemini", "bedrock")
 _SYSTEM_HINT: Final = "give it as ContextManager(system=...): it is never changed"
 _FILLER: Final[Mapping[str, Any]] = {"role": "user", "content": "."}
 
@@ -58,7 +61,7 @@ def read_item(
     Raises:
         InvalidMessage: The first item is a system prompt: that is an argument of the manager.
     """
-    if provider == "anthropic" or not isinstance(item, Mapping) or _is_internal(item):
+    if provider == "anthropic" or not isinstance(item, Mapping) or _is_internal(item, provider):
         return [item]
     system = item.get("role") in ("system", "developer")
     if system and position == 0:
@@ -68,12 +71,21 @@ def read_item(
     return [_named(message, position, open_calls) for message in messages]
 
 
-def _is_internal(item: Item) -> bool:
-    if isinstance(item.get("message"), Mapping):
+def _is_internal(item: Item, provider: str) -> bool:
+    if FOREIGN in item or ("role" not in item and isinstance(item.get("message"), Mapping)):
         return True
     content = item.get("content")
     blocks = content if isinstance(content, list) else ()
-    return any(isinstance(block, Mapping) and block.get("type") in _INTERNAL for block in blocks)
+    if provider in _UNTYPED and (isinstance(content, str) or _is_typed(blocks)):
+        return True
+    return any(
+        isinstance(block, Mapping) and (block.get("type") in _INTERNAL or FOREIGN in block)
+        for block in blocks
+    )
+
+
+def _is_typed(blocks: Sequence[Any]) -> bool:
+    return any(isinstance(block, Mapping) and "type" in block for block in blocks)
 
 
 def _named(

@@ -24,7 +24,7 @@ from ullage.providers._common import (
 )
 from ullage.providers._ids import call_ids, map_ids, reverse
 
-__all__ = ["clean_entries", "from_provider", "to_provider"]
+__all__ = ["Writer", "clean_entries", "from_provider", "to_provider"]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _MESSAGE_KEYS = frozenset({"role", "content", "output_config", "clear_at"})
@@ -58,6 +58,65 @@ def to_provider(
     if tools is not None:
         parts["tools"] = _tools(tools, losses)
     return Shaped(parts, losses.all(), reverse(ids))
+
+
+class Writer:
+    """`to_provider` for the messages of one growing conversation: what is new is looked at, once.
+
+    A list that needs no change is handed back as it is; of any other each message is written once.
+    """
+
+    def __init__(self) -> None:
+        self._ledger: Any = None
+        self._version = 0
+        self._seen = 0
+        self._dirty: list[int] = []  # messages that cannot go as they are, in order
+        self._ids: dict[str, str] = {}
+        # By id() and place of a message: the message itself, what it became, and what was left out.
+        self._made: dict[tuple[int, int], tuple[Item, Item | None, tuple[Loss, ...]]] = {}
+
+    def write(self, messages: Sequence[Item], ledger: Any) -> tuple[Sequence[Item], list[Loss]]:
+        """The messages as the API takes them.
+
+        Args:
+            messages: All of the conversation: bare messages.
+            ledger: A ledger of exactly this list; it tells what has changed since the last call.
+
+        Returns:
+            The messages, the same list if it needs no change; what was left out.
+        """
+        start = 0
+        if ledger is self._ledger:
+            start = int(min(ledger.changed_since(self._version), self._seen))
+        self._ledger, self._version, self._seen = ledger, ledger.version, len(messages)
+        while self._dirty and self._dirty[-1] >= start:
+            self._dirty.pop()
+        self._dirty += [at for at in range(start, len(messages)) if not _fits(messages[at])]
+        return self.whole(messages) if self._dirty else (messages, [])
+
+    def whole(self, messages: Sequence[Item]) -> tuple[list[Item], list[Loss]]:
+        """The same of a list that is none of the conversation's own."""
+        ids = map_ids(call_ids(messages), _takes_id, length=24, prefix="toolu_")
+        known = self._made if ids == self._ids else {}
+        self._ids, self._made = ids, {}
+        kept: list[Item] = []
+        lost: list[Loss] = []
+        for index, message in enumerate(messages):
+            key = (id(message), index)
+            found = known.get(key)
+            if found is None:
+                losses = Losses()
+                found = (message, _message(message, index, ids, losses), losses.all())
+            self._made[key] = found
+            kept += [] if found[1] is None else [found[1]]
+            lost += found[2]
+        return kept, lost
+
+
+def _fits(message: Item) -> bool:
+    """Whether a message can go as it is."""
+    ids = map_ids(call_ids([message]), _takes_id, length=24)
+    return not ids and _message(message, 0, {}, Losses()) is message
 
 
 def from_provider(

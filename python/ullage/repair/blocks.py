@@ -27,7 +27,9 @@ _ASSISTANT_KINDS = (
 _SYSTEM_KINDS = ("text", "tool_addition", "tool_removal")
 _PLACEHOLDERS = {"image": IMAGE, "document": DOCUMENT}
 # Of no use to a model in another place, and refused there.
-_DROPPED = ("thinking", "redacted_thinking", "fallback", "tool_addition", "tool_removal")
+_DROPPED = ("thinking", "redacted_thinking", "fallback", "tool_addition", "tool_removal", "foreign")
+# Kinds that no rule names but that the API has.
+_PASSIVE = ("mcp_tool_listing", "connector_text")
 # Types that other APIs have for what Anthropic has too: refused by name.
 _FOREIGN = ("input_text", "output_text", "image_url", "input_image", "file", "input_file")
 
@@ -110,8 +112,8 @@ def _placed(
 
 
 def _allowed(role: str, kind: str, strict_version: bool) -> bool:
-    if known_keys(kind) is None:
-        return True  # unknown kinds pass through
+    if known_keys(kind) is None:  # what a model has said may be newer than we are: it passes
+        return kind in _PASSIVE or (role == ASSISTANT and kind != "foreign")
     if role == USER:
         return kind in _USER_KINDS
     if role == SYSTEM:
@@ -129,6 +131,8 @@ def _told(block: Mapping[str, Any], kind: str) -> str:
     if kind in ("tool_use", "tool_result", "search_result"):
         body = {key: block[key] for key in ("name", "input", "content", "title") if key in block}
         return f"[{kind}] {dumps(body)}"
+    if known_keys(kind) is None:
+        return f"[{kind}] {dumps({key: block[key] for key in block if key != 'type'})}"
     return left_out(kind)
 
 

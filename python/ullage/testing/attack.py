@@ -203,7 +203,8 @@ class Attack:
             self._fail("repair raises", repr(exc))
             return None
         self.repairs.update({each.rule for each in done.repairs})
-        left = {found.rule for found in done.left}
+        # A kind of block that a model has said and that we do not know stays, and is named.
+        left = {found.rule for found in done.left if "none that the API knows" not in found.detail}
         self.left.update(left)
         if _bytes(items) != before:
             self._fail("input is changed", before)
@@ -221,13 +222,10 @@ class Attack:
     def _opinion(self, done: Repaired, around: Mapping[str, Any]) -> None:
         if not done.ok or self._at[0] // 7 % self.opinions:
             return
-        # A kind that we do not know passes through; what bound thinking was made after, only the
-        # original tells.
-        details = (found.detail for found in validate(done.messages, **around).warnings)
-        blind = any("unknown block type" in detail for detail in details)
+        # What bound thinking was made after, only the original tells.
         # In a managed talk each answer is signed alone: its seal cannot name the thinking before it.
         guessed = around["model"] == BOUND and (self._damaged or self._at[2] == "manager")
-        if blind or (guessed and around["provider"] == "anthropic"):
+        if guessed and around["provider"] == "anthropic":
             return
         self.counts["second opinions"] += 1
         kwargs = {key: around[key] for key in ("tools", "thinking") if key in around}

@@ -187,7 +187,7 @@ VECTORS = [
     rewrite("X03e", "X03", "older words gone", TALK, [U("more")]),
     rewrite("X04a", "X04", "an unknown block changed", [U("q"), A(ODD, "a"), U("more")], [U("q"), A({**ODD, "data": "y"}, "a"), U("more")], errors="X04"),
     rewrite("X04b", "X04", "an unknown block without a key", [U("q"), A(ODD, "a"), U("more")], [U("q"), A({"type": "hologram"}, "a"), U("more")], errors="X04"),
-    rewrite("X04c", "X04", "an unknown block invented", [U("q"), A("a" * 99), U("more")], [U("q"), A(ODD, "a"), U("more")], errors="X04"),
+    rewrite("X04c", "X04", "an unknown block invented", [U("q"), A("a" * 99), U("more")], [U("q"), A(ODD, "a"), U("more")], errors="X01 X04"),
     rewrite("X04d", "X04", "dropped with its message", [U("q"), A(ODD, "a"), U("more")], [U("more")]),
     rewrite("X05a", "X05", "drops one message each time", LOOP, "drop_first", errors="X05"),
     rewrite("X05b", "X05", "shortens each time", [U("long " * 40), *TALK[1:]], "halve_first", errors="X05"),

@@ -163,10 +163,10 @@ fn check_kind(at: At, block: &BlockDigest, view: View<'_>, out: &mut Findings) {
         let name = view.string(block.name);
         if !PASSIVE_TYPES.contains(&name) && !block.has(flag::CACHE_EDIT) {
             let detail = format!(
-                "unknown block type {} is passed through",
+                "block type {} is none that the API knows",
                 view.short(block.name)
             );
-            out.warning("A03", at, detail);
+            out.error("A03", at, detail);
         }
     } else if !allowed(role, block.kind) {
         let detail = format!(
