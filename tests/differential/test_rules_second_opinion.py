@@ -98,7 +98,7 @@ def test_both_name_the_same_rules_for_a_single_damage(name):
         {"role": "user", "content": "go on"},
     ]
     for at in range(8):
-        ours, theirs, warnings = opinions("anthropic", mutate(talk, (name, at)))
+        ours, theirs, _ = opinions("anthropic", mutate(talk, (name, at)))
         if "A01" in theirs:  # a message that cannot be read is not looked into there
             assert ours or name == "deep_input"
             continue
