@@ -4,12 +4,16 @@ Errors are the classes of `ullage.exceptions`. Token counts are ints. Indices ar
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Self, final
 
+from ullage.digests import Anchor as Anchor
+from ullage.digests import AnchoredCount as AnchoredCount
 from ullage.digests import (
     BlockDigest,
     MessageDigest,
 )
+from ullage.digests import KeepWindow as KeepWindow
+from ullage.digests import LineDigest as LineDigest
 from ullage.digests import Violation as Violation
 
 __version__: str
@@ -49,42 +53,6 @@ def count_text_up_to(text: str, limit: int, encoding: str = "o200k_base") -> int
 def encode_text(text: str, encoding: str = "o200k_base") -> list[int]: ...
 
 # ---- ledger ----------------------------------------------------------------------------------
-
-class Anchor(NamedTuple):
-    """The newest usage figure that holds for the context.
-
-    Looked for after the newest boundary, on responses that the model said (not synthetic, of the
-    conversation's own thread). A message older than that boundary by its timestamp was kept by a
-    compaction: its figure is of the context before it and is passed over.
-
-    One response may lie in several messages (one response id) with tool results between them. The
-    figure stands for what was before its first piece and for the output of all its pieces; the
-    results between the pieces are not in it.
-    """
-
-    first: int  # first piece of that response
-    last: int  # the newest piece that carries the usage
-    covers: int  # first + 1: messages [0, covers) are inside the figure, and later pieces are too
-    usage: int
-
-class AnchoredCount(NamedTuple):
-    """TOK-4: `total = usage + estimated - freed`, at least 0.
-
-    `estimated` is of the messages from `anchor.covers` on that are no pieces of the anchor's
-    response. `anchor` None: all after the newest boundary is estimated.
-    """
-
-    total: int
-    estimated: int
-    anchor: Anchor | None
-
-class KeepWindow(NamedTuple):
-    """KEEP-1 to KEEP-3: keep messages [start, end); blocks in `orphans` must be dropped."""
-
-    start: int
-    tokens: int
-    text_messages: int
-    orphans: list[tuple[int, int]]  # (message, block) of kept results whose call is not kept
 
 @final
 class Ledger:
@@ -159,18 +127,6 @@ class Ledger:
 def media_indices(items: Sequence[Mapping[str, Any]]) -> list[int]: ...
 
 # ---- transcript index ------------------------------------------------------------------------
-
-class LineDigest(NamedTuple):
-    """One line of a transcript."""
-
-    offset: int
-    length: int  # bytes without the line end and white space around
-    number: int  # from 1; blank lines count
-    type: int  # string index of `type`
-    subtype: int
-    uuid: int
-    parent: int
-    message: MessageDigest | None
 
 @final
 class TranscriptIndex:

@@ -1,4 +1,4 @@
-"""What is remembered of a message: fixed-size digests, and the words for their parts.
+"""What is remembered of a message: fixed-size digests, and the words for their parts; and what a ledger answers with.
 
 The numbers are part of the contract between the engines (`rust/core/src/digest.rs`).
 """
@@ -9,9 +9,13 @@ from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
 __all__ = [
+    "Anchor",
+    "AnchoredCount",
     "BlockDigest",
     "BlockFlag",
     "BlockKind",
+    "KeepWindow",
+    "LineDigest",
     "MessageDigest",
     "MessageFlag",
     "Role",
@@ -157,3 +161,55 @@ class Violation(NamedTuple):
     message: int
     block: int
     detail: str
+
+
+class LineDigest(NamedTuple):
+    """One line of a transcript."""
+
+    offset: int
+    length: int  # bytes without the line end and white space around
+    number: int  # from 1; blank lines count
+    type: int  # string index of `type`
+    subtype: int
+    uuid: int
+    parent: int
+    message: MessageDigest | None
+
+
+class Anchor(NamedTuple):
+    """The newest usage figure that holds for the context.
+
+    Looked for after the newest boundary, on responses that the model said (not synthetic, of the
+    conversation's own thread). A message older than that boundary by its timestamp was kept by a
+    compaction: its figure is of the context before it and is passed over.
+
+    One response may lie in several messages (one response id) with tool results between them. The
+    figure stands for what was before its first piece and for the output of all its pieces; the
+    results between the pieces are not in it.
+    """
+
+    first: int  # first piece of that response
+    last: int  # the newest piece that carries the usage
+    covers: int  # first + 1: messages [0, covers) are inside the figure, and later pieces are too
+    usage: int
+
+
+class AnchoredCount(NamedTuple):
+    """TOK-4: `total = usage + estimated - freed`, at least 0.
+
+    `estimated` is of the messages from `anchor.covers` on that are no pieces of the anchor's
+    response. `anchor` None: all after the newest boundary is estimated.
+    """
+
+    total: int
+    estimated: int
+    anchor: Anchor | None
+
+
+class KeepWindow(NamedTuple):
+    """KEEP-1 to KEEP-3: keep messages [start, end); blocks in `orphans` must be dropped."""
+
+    start: int
+    tokens: int
+    text_messages: int
+    orphans: list[tuple[int, int]]  # (message, block) of kept results whose call is not kept

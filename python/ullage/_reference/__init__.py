@@ -16,8 +16,8 @@ from ullage._reference.digest import (
 )
 from ullage._reference.image import image_size, image_tokens
 from ullage._reference.json_tally import json_features, json_length
-from ullage._reference.jsonl import LineDigest, TranscriptIndex
-from ullage._reference.ledger import Anchor, AnchoredCount, Ledger
+from ullage._reference.jsonl import TranscriptIndex
+from ullage._reference.ledger import Ledger
 from ullage._reference.media import media_indices
 from ullage._reference.rules import Verifier, check
 from ullage._reference.text import (
@@ -29,8 +29,7 @@ from ullage._reference.text import (
     rough_text,
     rough_tokens,
 )
-from ullage._reference.window import KeepWindow
-from ullage.digests import Violation
+from ullage.digests import Anchor, AnchoredCount, KeepWindow, LineDigest, Violation
 
 __all__ = [
     "FEATURE_NAMES",

@@ -18,6 +18,9 @@ _ARGUMENTS: Final = FEATURE_NAMES.index("arguments")
 _ARGUMENT_ESCAPES: Final = FEATURE_NAMES.index("argument_escapes")
 _STRUCTURE: Final = FEATURE_NAMES.index("structure")
 _ESCAPES: Final = FEATURE_NAMES.index("escapes")
+# The interpreter's limit is no lower than 640 digits.
+_PART_DIGITS: Final = 600
+_PART: Final = 10**_PART_DIGITS
 _SHORT: Final = re.compile(r'["\\\b\t\n\f\r]')
 _LONG: Final = re.compile(r"[\x00-\x07\x0b\x0e-\x1f]")
 
@@ -122,6 +125,18 @@ def _key(key: Any) -> str:
     return word
 
 
+def spelled(value: int) -> str:
+    """The decimal digits, also past the limit that `sys.set_int_max_str_digits` sets: estimates do not depend on it."""
+    try:
+        return int.__repr__(value)
+    except ValueError:
+        rest, parts = int.__abs__(value), list[str]()
+    while rest:
+        rest, part = divmod(rest, _PART)
+        parts.append(f"{part:0{_PART_DIGITS}d}")
+    return "-" * (value < 0) + "".join(reversed(parts)).lstrip("0")
+
+
 def _word(value: Any) -> str | None:
     if value is None:
         return "null"
@@ -135,7 +150,7 @@ def _word(value: Any) -> str | None:
         raise InvalidMessage(
             f"an integer of more than {MAX_INT_BITS} bits", got=type(value).__name__
         )
-    return int.__repr__(value)
+    return spelled(value)
 
 
 _SPELLED: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

@@ -6,41 +6,26 @@ tool, above all) are skipped by their brackets and quotes and are not checked fo
 
 from __future__ import annotations
 
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import orjson
-
-from ullage._reference.digest import MessageDigest
+from ullage._lines import parse_line, plain
 from ullage._reference.items import read_item
 from ullage._reference.ledger import Ledger
-from ullage._reference.scan import loads, scan
+from ullage._reference.scan import scan
 from ullage._reference.view import Strings
+from ullage.digests import LineDigest, MessageDigest
 from ullage.exceptions import InvalidMessage, InvalidTranscript, StoreError
 
-__all__ = ["LineDigest", "TranscriptIndex", "parse_line"]
+__all__ = ["TranscriptIndex"]
 
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r"
 
 NOT_AN_OBJECT = "not a JSON object"
 NOT_UTF8 = "not UTF-8, read with replacement characters"
-
-
-class LineDigest(NamedTuple):
-    """One line of a transcript."""
-
-    offset: int
-    length: int  # bytes without the line end and white space around
-    number: int  # from 1; blank lines count
-    type: int  # string index of `type`
-    subtype: int
-    uuid: int
-    parent: int
-    message: MessageDigest | None
 
 
 class TranscriptIndex:
@@ -192,7 +177,7 @@ def _trim(data: bytes, offset: int, stop: int) -> tuple[int, int]:
 
 def _entry(line: bytes) -> tuple[dict[str, Any] | None, str]:
     """The object of a line, without what is not counted if need be, and what is wrong with it."""
-    value = _plain(line)
+    value = plain(line)
     if value is not None:
         return (value, "") if isinstance(value, dict) else (None, NOT_AN_OBJECT)
     problem = ""
@@ -203,27 +188,3 @@ def _entry(line: bytes) -> tuple[dict[str, Any] | None, str]:
         problem = NOT_UTF8
     found, broken = scan(line)
     return found, broken or problem
-
-
-# An integer of more digits may be one of more than 64 bits, which the fast parser would round.
-_LONG_DIGITS = re.compile(rb"[0-9]{19}")
-
-
-def _plain(line: bytes) -> Any:
-    """The value of a line that the fast parser reads exactly, else `None`."""
-    if _LONG_DIGITS.search(line):
-        return None
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-
-
-def parse_line(raw: bytes) -> Any:
-    """The value of JSON bytes, `None` if they are none.
-
-    Lone surrogates and control characters are let through, bytes that are no UTF-8 replaced: a line
-    is not lost for one of them.
-    """
-    value = _plain(raw)
-    return loads(raw) if value is None else value

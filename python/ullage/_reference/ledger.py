@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage._reference.digest import BlockDigest, BlockKind, MessageDigest, MessageFlag, Role
 from ullage._reference.digests import Digested, Digests, Position
@@ -12,29 +12,13 @@ from ullage._reference.items import read_item
 from ullage._reference.meter import Weights
 from ullage._reference.rounds import rounds
 from ullage._reference.truncate import truncate_head
-from ullage._reference.window import KeepWindow, Needs, keep_window
+from ullage._reference.window import Needs, keep_window
+from ullage.digests import Anchor, AnchoredCount, KeepWindow
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 
-__all__ = ["Anchor", "AnchoredCount", "Ledger"]
+__all__ = ["Ledger"]
 
 Item = Mapping[str, Any]
-
-
-class Anchor(NamedTuple):
-    """The newest usage figure. It stands for all messages before `covers` (exclusive)."""
-
-    first: int
-    last: int
-    covers: int
-    usage: int
-
-
-class AnchoredCount(NamedTuple):
-    """`total = usage + estimated - freed`, at least 0; `anchor` None: all estimated."""
-
-    total: int
-    estimated: int
-    anchor: Anchor | None
 
 
 def _whole(name: str, value: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ullage._reference import text as text_module
 from ullage._reference.image import image_tokens
-from ullage._reference.json_tally import json_features
+from ullage._reference.json_tally import json_features, json_length
 from ullage._reference.view import check_json, is_list, saturate
 
 __all__ = [
@@ -39,6 +39,13 @@ MAX_PAGES = 600
 """No provider takes longer documents."""
 
 
+def _compact_length(value: Any) -> int:
+    try:
+        return len(_compact(value))
+    except ValueError:  # an integer past the interpreter's limit, which can be set low
+        return json_length(value)
+
+
 class Meter:
     """Sums in 1/4096 token, rounded once at the end; rough counts are rounded per part."""
 
@@ -56,7 +63,7 @@ class Meter:
     def json(self, value: Any, field: str) -> None:
         """A value as compact JSON."""
         check_json(value, field)
-        self._run += len(_compact(value))
+        self._run += _compact_length(value)
         if self._weights is not None:
             self._weigh(json_features(value))
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any
 
-__all__ = ["loads", "scan"]
+from ullage._lines import decoded, refused
+
+__all__ = ["scan"]
 
 NOT_AN_OBJECT = "not a JSON object"
 UNFINISHED = "ends inside the object"
@@ -54,28 +56,11 @@ def scan(line: bytes) -> tuple[dict[str, Any] | None, str]:
     return found, ""
 
 
-def loads(raw: bytes) -> Any:
-    """The value of JSON bytes as tolerantly as it can be read, `None` if it cannot."""
-    return _decoded(raw, _EXACT)
-
-
-def _decoded(raw: bytes, decoder: json.JSONDecoder) -> Any:
-    try:
-        return decoder.decode(raw.decode(errors="replace"))
-    except (ValueError, RecursionError):
-        return None
-
-
 def _integer(digits: str) -> int:
     return int(digits) if len(digits) <= _MAX_DIGITS else _TOO_LARGE
 
 
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-_EXACT = json.JSONDecoder(strict=False, parse_constant=_refuse)
-_ANY_SIZE = json.JSONDecoder(strict=False, parse_int=_integer, parse_constant=_refuse)
+_ANY_SIZE = json.JSONDecoder(strict=False, parse_int=_integer, parse_constant=refused)
 
 
 def _object(line: bytes, start: int, found: dict[str, Any] | None) -> int:
@@ -96,7 +81,7 @@ def _member(line: bytes, key: bytes, at: int, found: dict[str, Any] | None) -> i
         return _value(line, at)
     skipped = line[at : at + 1] in (b"{", b"[") and b"\\" not in key and key[1:-1] not in COUNTED
     end = _container(line, at) if skipped else _value(line, at)
-    found[_decoded(key, _EXACT)] = {} if skipped else _decoded(line[at:end], _ANY_SIZE)
+    found[decoded(key)] = {} if skipped else decoded(line[at:end], _ANY_SIZE)
     return end
 
 

@@ -5,17 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ullage._reference.digests import RESULTS, Digests, Position
+from ullage.digests import KeepWindow
 
-__all__ = ["KeepWindow", "Needs", "keep_window"]
-
-
-class KeepWindow(NamedTuple):
-    """Keep messages from `start` on; blocks in `orphans` must be dropped."""
-
-    start: int
-    tokens: int
-    text_messages: int
-    orphans: list[tuple[int, int]]
+__all__ = ["Needs", "keep_window"]
 
 
 class Needs(NamedTuple):

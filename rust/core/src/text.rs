@@ -5,6 +5,7 @@
 //! The features know nothing of any tokenizer; only the weights do.
 
 mod counter;
+mod decimal;
 mod escapes;
 mod ids;
 mod image;
@@ -15,6 +16,7 @@ mod marks;
 mod narrow;
 
 pub use counter::Counter;
+pub use decimal::decimal;
 pub use escapes::string_escapes;
 pub(crate) use ids::is_id;
 pub use image::{image_size, image_tokens};

@@ -13,7 +13,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use ullage_core::jsonl::{Index, Line, Reader, has_long_digits};
 
-const TWIN: &str = "ullage._reference.jsonl";
+const LINES: &str = "ullage._lines";
 
 /// Where the bytes of a transcript lie.
 enum Bytes {
@@ -161,7 +161,7 @@ impl TranscriptIndex {
         let value = if let Some(value) = fast(py, raw)? {
             value
         } else {
-            let parse = PARSE.import(py, TWIN, "parse_line")?;
+            let parse = PARSE.import(py, LINES, "parse_line")?;
             parse.call1((PyBytes::new(py, raw),))?
         };
         if value.is_instance_of::<PyDict>() {

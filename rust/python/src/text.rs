@@ -1,4 +1,5 @@
 //! Binding of `ullage_core::text`.
+use crate::value::PyValue;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -8,6 +9,7 @@ use ullage_core::text::{
     self as core, FEATURES, Features, HiddenRule, ImageRule, JsonTally, MAX_COUNT, MAX_DEPTH,
     MAX_INT_BITS, MAX_WEIGHT, Text,
 };
+use ullage_core::view::Value;
 
 /// Lends a string's own storage to `read`: no copy, no UTF-8 made.
 pub(crate) fn with_text<R>(
@@ -300,17 +302,13 @@ fn word(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let Ok(int) = value.cast::<PyInt>() else {
         return Ok(None);
     };
-    if let Ok(small) = int.extract::<i64>() {
-        return Ok(Some(small.to_string()));
-    }
-    let class = value.py().get_type::<PyInt>();
-    if class.call_method1("bit_length", (int,))?.extract::<u64>()? > MAX_INT_BITS {
-        return Err(invalid_message(
+    match PyValue::new(int).with_word(str::to_owned) {
+        Ok(spelled) => Ok(Some(spelled)),
+        Err(_) => Err(invalid_message(
             &format!("an integer of more than {MAX_INT_BITS} bits"),
             value,
-        ));
+        )),
     }
-    class.call_method1("__repr__", (int,))?.extract().map(Some)
 }
 
 /// Adds this file's names to the module.

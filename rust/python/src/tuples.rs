@@ -4,37 +4,41 @@ use pyo3::IntoPyObjectExt;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyType, PyTypeMethods};
+use pyo3::types::{PyTuple, PyType, PyTypeMethods};
+use std::ptr;
 use ullage_core::digest::{BlockDigest, MessageDigest};
 use ullage_core::jsonl::Line;
 use ullage_core::ledger::Anchor;
 use ullage_core::window::KeepWindow;
 
-/// A named tuple without the detour over its Python `__new__` and a tuple of its fields.
-#[expect(
-    unsafe_code,
-    reason = "fills a tuple in place; the block says why it holds"
-)]
+/// A named tuple without the detour over its Python `__new__`: what `tuple.__new__(class, fields)` makes.
 fn named<'py, const N: usize>(
     py: Python<'py>,
     cell: &'static PyOnceLock<Py<PyType>>,
-    (module, name): (&str, &str),
+    name: &str,
     fields: [Bound<'py, PyAny>; N],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let class = cell.import(py, module, name)?;
-    let count = N.cast_signed();
-    // SAFETY: a named tuple is a tuple without fields of its own, made as `tuple.__new__` makes one of a subclass: with room
-    // for `count` items, each filled before anybody sees it.
+    let class = cell.import(py, MODULE, name)?;
+    made(class, &PyTuple::new(py, [PyTuple::new(py, fields)?])?)
+}
+
+/// Calls `tuple.__new__` by its slot.
+#[expect(
+    unsafe_code,
+    reason = "a slot of a built-in type; the block says why it holds"
+)]
+fn made<'py>(
+    class: &Bound<'py, PyType>,
+    arguments: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let base = class.py().get_type::<PyTuple>();
+    // SAFETY: the slot of `tuple`, which is never empty, is a function of this kind; it takes a subclass of `tuple`, which every
+    // named tuple is, and a tuple of arguments. A new reference comes back, or null with an error set.
     unsafe {
-        let made = ffi::PyType_GenericAlloc(class.as_type_ptr(), count);
-        let made = Bound::from_owned_ptr_or_err(py, made)?;
-        for (at, field) in (0..count).zip(fields) {
-            // Takes the reference, also if it fails.
-            if ffi::PyTuple_SetItem(made.as_ptr(), at, field.into_ptr()) != 0 {
-                return Err(PyErr::fetch(py));
-            }
-        }
-        Ok(made)
+        let slot = ffi::PyType_GetSlot(base.as_type_ptr(), ffi::Py_tp_new);
+        let new: ffi::newfunc = std::mem::transmute(slot);
+        let made = new(class.as_type_ptr(), arguments.as_ptr(), ptr::null_mut());
+        Bound::from_owned_ptr_or_err(class.py(), made)
     }
 }
 
@@ -45,8 +49,7 @@ macro_rules! fields {
     };
 }
 
-const DIGEST: &str = "ullage.digests";
-const LEDGER: &str = "ullage._reference.ledger";
+const MODULE: &str = "ullage.digests";
 
 /// `MessageDigest(...)`.
 pub(crate) fn message<'py>(py: Python<'py>, digest: &MessageDigest) -> PyResult<Bound<'py, PyAny>> {
@@ -64,7 +67,7 @@ pub(crate) fn message<'py>(py: Python<'py>, digest: &MessageDigest) -> PyResult<
         digest.usage,
         digest.timestamp,
     ];
-    named(py, &CLASS, (DIGEST, "MessageDigest"), fields)
+    named(py, &CLASS, "MessageDigest", fields)
 }
 
 /// `BlockDigest(...)`.
@@ -81,7 +84,7 @@ pub(crate) fn block<'py>(py: Python<'py>, digest: &BlockDigest) -> PyResult<Boun
         digest.name,
         digest.aux,
     ];
-    named(py, &CLASS, (DIGEST, "BlockDigest"), fields)
+    named(py, &CLASS, "BlockDigest", fields)
 }
 
 /// `LineDigest(...)`.
@@ -103,19 +106,14 @@ pub(crate) fn line<'py>(
         line.parent,
         found,
     ];
-    named(
-        py,
-        &CLASS,
-        ("ullage._reference.jsonl", "LineDigest"),
-        fields,
-    )
+    named(py, &CLASS, "LineDigest", fields)
 }
 
 /// `Anchor(...)`.
 pub(crate) fn anchor<'py>(py: Python<'py>, found: &Anchor) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let fields = fields![py; found.first, found.last, found.covers, found.usage];
-    named(py, &CLASS, (LEDGER, "Anchor"), fields)
+    named(py, &CLASS, "Anchor", fields)
 }
 
 /// `AnchoredCount(...)`.
@@ -128,17 +126,21 @@ pub(crate) fn anchored<'py>(
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let found = found.map(|found| anchor(py, found)).transpose()?;
     let fields = fields![py; total, estimated, found];
-    named(py, &CLASS, (LEDGER, "AnchoredCount"), fields)
+    named(py, &CLASS, "AnchoredCount", fields)
 }
 
 /// `KeepWindow(...)`.
 pub(crate) fn keep(py: Python<'_>, kept: KeepWindow) -> PyResult<Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let fields = fields![py; kept.start, kept.tokens, kept.text_messages, kept.orphans];
-    named(
-        py,
-        &CLASS,
-        ("ullage._reference.window", "KeepWindow"),
-        fields,
-    )
+    named(py, &CLASS, "KeepWindow", fields)
+}
+
+/// Adds the classes that nothing else brings to the module.
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let module = m.py().import(MODULE)?;
+    for name in ["Anchor", "AnchoredCount", "KeepWindow", "LineDigest"] {
+        m.add(name, module.getattr(name)?)?;
+    }
+    Ok(())
 }

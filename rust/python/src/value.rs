@@ -1,8 +1,10 @@
 //! Python objects as [`Value`]: dicts, lists, strings and numbers, read where they lie.
 //!
 //! Raw pointers and borrowed references: a walk makes no reference counts and no copies. That is safe
-//! while the interpreter lock is held and no Python code runs, and none does: exact C calls on built-in
-//! types only, also for instances of their subclasses.
+//! while the interpreter lock is held and no Python code runs, and none does:
+//! - only C calls on built-in types, also for instances of their subclasses: no method, no attribute, no comparison;
+//! - nothing is made that the collector counts, and no exception: before 3.12 a collection may begin inside of any such call;
+//! - no `Python::attach`, which lets go of what other threads dropped.
 #![expect(
     unsafe_code,
     reason = "borrowed references; every block says why it holds"
@@ -17,8 +19,6 @@ mod layout;
 mod numbers;
 #[cfg(not(feature = "abi3"))]
 mod strings;
-#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
-mod tables;
 
 #[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
 use calls as objects;
@@ -26,10 +26,6 @@ use calls as objects;
 use encoded as strings;
 #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
 use layout as objects;
-#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
-pub(crate) use tables::look;
-#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
-use tables::members;
 
 use numbers::{digits_of, small, with_integer};
 use pyo3::ffi;
@@ -38,7 +34,7 @@ use std::ffi::c_ulong;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use ullage_core::text::{Text, float_repr, string_escapes};
-use ullage_core::view::{Kind, LeafFault, Value};
+use ullage_core::view::{Kind, LeafFault, Value, with_utf8};
 
 /// A borrowed Python object. `'a` is the life of the object that the walk began at.
 #[derive(Clone, Copy)]
@@ -239,48 +235,14 @@ impl Value for PyValue<'_> {
     }
 
     fn each_member(self, mut visit: impl FnMut(Text<'_>, Self)) -> Result<(), LeafFault> {
-        #[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
-        if let Some(members) = members(self) {
-            let encoded = &mut Vec::new();
-            for member in members.iter().filter(|member| !member.value.is_null()) {
-                // SAFETY: all keys of such a table are strings, which it holds.
-                let key = unsafe {
-                    match strings::ascii(member.key) {
-                        Some(bytes) => Text::Ascii(bytes),
-                        None => strings::stored(member.key, encoded),
-                    }
-                };
-                visit(key, Self::of(member.value));
-            }
+        if !self.is_map() {
             return Ok(());
         }
-        if self.is_map() {
-            self.each_by_calls(&mut visit)
-        } else {
-            Ok(())
-        }
-    }
-
-    fn foreign_name(self) -> String {
-        Python::attach(|py| {
-            // SAFETY: `object` is alive and not null.
-            let object = unsafe { Bound::from_borrowed_ptr(py, self.pointer()) };
-            let name = object
-                .get_type()
-                .name()
-                .map(|name| name.to_string_lossy().into_owned());
-            name.unwrap_or_else(|_| "object".to_owned())
-        })
-    }
-}
-
-impl PyValue<'_> {
-    /// Visits the members of a dict by the interpreter's own call.
-    fn each_by_calls(self, visit: &mut impl FnMut(Text<'_>, Self)) -> Result<(), LeafFault> {
         let (mut at, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
-        // SAFETY: `object` is a dict; key and value are borrowed from it, and nothing changes it meanwhile.
-        // The member after the last is not asked for: the search for it costs as much as finding one.
-        let mut left = self.size();
+        let mut spelled = Vec::new();
+        // SAFETY: a dict. The member after the last is not asked for: the search for it costs as much as finding one.
+        let mut left = unsafe { objects::members_count(self.pointer()) };
+        // SAFETY: a dict; key and value are borrowed from it, and nothing changes it meanwhile.
         while left > 0
             && unsafe {
                 ffi::PyDict_Next(self.pointer(), &raw mut at, &raw mut key, &raw mut value)
@@ -290,16 +252,33 @@ impl PyValue<'_> {
             let (key, value) = (Self::of(key), Self::of(value));
             match key.plain() {
                 Some(bytes) => visit(Text::Ascii(bytes), value),
-                None => visit(odd_key(key, &mut Vec::new())?, value),
+                None => visit(odd_key(key, &mut spelled)?, value),
             }
         }
         Ok(())
+    }
+
+    fn foreign_name(self) -> String {
+        let lossy = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        // SAFETY: the object is alive, and so is its type. Its name comes as a str, a new reference; unlike the attribute, it is
+        // read without asking a metaclass.
+        unsafe {
+            let name = ffi::PyType_GetName(ffi::Py_TYPE(self.pointer()));
+            if name.is_null() {
+                ffi::PyErr_Clear();
+                return "object".to_owned();
+            }
+            let shown = with_utf8(strings::stored(name, &mut Vec::new()), lossy);
+            ffi::Py_DECREF(name);
+            shown
+        }
     }
 }
 
 /// A key that is not plain ASCII; JSON spells those that are numbers or words.
 #[cold]
 fn odd_key<'a>(key: PyValue<'a>, spelled: &'a mut Vec<u8>) -> Result<Text<'a>, LeafFault> {
+    spelled.clear();
     if key.is_text() {
         // SAFETY: a str, which the walk's root holds.
         return Ok(unsafe { strings::stored(key.pointer(), spelled) });

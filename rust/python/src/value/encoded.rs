@@ -5,54 +5,39 @@
 )]
 
 use pyo3::ffi;
-use pyo3::prelude::*;
 use std::slice::from_raw_parts;
 use ullage_core::text::Text;
 
-/// The characters of a string of ASCII: nearly all keys.
+/// No characters can be looked at where they lie: the call that lends UTF-8 raises where there is none, and an exception is an
+/// object that the collector counts.
 ///
-/// SAFETY: `object` must be a str that lives for as long as the characters are looked at.
-pub(super) unsafe fn ascii<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
-    // SAFETY: as the caller promises.
-    unsafe { utf8(object).filter(|bytes| bytes.len() as u64 == chars(object)) }
+/// SAFETY: none needed; as of the other builds'.
+pub(super) unsafe fn ascii<'a>(_object: *mut ffi::PyObject) -> Option<&'a [u8]> {
+    None
 }
 
-/// The UTF-8 form, which a string keeps; none if it holds a lone surrogate.
+/// The UTF-8 form of a string, lone surrogates included, copied into `encoded`.
 ///
-/// SAFETY: as of [`ascii`].
-unsafe fn utf8<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
-    let mut size = 0;
-    // SAFETY: the object is a str; its UTF-8 form is kept inside of it, `size` bytes for its life.
-    unsafe {
-        let data = ffi::PyUnicode_AsUTF8AndSize(object, &raw mut size);
-        if data.is_null() {
-            ffi::PyErr_Clear();
-            return None;
-        }
-        Some(from_raw_parts(data.cast(), size.cast_unsigned()))
-    }
-}
-
-/// The UTF-8 form of a string; `encoded` holds it where the string does not keep one.
-///
-/// SAFETY: as of [`ascii`].
+/// SAFETY: `object` must be a str.
 pub(super) unsafe fn stored(object: *mut ffi::PyObject, encoded: &mut Vec<u8>) -> Text<'_> {
-    // SAFETY: as the caller promises.
-    if let Some(bytes) = unsafe { utf8(object) } {
-        // SAFETY: as the caller promises.
-        return if bytes.len() as u64 == unsafe { chars(object) } {
-            Text::Ascii(bytes)
+    encoded.clear();
+    // SAFETY: a str. A new reference to bytes comes back, made without a handler of errors, or null if there is no memory left.
+    unsafe {
+        let bytes =
+            ffi::PyUnicode_AsEncodedString(object, c"utf-8".as_ptr(), c"surrogatepass".as_ptr());
+        if bytes.is_null() {
+            ffi::PyErr_Clear();
+            return Text::Ascii(b"");
+        }
+        let length = ffi::PyBytes_Size(bytes).cast_unsigned();
+        encoded.extend_from_slice(from_raw_parts(ffi::PyBytes_AsString(bytes).cast(), length));
+        ffi::Py_DECREF(bytes);
+        if length as u64 == chars(object) {
+            Text::Ascii(encoded)
         } else {
-            Text::Wtf8(bytes)
-        };
+            Text::Wtf8(encoded)
+        }
     }
-    Python::attach(|py| {
-        // SAFETY: `object` is alive and not null.
-        let text = unsafe { Bound::from_borrowed_ptr(py, object) };
-        let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"));
-        *encoded = bytes.and_then(|bytes| bytes.extract()).unwrap_or_default();
-    });
-    Text::Wtf8(encoded)
 }
 
 /// Code points.

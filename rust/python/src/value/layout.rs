@@ -1,4 +1,4 @@
-//! Types and containers by the layout of this version's objects: no call for an item or a member.
+//! Types and lists by the layout of this version's objects, as the macros of its headers read them: no call for an item.
 #![expect(
     unsafe_code,
     reason = "borrowed items of containers that nothing changes meanwhile; every block says why it holds"
@@ -21,7 +21,7 @@ pub(super) unsafe fn flags(object: *mut ffi::PyObject) -> c_ulong {
 /// SAFETY: `object` must be a dict.
 pub(super) unsafe fn members_count(object: *mut ffi::PyObject) -> ffi::Py_ssize_t {
     // SAFETY: as the caller promises.
-    unsafe { (*object.cast::<ffi::PyDictObject>()).ma_used }
+    unsafe { ffi::PyDict_Size(object) }
 }
 
 /// How many items a list or tuple has.

@@ -4,9 +4,9 @@
     reason = "calls on objects that are integers; every block says why it holds"
 )]
 
+use super::strings::stored;
 use pyo3::ffi;
-use pyo3::prelude::*;
-use ullage_core::text::MAX_INT_BITS;
+use ullage_core::text::{Text, decimal};
 use ullage_core::view::LeafFault;
 
 /// An integer that fits 64 bits; else whether it is negative.
@@ -58,20 +58,23 @@ fn with_digits<R>(number: i64, look: impl FnOnce(&str) -> R) -> R {
 }
 
 /// The digits of an integer beyond 64 bits; `None` if it is too long to be written.
-fn integer(object: *mut ffi::PyObject) -> Option<String> {
-    // Decimal digits cost quadratic time, hexadecimal ones do not.
-    let hex = digits(object, 16)?;
-    let hex = hex.trim_start_matches(['-', '0', 'x']);
-    let first = hex.chars().next()?.to_digit(16)?;
-    let bits = hex.len() as u64 * 4 - u64::from(first.leading_zeros() - 28);
-    (bits <= MAX_INT_BITS).then(|| digits(object, 10)).flatten()
-}
-
-fn digits(object: *mut ffi::PyObject, base: i32) -> Option<String> {
-    Python::attach(|py| {
-        // SAFETY: `object` is an int, perhaps of a subclass, whose digits are written without asking it. A new reference
-        // comes back, or null with an error set.
-        let text = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyNumber_ToBase(object, base)) };
-        text.ok()?.extract().ok()
-    })
+///
+/// Python's own decimal digits have a limit that can be set, and past it an exception, which is an object that the collector
+/// counts. Hexadecimal ones have none, and cost linear time.
+pub(crate) fn integer(object: *mut ffi::PyObject) -> Option<String> {
+    // SAFETY: `object` is an int, perhaps of a subclass, whose digits are written without asking it. A new reference to a str
+    // comes back, or null with an error set if there is no memory left.
+    unsafe {
+        let hex = ffi::PyNumber_ToBase(object, 16);
+        if hex.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        let spelled = match stored(hex, &mut Vec::new()) {
+            Text::Ascii(digits) => decimal(digits),
+            _ => None,
+        };
+        ffi::Py_DECREF(hex);
+        spelled
+    }
 }

@@ -42,14 +42,39 @@ pub(super) unsafe fn ascii<'a>(object: *mut ffi::PyObject) -> Option<&'a [u8]> {
     }
 }
 
+/// Whether kind, length and storage of a string can be read; if not, it becomes so.
+///
+/// SAFETY: as of [`ascii`].
+#[cfg(not(Py_3_12))]
+unsafe fn ready(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: a str. What 3.11's deprecated constructors made (`PyUnicode_FromUnicode` without text) has no storage but of
+    // `wchar_t` yet; this gives it one, or fails for want of memory.
+    unsafe {
+        let fit = ffi::PyUnicode_READY(object) == 0;
+        if !fit {
+            ffi::PyErr_Clear();
+        }
+        fit
+    }
+}
+
+/// From 3.12 on all strings are.
+#[cfg(Py_3_12)]
+unsafe fn ready(_object: *mut ffi::PyObject) -> bool {
+    true
+}
+
 /// The storage of a string; `_encoded` stays empty, since no copy is made.
 ///
 /// SAFETY: as of [`ascii`].
 #[cold]
 pub(super) unsafe fn stored(object: *mut ffi::PyObject, _encoded: &mut Vec<u8>) -> Text<'_> {
     // SAFETY: the object is a str; strings are never changed, so its storage holds while it is borrowed. Kind and length
-    // say how large it is. All constructors that are left in 3.11 make strings that are ready.
+    // say how large it is, as soon as it is ready.
     unsafe {
+        if !ready(object) {
+            return Text::Ascii(b"");
+        }
         if let Some(bytes) = ascii(object) {
             return Text::Ascii(bytes);
         }
@@ -68,5 +93,11 @@ pub(super) unsafe fn stored(object: *mut ffi::PyObject, _encoded: &mut Vec<u8>) 
 /// SAFETY: `object` must be a str.
 pub(super) unsafe fn chars(object: *mut ffi::PyObject) -> u64 {
     // SAFETY: as the caller promises.
-    unsafe { ffi::PyUnicode_GET_LENGTH(object) }.cast_unsigned() as u64
+    unsafe {
+        if ready(object) {
+            ffi::PyUnicode_GET_LENGTH(object).cast_unsigned() as u64
+        } else {
+            0
+        }
+    }
 }
