@@ -69,28 +69,3 @@ def test_versions_agree():
         None,
     )
     assert done.stdout.strip() == "True"
-
-
-USE = """
-import json, sys, tempfile
-import ullage
-from ullage._engine import NAME, core
-item = {"role": "user", "content": "x"}
-ledger = core.Ledger(None, [item])
-ledger.keep_window(0), ledger.anchored(), ledger.message(0), ledger.blocks(0)
-index = core.TranscriptIndex.from_bytes(json.dumps({**item, "a": 10**30}).encode() + b'\\n{"a": "\\\\ud800"}\\n')
-index.line(0), index.load(0), index.load(1), index.heads(), index.ledger([0])
-core.check(ledger, "anthropic", {})
-ullage.keep_window([item]), ullage.estimate_tokens([item]), ullage.compact([item] * 2)
-print(NAME, sorted(name for name in sys.modules if name.startswith(%r)))
-"""
-
-
-def test_the_rust_engine_needs_nothing_of_the_other():
-    done = run(USE % "ullage._reference", "rust")
-    assert done.stdout.strip() == "rust []", done.stderr
-
-
-def test_the_python_engine_needs_nothing_of_the_other():
-    done = run(USE % "ullage._core", "python")
-    assert done.stdout.strip() == "python []", done.stderr
