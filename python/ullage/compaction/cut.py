@@ -8,6 +8,7 @@ from ullage.compaction.source import Source
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import is_user_input
 from ullage.facts.reading import role_of, text_of
+from ullage.facts.words import others_in
 from ullage.policy import KeepPolicy
 
 __all__ = ["Cut", "Direction", "choose_cut", "least_keep", "must_stay", "scaled_keep"]
@@ -125,13 +126,18 @@ def must_stay(source: Source, ledger: Any) -> int:
     length = len(source.context)
     start = length
     newest = _newest_input(source)
-    if newest is not None and newest == length - 1:
-        start = newest
+    if newest == length - 1 or (length and _from_others(source.context[-1])):
+        start = length - 1
     for message, _ in ledger.open_calls():
         # Only calls of the newest response can still be answered; an older one is lost for good.
         if message >= length - 1 or not _answered_after(source, message):
             start = min(start, message)
     return _legal(ledger, start) if start < length else length
+
+
+def _from_others(item: Any) -> bool:
+    """Whether a teammate or another session has spoken: somebody waits for an answer, though not the person."""
+    return role_of(item) == "user" and bool(others_in(text_of(item)))
 
 
 def _answered_after(source: Source, message: int) -> bool:

@@ -27,6 +27,7 @@ from ullage.facts.model import (
     UserInput,
 )
 from ullage.facts.outcomes import Outcome, read_outcome
+from ullage.facts.prose import Strength, note_rules, rules_of
 from ullage.facts.reading import (
     Block,
     blocks_of,
@@ -43,9 +44,9 @@ from ullage.facts.reading import (
 from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
 from ullage.facts.tallies import FailureTally, FileTally, NameTally
 from ullage.facts.tasks import TaskBoard
-from ullage.facts.words import Kind, asks, words_of
+from ullage.facts.words import Kind, Other, asks, others_in, words_of
 
-__all__ = ["Collector", "collect", "is_user_input"]
+__all__ = ["Collector", "collect", "is_user_input", "note_inputs"]
 
 NAMES_CHARS = 20_000
 """Characters of one text that are searched for names: its two ends, half each."""
@@ -53,14 +54,6 @@ NAMES_CHARS = 20_000
 MAX_STEPS = 400
 """Newest calls that are remembered line by line; the tallies count all."""
 
-_LASTING = re.compile(
-    r"\b(?:always|never|from now on|don'?t ever|make sure|remember to|must(?: not)?|in future|"
-    r"going forward|at all times|immer|niemals?|ab jetzt|künftig|siempre|nunca|a partir de ahora|toujours|"
-    r"jamais|désormais|sempre|mai|d'ora in poi|zawsze|nigdy|alltid|aldrig|всегда|никогда|впредь|"
-    r"завжди|ніколи|her zaman|asla)\b|总是|永远|始终|不要|必须|务必|以后都|今後|必ず|常に|しないで|항상|절대|반드시",
-    re.IGNORECASE,
-)
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+|(?<=[。！？])")
 _SHORT_ANSWER = 300
 
 MAX_CALLS = 12
@@ -91,9 +84,33 @@ def is_user_input(item: Any) -> bool:
 
 
 def _user_words(item: Any) -> Any:
-    if role_of(item) != "user" or _hidden(item):
+    if role_of(item) != "user" or _hidden(item) or _not_human(item):
         return words_of("")
     return words_of(text_of(item))
+
+
+def note_inputs(items: Iterable[Any]) -> list[UserInput]:
+    """The sentences that may outlive a session, each once: typed by the person, in short messages of plain prose.
+
+    Args:
+        items: Messages or entries, oldest first.
+
+    Returns:
+        One input for each sentence, with the index and uuid of its message.
+    """
+    found: dict[str, UserInput] = {}
+    for entry in collect(items).inputs:
+        if entry.kind is Kind.PROMPT and entry.origin is Origin.USER:
+            for text in note_rules(entry.text):
+                found.setdefault(text, UserInput(entry.index, text, uuid=entry.uuid))
+    return list(found.values())
+
+
+def _not_human(item: Mapping[str, Any]) -> str:
+    """Who else than the person wrote a user entry, as the host noted it; empty: the person, or unknown."""
+    origin = item.get("origin")
+    kind = origin.get("kind") if isinstance(origin, Mapping) else None
+    return clean(kind, 80) if isinstance(kind, str) and kind not in ("", "human", "user") else ""
 
 
 def _hidden(item: Any) -> bool:
@@ -188,7 +205,7 @@ class Collector:
             told = read_user_messages(self._previous.section(6))
             self._carry_inputs(index, [*told, *self._previous.kept_inputs])
         elif not _hidden(item):
-            self._words(index, text, uuid_of(item))
+            self._words(index, text, uuid_of(item), _not_human(item))
 
     def _carry_inputs(self, index: int, told: list[str]) -> None:
         """The user messages that a summary repeats, unless the messages themselves were seen.
@@ -200,8 +217,12 @@ class Collector:
             lost = [text for text in told if text not in seen]
             self._inputs.extend(UserInput(index, text, origin=Origin.SUMMARY) for text in lost)
 
-    def _words(self, index: int, text: str, uuid: str) -> None:
+    def _words(self, index: int, text: str, uuid: str, origin: str = "") -> None:
+        if origin:
+            self._told(index, others_in(text) or [Other(origin, text.strip())])
+            return
         words = words_of(text)
+        self._told(index, others_in(text))
         if words.kind is Kind.INTERRUPT:
             self._interrupted = True
         elif words.kind is Kind.HOST:
@@ -224,9 +245,15 @@ class Collector:
             self._lasting(index, text)
 
     def _lasting(self, index: int, text: str) -> None:
-        for sentence in _SENTENCE.split(text[:20_000]):
-            if _LASTING.search(sentence) and 8 <= len(sentence.strip()) <= 400:
-                self._standing.append(UserInput(index, sentence.strip()))
+        for rule in rules_of(text):
+            lasting = rule.strength is Strength.LASTING
+            self._standing.append(UserInput(index, rule.text, lasting=lasting))
+
+    def _told(self, index: int, others: list[Other]) -> None:
+        """What teammates and sub-agents say in the user's role is data, like a tool's answer."""
+        for other in others:
+            self._names.add(_ends(other.text), "result", index)
+            self._agents.append(AgentRun(index, other.who, other.text[:2000]))
 
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
         body = item.get("attachment")
@@ -237,7 +264,7 @@ class Collector:
                 if isinstance(prompt, str)
                 else text_of({"role": "user", "content": prompt})
             )
-            self._words(index, text, uuid_of(item))
+            self._words(index, text, uuid_of(item), _not_human(body))
 
     def _assistant(self, index: int, item: Mapping[str, Any]) -> None:
         message = message_of(item) or {}

@@ -47,6 +47,7 @@ class UserInput:
     question: str = ""  # what the assistant had asked just before
     origin: Origin = Origin.USER
     uuid: str = ""
+    lasting: bool = True  # of a rule: it says itself that it holds from now on
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ def read_outcome(text: str, *, is_error: bool) -> Outcome:
     """How a call ended, from its result's text and error flag."""
     head = text[:600]
     if head.lstrip().startswith(_REFUSED):
-        return Outcome(None, None, "", feedback_of(text))
+        # Hosts mark a refusal as an error; any tool may print its words.
+        return Outcome(None, None, "", feedback_of(text) if is_error else "")
     code = _exit_code(text)
     failed = is_error or (code is not None and code != 0) or head.lstrip().startswith(_FAILED)
     line = _error_line(text) if failed else _verdict(text)

@@ -11,7 +11,7 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["Kind", "Words", "asks", "feedback_of", "words_of"]
+__all__ = ["Kind", "Other", "Words", "asks", "feedback_of", "others_in", "words_of"]
 
 
 class Kind(StrEnum):
@@ -34,6 +34,13 @@ class Words(NamedTuple):
     kind: Kind
 
 
+class Other(NamedTuple):
+    """What somebody else said in the user's role: a teammate, a sub-agent, a channel."""
+
+    who: str
+    text: str
+
+
 _DROPPED = (
     "system-reminder",
     "local-command-stdout",
@@ -43,8 +50,8 @@ _DROPPED = (
     "bash-stderr",
     "user-prompt-submit-hook",
     "session-start-hook",
-    "task-notification",
     "new-diagnostics",
+    "recommended_plugins",
     "ide_opened_file",
     "ide_selection",
     "ide_diagnostics",
@@ -90,7 +97,7 @@ def words_of(text: str) -> Words:
     shell = _element(text, "bash-input")
     if shell is not None:
         return Words("! " + shell, Kind.SHELL)
-    rest = _unwrapped(_without_injected(text)).strip()
+    rest = _unwrapped(_apart(_without_injected(text))[0]).strip()
     if rest.startswith(_INTERRUPTED):
         return Words("", Kind.INTERRUPT)
     return Words(rest, Kind.PROMPT if rest else Kind.NONE)
@@ -128,6 +135,44 @@ def _without_injected(text: str) -> str:
         position = end + len(tag) + 3
     kept.append(text[position:])
     return "".join(kept)
+
+
+_OTHERS = re.compile(
+    r"<((?:teammate|agent|sub[-_]?agent|peer|worker|team|task|session|cross[-_]session|inter[-_]agent|channel|bot|a2a)[-_]"
+    r"(?:message|notification)(?=[\s>])|(?:channel|peer|teammate)(?=\s))(\s[^<>]{0,400})?>"
+)
+"""Elements in which hosts hand on what other agents, sessions and channels said."""
+_WHO = re.compile(
+    r"""\b(?:[a-z]{1,20}[-_]?id|from|name|sender|agent|source)=["']([^"'<>\n]{1,80})["']"""
+)
+
+
+def others_in(text: str) -> list[Other]:
+    """What others than the person say in the text of a user message; it is data, not the person's words."""
+    return _apart(text)[1]
+
+
+def _apart(text: str) -> tuple[str, list[Other]]:
+    """The person's part and the others'; an element that opens the text and never closes takes all of it."""
+    kept: list[str] = []
+    others: list[Other] = []
+    unclosed: set[str] = set()
+    position = 0
+    for match in _OTHERS.finditer(text):
+        tag = match[1]
+        if match.start() < position or tag in unclosed:
+            continue
+        end = text.find(f"</{tag}>", match.end())
+        if end < 0 and text[: match.start()].strip():
+            unclosed.add(tag)
+            continue
+        end = len(text) if end < 0 else end
+        named = _WHO.search(match[2] or "")
+        others.append(Other(f"{tag} {named[1]}" if named else tag, text[match.end() : end].strip()))
+        kept.append(text[position : match.start()])
+        position = end + len(tag) + 3
+    kept.append(text[position:])
+    return "".join(kept), others
 
 
 def _unwrapped(text: str) -> str:

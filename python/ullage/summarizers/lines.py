@@ -25,6 +25,7 @@ __all__ = [
     "pending",
     "problem_solving",
     "request",
+    "rule_line",
     "task_line",
     "user_messages",
 ]
@@ -62,16 +63,19 @@ def request(facts: Facts, instructions: str = "") -> list[Unit]:
     if instructions:
         units.append(Unit(f"- To mind after this compaction: {_quote(instructions, 200)}", 0))
     users = [rule for rule in facts.standing if rule.origin is Origin.USER]
-    units.extend(
-        Unit(f"- Lasting instruction (user): “{one_line(rule.text, 400)}”", 2 + len(users) - at)
-        for at, rule in enumerate(users)
-    )
+    units.extend(Unit(rule_line(rule), 2 + len(users) - at) for at, rule in enumerate(users))
     units.extend(
         Unit(f"- Instructions from the host:\n{quoted(shorten(rule.text, 600))}", 1000)
         for rule in facts.standing
         if rule.origin is Origin.HOST
     )
     return units
+
+
+def rule_line(rule: UserInput) -> str:
+    """A rule of the person, word for word."""
+    kind = "Lasting instruction" if rule.lasting else "Rule"
+    return f"- {kind} (user): “{one_line(rule.text, 400)}”"
 
 
 def concepts(facts: Facts) -> list[Unit]:

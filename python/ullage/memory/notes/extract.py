@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from ullage.effects import Call, Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
-from ullage.facts.collect import collect
-from ullage.facts.model import Origin
+from ullage.facts import note_inputs
 from ullage.facts.reading import blocks_of
 from ullage.media import strip_media
 from ullage.memory.driving import arun, asked_model, run
@@ -264,9 +263,9 @@ def _copied(folder: MemoryFolder, items: Sequence[Item]) -> Extraction:
     """The person's lasting instructions ("always …", "from now on …"), each once."""
     known = {_plain(folder.read(note.path).body) for note in folder.notes()}
     written = []
-    for rule in collect(items).standing:
-        text = rule.text.strip()
-        if rule.origin is not Origin.USER or _plain(text) in known:
+    for rule in note_inputs(items):
+        text = rule.text
+        if _plain(text) in known:
             continue
         known.add(_plain(text))
         title = " ".join(text.split())[:80]
