@@ -10,6 +10,7 @@ import re
 
 from ullage.compaction.language import has_script, script_of_text
 from ullage.exceptions import CompactionError
+from ullage.facts.fences import unfenced
 from ullage.facts.sections import parse_sections, strip_draft
 from ullage.summarizers.protocol import SummaryReply
 
@@ -39,7 +40,10 @@ _BLANK = re.compile(
     r"^[\s\W]*(?:none|n/?a|nothing|empty|unknown|tbd|not applicable|no \w+|\[[^\]]{0,200}\]|<[^>]{0,200}>)?[\s\W]*$",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"(?ms)^\s*(`{3,}|~{3,}).*?^\s*\1\s*$|`[^`\n]+`")
+_INLINE = re.compile(r"`[^`\n]+`")
+
+LONGEST_BLANK = 400
+"""Characters of a section that may say nothing; longer ones say nothing only if they hold no letter."""
 
 
 def check_reply(
@@ -77,7 +81,7 @@ def check_reply(
 def _substance(
     text: str, reply: SummaryReply, source_chars: int
 ) -> tuple[tuple[Problem, bool], ...]:
-    prose = _QUOTED.sub("", text)
+    prose = _unquoted(text)
     return (
         ("protocol_tokens", bool(_PROTOCOL.search(prose))),
         ("refusal", bool(_REFUSAL.match(text)) and len(text) < 1500),
@@ -93,7 +97,7 @@ def _other_script(text: str, script: str) -> bool:
     A user of another script has their own words in the summary; a user of Latin letters may quote a
     little of any.
     """
-    found = script_of_text(_QUOTED.sub("", text))
+    found = script_of_text(_unquoted(text))
     return bool(found) if not script else not has_script(text, script)
 
 
@@ -101,9 +105,20 @@ def _structure(text: str) -> list[Problem]:
     sections = parse_sections(text)
     if len(sections) < LEAST_SECTIONS:
         return ["too_few_sections"]
-    if sum(1 for body in sections.values() if not _BLANK.match(body)) < 2:
+    if sum(1 for body in sections.values() if not _blank(body)) < 2:
         return ["template_only"]
     return []
+
+
+def _unquoted(text: str) -> str:
+    return _INLINE.sub("", unfenced(text))
+
+
+def _blank(body: str) -> bool:
+    text = body.strip()
+    if len(text) > LONGEST_BLANK:
+        return not any(char.isalnum() for char in text)
+    return _BLANK.match(text) is not None
 
 
 def _repeats(text: str) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
+from ullage.facts.fences import unfenced
+
 __all__ = ["Rule", "Strength", "is_all_prose", "note_rules", "rules_of", "sentences"]
 
 MAX_PROSE = 20_000
@@ -43,7 +45,6 @@ class Rule(NamedTuple):
 
 # ---- what was typed ----------------------------------------------------------------------------
 
-_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
 _OPENING_TAG = re.compile(r"<([A-Za-z][\w:.-]{0,60})(?:[ \t\n][^<>]{0,400})?>")
 _NOT_TYPED = re.compile(
     r"[ \t]*(?:>|\||<|@@ |diff --git |index [0-9a-f]{7}|[$%#] \S+ |\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d)|[ ]{4}|[ ]{0,3}\t"
@@ -100,22 +101,6 @@ def _without_tagged(text: str) -> str:
     return "".join(kept)
 
 
-def _without_fences(text: str) -> str:
-    kept: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        mark = _FENCE.match(line)
-        if fence:
-            if mark and mark[1].startswith(fence) and not line.strip(" \t`~"):
-                fence = ""
-        elif mark:
-            fence = mark[1]
-            kept.append("")
-        else:
-            kept.append(line)
-    return "\n".join(kept)
-
-
 def _typed_lines(text: str) -> Iterator[str]:
     """The lines that are typed prose; an empty one stands for each that is not."""
     spoken = False
@@ -139,7 +124,7 @@ def _typed_lines(text: str) -> Iterator[str]:
 
 def _typed(text: str) -> str:
     """The message with everything blanked that is not typed prose."""
-    return "\n".join(_typed_lines(_without_tagged(_without_fences(text[:MAX_PROSE]))))
+    return "\n".join(_typed_lines(_without_tagged(unfenced(text[:MAX_PROSE], open_too=True))))
 
 
 _QUOTES = {

@@ -59,8 +59,8 @@ _OPENINGS = (OPENING, "This session is being continued from a previous conversat
 
 _KEYS = tuple(tuple(re.findall(r"[a-z]+", heading.lower())) for heading in HEADINGS)
 _LINE = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]*)?(?:\*\*|__)?[ \t]*(?:(?P<number>\d{1,2})[.)][ \t]*)?(?:\*\*|__)?"
-    r"(?P<title>[A-Za-z][A-Za-z ,/&-]{3,60}?)[ \t]*(?:\*\*|__)?[ \t]*(?::(?:\*\*|__)?|$)(?P<rest>.*)$"
+    r"^[ \t]{0,8}(?:#{1,6}[ \t]{0,3})?(?:\*\*|__)?[ \t]{0,3}(?:(?P<number>\d{1,2})[.)][ \t]{0,3})?(?:\*\*|__)?"
+    r"(?P<title>[A-Za-z][A-Za-z ,/&-]{3,60}?)[ \t]{0,3}(?:\*\*|__)?[ \t]{0,3}(?::(?:\*\*|__)?|$)(?P<rest>.*)$"
 )
 _DRAFT = re.compile(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
 _SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
@@ -80,7 +80,7 @@ def strip_draft(text: str) -> str:
 
 
 def _number_of(line: str) -> tuple[int, str]:
-    match = _LINE.match(line)
+    match = _LINE.match(line.rstrip())
     if match is None:
         return 0, ""
     words = tuple(re.findall(r"[a-z]+", match["title"].lower()))

@@ -113,16 +113,15 @@ def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], 
     return tuple(merged)
 
 
-_CD = re.compile(r"^\s*cd\s+\S+\s*(?:&&|;)\s*")
-_TAIL = re.compile(
-    r"\s*(?:2>&1)?\s*\|\s*(?:head|tail|grep|rg|less|cat|wc)\b.*$|\s*2>&1\s*$", re.DOTALL
-)
+_CD = re.compile(r"^cd \S+ ?(?:&&|;) ?")
+_TAIL = re.compile(r" ?(?:2>&1 ?)?\| ?(?:head|tail|grep|rg|less|cat|wc)\b.*$| ?2>&1$")
+"""Of a command whose white space is single spaces: runs of it would be tried in every division."""
 
 
 def command_key(command: str) -> str:
     """A command without what does not change its meaning: `cd` in front, a pager or filter behind."""
-    core = _CD.sub("", command[:2000])
-    return " ".join(_TAIL.sub("", core).split())
+    core = " ".join(command[:2000].split())
+    return _TAIL.sub("", _CD.sub("", core)).strip()
 
 
 def _key(call: Call) -> tuple[str, str]:

@@ -11,6 +11,8 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
+from ullage.facts.fences import unfenced
+
 __all__ = ["Kind", "Other", "Words", "asks", "feedback_of", "others_in", "words_of"]
 
 
@@ -197,7 +199,6 @@ def feedback_of(result: str) -> str:
 
 _QUESTION_MARKS = "?？؟\u037e՞፧⁇⁈⸮"
 _CLOSERS = " \t*_`\"'”’»)]}）】」』."
-_FENCE = re.compile(r"(?ms)^\s*(```|~~~).*?^\s*\1\s*$")
 _LAST_LINES = 4
 
 
@@ -207,7 +208,7 @@ def asks(text: str) -> str:
     A question mark of any script counts, at the end of one of the last four lines outside code, so
     that a list of choices under a question does not hide it.
     """
-    lines = [line.strip() for line in _FENCE.sub("", text[-8000:]).splitlines() if line.strip()]
+    lines = [line.strip() for line in unfenced(text[-8000:]).splitlines() if line.strip()]
     newest = lines[-_LAST_LINES:]
     for place, line in enumerate(newest):
         bare = line.rstrip(_CLOSERS)

@@ -167,7 +167,7 @@ def _parts(
     }
 
 
-_NAME = re.compile(r"[\w.-]*[A-Za-z_]\w*\.\w+|[A-Za-z_]\w{7,}")
+_NAME = re.compile(r"[\w.-]{0,80}[A-Za-z_]\w{0,80}\.\w{1,80}|[A-Za-z_]\w{7,}")
 
 
 def _names(text: str) -> set[str]:

@@ -1,0 +1,60 @@
+"""Code fences of Markdown, found line by line: the time is linear in the text, whatever it holds."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["unfenced"]
+
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+
+
+def unfenced(text: str, *, open_too: bool = False) -> str:
+    """The text without its fenced blocks; an empty line stands for each.
+
+    Args:
+        text: Markdown.
+        open_too: Leave out what follows a fence that is never closed as well; false: it stays, since a
+            stray mark is no block.
+    """
+    lines = text.split("\n")
+    closers = _closers(lines)
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        mark = _FENCE.match(lines[at])
+        if mark is None:
+            kept.append(lines[at])
+            at += 1
+            continue
+        end = _end(closers, mark[1], at)
+        if end < 0 and open_too:
+            break
+        kept.append("" if end >= 0 else lines[at])
+        at = max(end, at) + 1
+    return "\n".join(kept)
+
+
+def _closers(lines: list[str]) -> dict[str, list[tuple[int, int]]]:
+    """Places and lengths of the lines that can close a block, the last first: read from the end of the list."""
+    found: dict[str, list[tuple[int, int]]] = {"`": [], "~": []}
+    for at in reversed(range(len(lines))):
+        bare = lines[at].strip()
+        if len(bare) >= 3 and bare[0] in "`~" and not bare.strip(bare[0]):
+            found[bare[0]].append((at, len(bare)))
+    return found
+
+
+def _end(closers: dict[str, list[tuple[int, int]]], mark: str, at: int) -> int:
+    waiting = closers[mark[0]]
+    while waiting and waiting[-1][0] <= at:
+        waiting.pop()
+    # A shorter run inside the block does not close it; only those of this block are looked at.
+    skipped = len(waiting)
+    while skipped and waiting[skipped - 1][1] < len(mark):
+        skipped -= 1
+    if not skipped:
+        return -1
+    end = waiting[skipped - 1][0]
+    del waiting[skipped - 1 :]
+    return end
