@@ -111,10 +111,26 @@ def test_shared_comes_first_and_plain_follows():
 
 
 def test_after_an_overflow_both_modes_get_the_same_list():
-    writer = ScriptedSummarizer(*["overflow"], *["empty"] * 3, modes=("shared", "plain"))
+    writer = ScriptedSummarizer(*["overflow"], *["empty"] * 2, modes=("shared", "plain"))
     compacted(writer)
     lengths = {len(request.messages) for request in writer.requests[1:]}
     assert len(lengths) == 1
+
+
+@pytest.mark.parametrize("modes", [("shared", "plain"), ("plain",), ("shared",)])
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_overflows_end_after_the_retries_and_no_call_is_made_twice(modes, retries):
+    writer = ScriptedSummarizer(*["overflow"] * 20, modes=modes)
+    policy = Policy().change({"summary.overflow_retries": retries})
+    with pytest.raises(CompactionError) as caught:
+        compact(conversation(20), keep=0, summarizer=writer, policy=policy)
+    assert caught.value.code == "prompt_too_long"
+    made = [(each.system, list(each.messages), each.prompt) for each in writer.requests]
+    assert all(made.count(each) == 1 for each in made)
+    most = retries + 1 + (len(modes) > 1 and retries == 0)  # the plain call is tried in any case
+    assert len(made) == most
+    lengths = [len(each.messages) for each in writer.requests if each.mode == "plain"]
+    assert lengths == sorted(lengths, reverse=True)
 
 
 # ---- parts -----------------------------------------------------------------------------------

@@ -115,9 +115,10 @@ def _in_modes(call: _Call) -> Flow[Accepted]:
     job = call.state.job
     share = job.policy.summary.drop_percent
     head = HeadTruncation(call.messages, weights=job.weights, share_percent=share)
-    for mode in _modes(call):
+    modes = _modes(call)
+    for mode, following in zip(modes, (*modes[1:], ""), strict=True):
         try:
-            return (yield from _Caller(call, mode, head).run())
+            return (yield from _Caller(call, mode, head, last=not following).run())
         except CompactionError as exc:
             if exc.code == "aborted":
                 raise
@@ -210,11 +211,11 @@ class _Call:
 class _Caller:
     """Calls one summarizer in one mode until it answers well or has used up its tries."""
 
-    def __init__(self, call: _Call, mode: str, head: HeadTruncation) -> None:
-        self._call, self._mode, self._head = call, mode, head
+    def __init__(self, call: _Call, mode: str, head: HeadTruncation, *, last: bool) -> None:
+        self._call, self._mode, self._head, self._last = call, mode, head, last
         self._state, self._local = call.state, call.local
         self._policy = call.state.job.policy.summary
-        self._attempt = self._errors = self._overflows = 0
+        self._attempt = self._errors = 0
 
     def run(self) -> Flow[Accepted]:
         """The summary.
@@ -317,15 +318,21 @@ class _Caller:
 
     def _overflow(self, gap_tokens: int | None) -> Flow[None]:
         before = self._head.dropped
-        self._overflows += 1
-        tried = self._native or self._overflows > self._policy.overflow_retries
+        self._head.overflows += 1
+        tried = self._native or self._head.overflows > self._policy.overflow_retries
         if tried or not self._head.shrink(gap_tokens):
-            raise CompactionError(
-                "prompt_too_long",
-                f"{self._call.name}: the conversation is too long for the summary call",
-                hint="use a summarizer with a larger window, or the extractive one",
-            )
+            raise self._too_long()
         yield self._retried("overflow", dropped_messages=self._head.dropped - before)
+        if self._mode == "shared" and not self._last:
+            # Without its oldest messages nothing of the prefix is shared: the plain call takes over from here.
+            raise self._too_long()
+
+    def _too_long(self) -> CompactionError:
+        return CompactionError(
+            "prompt_too_long",
+            f"{self._call.name}: the conversation is too long for the summary call",
+            hint="use a summarizer with a larger window, or the extractive one",
+        )
 
     def _rejected(self, problems: tuple[str, ...]) -> Flow[None]:
         yield Emit(CompactionSummaryRejected(summarizer=self._call.name, problems=problems))

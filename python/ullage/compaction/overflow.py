@@ -21,6 +21,9 @@ class HeadTruncation:
         messages: Oldest first.
         weights: For the estimate; `None`: rough.
         share_percent: Share of the rounds to drop where the gap is unknown; at least one round goes.
+
+    Attributes:
+        overflows: Calls that were too long so far, in all of the summarizer's call modes.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class HeadTruncation:
         self._weights = weights
         self._share = share_percent
         self._first = 0
+        self.overflows = 0
 
     @property
     def dropped(self) -> int:

@@ -98,7 +98,24 @@ class AnthropicSummarizer(StreamingSummarizer):
         last = self.last_request()
         sent: Sequence[Any] = last.get("messages") or ()
         readings = (lambda: request.messages, lambda: anthropic_messages(request.messages))
-        return {**last, "messages": extended(sent, readings, prompt), "stream": True}
+        limit = self._limit(last, request.max_output_tokens)
+        messages = extended(sent, readings, prompt)
+        return {**last, "max_tokens": limit, "messages": messages, "stream": True}
+
+    def _limit(self, last: Mapping[str, Any], wanted: int) -> int:
+        """Room for the summary: the loop's own limit is for its answers, and no part of what is cached.
+
+        The thinking settings are such a part, and need the room that they were given.
+        """
+        told = last.get("thinking")
+        thinking = told if isinstance(told, Mapping) else {}
+        budget, loop = thinking.get("budget_tokens"), last.get("max_tokens")
+        if type(budget) is int:
+            wanted += budget
+        elif thinking.get("type") == "adaptive" and type(loop) is int:
+            wanted = max(wanted, loop)
+        most = self.max_output_tokens
+        return wanted if most is None else min(wanted, max(most, (budget or 0) + 1))
 
     def _new_client(self, *, asynchronous: bool) -> Any:
         make = self._sdk.AsyncAnthropic if asynchronous else self._sdk.Anthropic

@@ -28,6 +28,10 @@ __all__ = ["ChatReader", "OpenAISummarizer", "ResponseReader"]
 KEYS = ("OPENAI_API_KEY",)
 
 
+_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+"""Of the main loop's answers: none of what the provider caches by."""
+
+
 class OpenAISummarizer(StreamingSummarizer):
     """Writes summaries with OpenAI's SDK.
 
@@ -131,7 +135,8 @@ class OpenAISummarizer(StreamingSummarizer):
         if not isinstance(sent, list) or last.get("previous_response_id"):
             raise PrefixLost("the last request does not hold the whole conversation")
         readings = (lambda: request.messages, lambda: self._translated(request.messages))
-        return {**last, key: extended(sent, readings, _asked(request)), "stream": True}
+        limits = {name: request.max_output_tokens for name in _LIMITS if last.get(name) is not None}
+        return {**last, **limits, key: extended(sent, readings, _asked(request)), "stream": True}
 
     def _translated(self, messages: Sequence[Any]) -> Sequence[Any]:
         ours = anthropic_messages(messages)
