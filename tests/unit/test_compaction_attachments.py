@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ullage.compaction import Providers, Skill, compact
 from ullage.compaction.attachments import recent_files
+from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.policy import Policy, RestorePolicy
+from ullage.transcript.attachments import render
 from ullage.transcript.resume import resume
 
 
@@ -129,9 +133,7 @@ def test_the_budget_of_one_file_and_of_all():
 def test_skills_from_the_top_plan_mode_and_what_the_host_gives():
     skills = [Skill("one", "step " * 20_000), Skill("two", "short")]
     todo = {"type": "task_status", "taskId": "7", "status": "running", "description": "build"}
-    providers = Providers(
-        skills=lambda: skills, plan_mode=lambda: True, tasks=lambda: [todo, "junk"]
-    )
+    providers = Providers(skills=lambda: skills, plan_mode=lambda: True, tasks=lambda: [todo])
     result = compact(entries(conversation(20)), keep=0, providers=providers)
     kinds = [entry["attachment"]["type"] for entry in result.attachments]
     assert kinds == ["invoked_skills", "plan_mode", "task_status"]
@@ -171,3 +173,107 @@ def test_the_kept_beginning_is_anchored_at_the_boundary():
     segment = result.boundary["compactMetadata"]["preservedSegment"]
     assert segment == {"headUuid": "u0", "anchorUuid": result.boundary["uuid"], "tailUuid": "u15"}
     assert resume([*items, *result.new_entries]).messages == resume(list(result.messages)).messages
+
+
+# ---- nothing crowds out the rest, nothing is told twice ------------------------------------------
+
+
+def kinds(result) -> list[str]:
+    return [entry["attachment"]["type"] for entry in result.attachments]
+
+
+def listing(count: int, words: int = 1) -> dict:
+    lines = [f"Tool{n}: " + "does something useful " * words for n in range(count)]
+    return {"type": "deferred_tools_delta", "addedNames": [f"Tool{n}" for n in range(count)], "addedLines": lines}  # fmt: skip
+
+
+def test_a_plan_of_any_length_is_put_back_from_its_top_beside_the_rest():
+    for plan in ("short", "line of the plan\n" * 40_000, "x" * 600_000):
+        providers = Providers(read_file=FILES.read_file, plan=lambda text=plan: ("/plan.md", text), plan_mode=lambda: True)  # fmt: skip
+        result = compact(entries(conversation(60)), keep=0, providers=providers)
+        assert kinds(result) == [*["file"] * 5, "plan_file_reference", "plan_mode"]
+        shown = result.attachments[5]["attachment"]["planContent"]
+        assert plan.startswith(shown.split("\n[… cut")[0])
+        assert ("read /plan.md for the rest" in shown) is (plan != "short")
+        assert "attachments_left_out" not in result.report.warnings
+
+
+def test_where_room_is_short_the_least_important_are_left_out():
+    providers = Providers(
+        read_file=lambda path: "y = 2\n" * 2_000, plan_mode=lambda: True, plan=lambda: ("/plan.md", "first this")
+    )  # fmt: skip
+    result = compact(entries(conversation(12)), keep=0, providers=providers)
+    assert result.compacted
+    assert kinds(result)[-2:] == ["plan_file_reference", "plan_mode"]
+    assert "attachments_left_out" in result.report.warnings
+    assert result.report.tokens_after < result.report.tokens_before
+
+
+@pytest.mark.parametrize(
+    ("name", "many"),
+    [
+        ("tasks", [{"type": "task_status", "taskId": f"b{n}", "status": "running", "deltaSummary": "built " * 400} for n in range(90)]),
+        ("tasks", [{"type": "task_status", "taskId": "b", "status": "running", "deltaSummary": "built " * 90_000}]),
+        ("tools", [listing(9_000, 4)]),
+        ("agents", [{"type": "agent_listing_delta", "addedTypes": [f"Agent{n}" for n in range(40_000)]}]),
+        ("mcp", [{"type": "mcp_instructions_delta", "addedNames": ["a", "b"], "addedBlocks": ["Use it. " * 2_000, "Or not. " * 40_000]}]),
+    ],
+)  # fmt: skip
+def test_every_kind_of_state_has_a_budget(name, many):
+    result = compact(
+        entries(conversation(120)), keep=0, providers=Providers(**{name: lambda: many, "plan_mode": lambda: True})
+    )  # fmt: skip
+    limit = RestorePolicy().state_max_tokens
+    texts = [str(render(entry["attachment"])) for entry in result.attachments]
+    assert "plan_mode" in kinds(result)
+    assert len(kinds(result)) > 1
+    assert limit // 4 < sum(len(text) // 4 for text in texts) < limit * 11 // 10
+    assert any(warning.startswith(f"attachments_cut:{name}:") for warning in result.report.warnings)
+
+
+def test_what_the_kept_messages_announce_is_not_announced_again():
+    items = entries(conversation())
+    last = {**items[-1], "uuid": "last", "parentUuid": items[-1]["uuid"], "type": "attachment"}
+    last = {key: value for key, value in last.items() if key != "message"} | {
+        "attachment": listing(3)
+    }
+    providers = Providers(tools=lambda: [listing(5)], mcp=list)
+    result = compact([*items, last], keep=1_000, providers=providers)
+    (made,) = result.attachments
+    assert made["attachment"]["addedNames"] == ["Tool3", "Tool4"]
+    assert len(made["attachment"]["addedLines"]) == 2
+    again = Providers(tools=lambda: [listing(3)])
+    assert compact([*items, last], keep=1_000, providers=again).attachments == ()
+
+
+def test_one_state_a_task_and_each_text_once():
+    def state(status, task="b1"):
+        return {"type": "task_status", "taskId": task, "status": status}
+
+    given = [state("running"), state("running", "b2"), state("done"), state("running", "b2")]
+    providers = Providers(tasks=lambda: given, tools=lambda: [listing(2), listing(2)])
+    result = compact(entries(conversation()), keep=0, providers=providers)
+    told = [entry["attachment"] for entry in result.attachments]
+    assert [(each.get("taskId"), each.get("status")) for each in told] == [("b1", "done"), ("b2", "running"), (None, None)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("tasks", [{"type": "task_statu"}], "task_status"),
+        ("tools", ["junk"], "tools[0]"),
+        ("agents", [{"addedTypes": ["x"]}], "agents[0].type"),
+        ("mcp", "text", "mcp"),
+        ("plan", "text", "plan"),
+        ("plan", ("/p.md", None), "plan"),
+        ("skills", ["review"], "skills"),
+        ("plan_mode", "yes", "plan_mode"),
+    ],
+)
+def test_what_no_model_would_be_shown_is_told(name, answer, words):
+    providers = Providers(**{name: lambda: answer})
+    with pytest.raises(InvalidPolicy) as caught:
+        compact(conversation(), keep=0, providers=providers)
+    assert words in f"{caught.value} {caught.value.hint}"
+    result = compact(conversation(), keep=0, providers=providers, trigger="auto")
+    assert (result.outcome.value, result.reason) == ("failed", "invalid_policy")

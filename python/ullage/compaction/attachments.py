@@ -9,14 +9,16 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+from ullage.compaction.announced import Seen, announced, size_of
 from ullage.effects import Call, Effect, Flow, ReadFile, Together
+from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts
 from ullage.facts.reading import clean
 from ullage.policy import RestorePolicy
 
-__all__ = ["Attachment", "Providers", "Skill", "rebuild", "recent_files"]
+__all__ = ["Attachment", "Providers", "Skill", "rebuild", "recent_files", "within"]
 
 Attachment: TypeAlias = dict[str, Any]
 Measure: TypeAlias = Callable[[str], int]
@@ -99,11 +101,23 @@ def rebuild(
     visible: Facts,
     policy: RestorePolicy,
     measure: Measure,
+    kept: Sequence[Mapping[str, Any]] = (),
 ) -> Flow[tuple[list[Attachment], list[str]]]:
     """Asks all providers, side by side, and fits the answers into their budgets.
 
+    Args:
+        providers: Whom to ask.
+        facts: Of what was summarised.
+        visible: Of what is kept.
+        policy: The budgets.
+        measure: Tokens of a text.
+        kept: The messages that are kept: what they announce is not announced again.
+
     Returns:
-        The attachments in a fixed order, and warnings for providers that failed.
+        The attachments in a fixed order, and warnings for providers that failed and for what was cut.
+
+    Raises:
+        InvalidPolicy: A provider returned what is no plan, skill or attachment of a known kind.
     """
     skip = providers.skip_file or (lambda path: False)
     paths = recent_files(facts, visible, policy, skip) if providers.read_file is not None else []
@@ -120,10 +134,33 @@ def rebuild(
     planned = _same(str(plan[0])) if isinstance(plan, tuple) and plan else ""
     reads = [(path, good.get(path)) for path in paths if _same(path) != planned]
     found = _files(reads, policy, measure, limit)
+    seen = Seen(kept)
     for name in _ORDER:
-        found += _FORMS[name](good.get(name), policy, measure)
+        if name in _FORMS:
+            found += _FORMS[name](good.get(name), policy, measure)
+            continue
+        news, cut = announced(name, good.get(name), seen, policy.state_max_tokens, measure)
+        found += news
+        warnings += [f"attachments_cut:{name}:{cut}"] if cut else []
     return found, warnings
 
+
+def within(attached: Sequence[Attachment], tokens: int, measure: Measure) -> list[Attachment]:
+    """Those that fit, in their order; what matters most is placed first: modes and state, then the plan, skills, files."""
+    chosen: set[int] = set()
+    ranked = sorted(enumerate(attached), key=lambda pair: (_RANKS.get(pair[1]["type"], 0), pair[0]))
+    for place, attachment in ranked:
+        size = size_of(attachment, measure) + FRAME_TOKENS
+        if size <= tokens:
+            tokens -= size
+            chosen.add(place)
+    return [attachment for place, attachment in enumerate(attached) if place in chosen]
+
+
+FRAME_TOKENS = 10
+"""Of the message around an attachment."""
+
+_RANKS = {"plan_file_reference": 1, "invoked_skills": 2, "file": 3, "compact_file_reference": 3}
 
 _ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
 
@@ -178,22 +215,27 @@ def _top(text: str, tokens: int, measure: Measure) -> tuple[str, bool]:
 
 
 def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
-    if not isinstance(answer, tuple) or len(answer) != 2 or not str(answer[1]).strip():
+    if answer is None:
         return []
-    return [
-        {
-            "type": "plan_file_reference",
-            "planFilePath": str(answer[0]),
-            "planContent": str(answer[1]),
-        }
-    ]
+    pair = isinstance(answer, tuple) and len(answer) == 2
+    if not pair or not all(isinstance(each, str) for each in answer):
+        _refuse("plan", answer, "must return (path, text), or None")
+    path, whole = answer
+    if not whole.strip():
+        return []
+    text, cut = _top(whole, policy.plan_max_tokens, measure)
+    missing = whole.count("\n") - text.count("\n")
+    note = f"\n[… cut, {missing} more lines; read {path} for the rest …]" if cut else ""
+    return [{"type": "plan_file_reference", "planFilePath": path, "planContent": text + note}]
 
 
 def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     room, kept = policy.skills_max_tokens, []
     seen: set[str] = set()
     for skill in answer or ():
-        if not isinstance(skill, Skill) or room < LEAST_TOKENS or skill.name in seen:
+        if not isinstance(skill, Skill):
+            _refuse("skills", skill, "must return a list of Skill")
+        if room < LEAST_TOKENS or skill.name in seen:
             continue
         seen.add(skill.name)
         text, cut = _top(skill.content, min(policy.skill_max_tokens, room), measure)
@@ -204,21 +246,17 @@ def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attach
 
 
 def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
-    return [{"type": "plan_mode"}] if answer is True else []
+    if answer is not None and not isinstance(answer, bool):
+        _refuse("plan_mode", answer, "must return True, False or None")
+    return [{"type": "plan_mode"}] if answer else []
 
 
-def _given(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
-    return [
-        dict(a) for a in answer or () if isinstance(a, Mapping) and isinstance(a.get("type"), str)
-    ]
+def _refuse(name: str, given: Any, limit: str) -> NoReturn:
+    raise InvalidPolicy(f"providers.{name}", type(given).__name__, limit)
 
 
 _FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[Attachment]]] = {
     "plan": _plan,
     "skills": _skills,
     "plan_mode": _plan_mode,
-    "tasks": _given,
-    "tools": _given,
-    "agents": _given,
-    "mcp": _given,
 }

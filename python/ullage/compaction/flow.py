@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ullage.compaction.assemble import summary_text, weighed
-from ullage.compaction.attachments import rebuild
+from ullage.compaction.attachments import rebuild, within
 from ullage.compaction.calls import Accepted, write_summary
 from ullage.compaction.job import Job
 from ullage.compaction.remembered import SESSION_MEMORY, remembered
@@ -174,26 +174,35 @@ def _built(state: State, accepted: Accepted, told: list[str]) -> Flow[Compaction
     """The new context, or why it would be no gain."""
     job = state.job
     text, fixed = summary_text(state, accepted)
+    first, last = state.kept()
+    kept = state.source.stored[first:last]
     attached, warnings = yield from rebuild(
-        job.providers, state.facts, state.visible, job.policy.restore, state.measure
+        job.providers, state.facts, state.visible, job.policy.restore, state.measure, kept
     )
     hook_context, more = yield from _session_start(job)
     warnings = [*told, *warnings, *more]
     result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
     if attached and _too_large(job, accepted, result.report):
-        # Better without the files than not at all.
+        # Better without some of them than not at all.
         warnings.append("attachments_left_out")
-        result = weighed(state, text, [], hook_context, accepted, fixed, warnings)
+        bare = weighed(state, text, [], hook_context, accepted, fixed, warnings)
+        room = _most(job, accepted, result.report) - 1 - bare.report.tokens_after
+        fitting = within(attached, room, state.measure)
+        result = weighed(state, text, fitting, hook_context, accepted, fixed, warnings)
+        result = bare if _too_large(job, accepted, result.report) else result
     if result.report.tokens_after >= result.report.tokens_before:
         return _no_op(state, "not_smaller")
     return result
 
 
 def _too_large(job: Job, accepted: Accepted, report: CompactionReport) -> bool:
-    """Whether it is no gain; notes must also leave room before the next compaction (SPEC KEEP-5)."""
+    return report.tokens_after >= _most(job, accepted, report)
+
+
+def _most(job: Job, accepted: Accepted, report: CompactionReport) -> int:
+    """From here on it is no gain; notes must also leave room before the next compaction (SPEC KEEP-5)."""
     limit = job.trigger_tokens if accepted.summarizer == SESSION_MEMORY else None
-    least = report.tokens_before if limit is None else min(limit, report.tokens_before)
-    return report.tokens_after >= least
+    return report.tokens_before if limit is None else min(limit, report.tokens_before)
 
 
 def _started(state: State) -> CompactionStarted:

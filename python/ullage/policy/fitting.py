@@ -27,6 +27,8 @@ _LEAST: Final[Mapping[str, int]] = {
     "restore.files_max_tokens": 1,
     "restore.skill_max_tokens": 1,
     "restore.skills_max_tokens": 1,
+    "restore.plan_max_tokens": 1,
+    "restore.state_max_tokens": 1,
     "truncate.margin_tokens": 0,
     "protect.large_read_chars": 1_000,
     "session_memory.start_tokens": 100,

@@ -87,6 +87,10 @@ class RestorePolicy(Group):
     files_max_tokens: int = number(50_000, "tokens", "of all files", low=0)
     skill_max_tokens: int = number(5_000, "tokens", "of one skill, from its top", low=1)
     skills_max_tokens: int = number(25_000, "tokens", "of all skills", low=0)
+    plan_max_tokens: int = number(10_000, "tokens", "of the plan, from its top", low=1)
+    state_max_tokens: int = number(
+        10_000, "tokens", "of tasks, tools, agents and MCP instructions, each kind", low=0
+    )
 
 
 @group("truncate")
