@@ -8,7 +8,7 @@ UllageError                     .code (stable), .hint (advice, not part of the m
 ├── UnknownModel (LookupError)       a model name that the table does not hold (where one is required)
 ├── UnknownHandle (LookupError)      nothing that left the context has this handle; .handle
 ├── ContextTooLarge                  the floor itself does not fit; .floor_tokens .limit_tokens
-├── CompactionError                  .code is one of the six names of SPEC FULL-4
+├── CompactionError                  .code is one of the names that the class lists
 ├── InvalidNote (ValueError)         a note whose front matter cannot be read; .field .value .limit .path
 ├── PathRefused (PermissionError)    a path that could leave its folder; .path .reason
 ├── StoreError (OSError)             the log, the offload store or the memory folder failed; .path
@@ -193,8 +193,8 @@ class CompactionError(UllageError):
     """A full compaction failed; nothing of the conversation has changed.
 
     Attributes:
-        code: `not_enough_messages`, `prompt_too_long`, `no_summary`, `api_error`, `aborted` or
-            `incomplete_summary`.
+        code: `not_enough_messages`, `prompt_too_long`, `no_summary`, `api_error`, `aborted`,
+            `incomplete_summary`, or `provider_compaction` (the provider's own item could not be kept).
     """
 
     def __init__(self, code: str, message: str, *, hint: str = "") -> None:

@@ -78,7 +78,7 @@ def test_foreign_data_goes_and_is_reported() -> None:
         ("openai_chat data", "messages[0]"),
         ("thinking", "messages[1].content[0]"),
         ("gemini data", "messages[1].content[1]"),
-        ("openai_responses data", "messages[1].content[2]"),
+        ("compaction", "messages[1].content[2]"),
         ("openai_responses data", "messages[2].content[0]"),
         ("openai_responses data", "messages[3].content[0].content[0]"),
         ("openai_chat data", "tools[0]"),

@@ -123,7 +123,7 @@ def test_an_opaque_compaction_item_comes_back_verbatim_and_only_there() -> None:
     for module, key in ((anthropic, "messages"), (gemini, "contents"), (bedrock, "messages")):
         shaped = module.to_provider(internal.messages)
         assert len(shaped.parts[key]) <= 2
-        assert [loss.what for loss in shaped.losses] == ["openai_responses data"]
+        assert [loss.what for loss in shaped.losses] == ["compaction"]
 
 
 def test_a_built_in_call_changes_only_where_we_changed_it() -> None:

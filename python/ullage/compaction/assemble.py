@@ -10,6 +10,7 @@ from ullage._engine import core
 from ullage.compaction.attachments import Attachment
 from ullage.compaction.boundary import Entries, stable_uuid
 from ullage.compaction.calls import Accepted
+from ullage.compaction.carried import with_item
 from ullage.compaction.kept_media import kept_media, with_media
 from ullage.compaction.repair import Repair, repair
 from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
@@ -77,7 +78,10 @@ def _assemble(
         text: Of the summary message.
         attached: What is put back.
         hook_context: Name and text of each SessionStart hook that had something to say.
-        carried: Messages of the provider's in front of the summary; for bare messages only.
+        carried: Messages that the provider made just now, in front of the summary; for bare messages only.
+
+    Raises:
+        CompactionError: `provider_compaction`: an older item of the provider's cannot be kept in its place.
     """
     context = [
         {
@@ -90,10 +94,11 @@ def _assemble(
     ]
     first, last = state.kept()
     kept = _without_bound_thinking(state, state.source.stored[first:last])
+    front, kept = with_item(state.source, state.cut, kept, carried)
     content = with_media(text, kept_media(state), state.job.transcript_path)
     if state.source.entries:
-        return _as_entries(state, content, attached, context, kept)
-    summary = (*carried, {"role": "user", "content": content})
+        return _as_entries(state, content, attached, context, kept, front)
+    summary = (*front, {"role": "user", "content": content})
     make, files, hooked = _entries(state), _as_messages(attached), _as_messages(context)
     ordered = _ordered(state, summary, kept, files, hooked)
     return CompactionResult(
@@ -135,17 +140,21 @@ def _as_entries(
     attached: Sequence[Attachment],
     context: Sequence[Attachment],
     kept: tuple[Item, ...],
+    front: tuple[Item, ...],
 ) -> CompactionResult:
     make = _entries(state)
     summary = make.summary(content)
+    carried = tuple(make.carried(message, summary) for message in front)
+    if carried:
+        summary = make.summary(content, behind=str(carried[-1]["uuid"]))
     follow = make.following([*attached, *context], str(summary["uuid"]))
-    boundary = make.boundary(_info(state, 0), summary, follow, _kept_ids(state))
+    boundary = make.boundary(_info(state, 0), summary, [*carried, *follow], _kept_ids(state))
     files, hooked = tuple(follow[: len(attached)]), tuple(follow[len(attached) :])
     return CompactionResult(
         outcome=Outcome.COMPACTED,
-        messages=(boundary, *_ordered(state, (summary,), kept, files, hooked)),
+        messages=(boundary, *_ordered(state, (*carried, summary), kept, files, hooked)),
         boundary=boundary,
-        summary_messages=(summary,),
+        summary_messages=(*carried, summary),
         kept=kept,
         attachments=files,
         hook_results=hooked,

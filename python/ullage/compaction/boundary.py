@@ -41,17 +41,24 @@ class Entries:
         self._shared = _shared(context)
         self._last = last
 
-    def summary(self, content: str | list[Any]) -> Entry:
-        """The summary message; its parent is the boundary."""
+    def summary(self, content: str | list[Any], *, behind: str = "") -> Entry:
+        """The summary message; its parent is the boundary, or the entry that it stands behind."""
         text = content if isinstance(content, str) else str(content[0]["text"])
         name = stable_uuid("summary", self._last, text)
-        parent = stable_uuid("boundary", self._last, name)
+        parent = behind or stable_uuid("boundary", self._last, name)
         return {
             **self._shared,
             "parentUuid": parent,
             "uuid": name,
             **records.compact_summary(content),
         }
+
+    def carried(self, message: Item, summary: Item) -> Entry:
+        """What stands between boundary and summary: an item that only its provider can write."""
+        name = stable_uuid("carried", str(summary["uuid"]))
+        parent = stable_uuid("boundary", self._last, str(summary["uuid"]))
+        head = {"parentUuid": parent, "uuid": name, "type": "assistant"}
+        return {**self._shared, **head, "message": dict(message)}
 
     def following(self, attachments: Sequence[Mapping[str, Any]], parent: str) -> list[Entry]:
         """Attachments as entries, each the child of the one before."""

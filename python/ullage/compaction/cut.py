@@ -11,7 +11,7 @@ from ullage.facts.reading import role_of, text_of
 from ullage.facts.words import others_in
 from ullage.policy import KeepPolicy
 
-__all__ = ["Cut", "Direction", "choose_cut", "least_keep", "must_stay", "scaled_keep"]
+__all__ = ["Cut", "Direction", "choose_cut", "least_keep", "legal_cut", "must_stay", "scaled_keep"]
 
 Direction: TypeAlias = Literal["full", "from", "up_to"]
 
@@ -74,7 +74,7 @@ def choose_cut(
     """
     length = len(source.context)
     if direction != "full":
-        place = _legal(ledger, _position(source, direction, at))
+        place = legal_cut(ledger, _position(source, direction, at))
         return Cut(place, length) if direction == "from" else Cut(0, place)
     for candidate in (keep, least_keep(keep)):
         start = _kept_from(source, ledger, candidate)
@@ -91,13 +91,16 @@ def least_keep(keep: KeepPolicy) -> KeepPolicy:
 
 def _position(source: Source, direction: str, at: int | str | None) -> int:
     pointed = source.items[at] if isinstance(at, int) and 0 <= at < len(source.items) else None
-    for place, name in enumerate(source.ids):
-        if name == at or (pointed is not None and source.stored[place] is pointed):
+    if at in source.ids:
+        return source.ids.index(at)
+    for place, item in enumerate(source.stored):
+        if pointed is not None and item is pointed:
             return place
     raise InvalidPolicy("at", at, f"must name a message of the context for direction {direction!r}")
 
 
-def _legal(ledger: Any, place: int) -> int:
+def legal_cut(ledger: Any, place: int) -> int:
+    """The newest place, at or before one, where a cut tears nothing apart."""
     window = ledger.keep_window(place, floor=0, min_tokens=0, max_tokens=1, min_text_messages=0)
     return int(window.start)
 
@@ -117,7 +120,7 @@ def _kept_from(source: Source, ledger: Any, keep: KeepPolicy) -> int:
     newest = _newest_input(source)
     # The newest request and all that was done for it, if that is not much more than is kept anyway.
     if newest is not None and newest < start and ledger.tokens(newest, length) <= keep.max_tokens:
-        start = _legal(ledger, newest)
+        start = legal_cut(ledger, newest)
     return start
 
 
@@ -132,7 +135,7 @@ def must_stay(source: Source, ledger: Any) -> int:
         # Only calls of the newest response can still be answered; an older one is lost for good.
         if message >= length - 1 or not _answered_after(source, message):
             start = min(start, message)
-    return _legal(ledger, start) if start < length else length
+    return legal_cut(ledger, start) if start < length else length
 
 
 def _from_others(item: Any) -> bool:

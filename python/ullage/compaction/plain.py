@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from ullage.media import strip_media
+from ullage.provider_items import family_of, readable
 
 __all__ = ["plain_messages"]
 
@@ -59,9 +60,9 @@ def _block(block: Any) -> Any:
         return None
     if kind in _KEPT:
         return {key: value for key, value in block.items() if key not in _SENT_ONLY}
-    if kind == "compaction":
-        text = block.get("content")
-        return {"type": "text", "text": text} if isinstance(text, str) and text else None
+    if kind == "compaction" or family_of(block):
+        text = readable(block)
+        return {"type": "text", "text": text} if text else None
     return {"type": "text", "text": f"[{kind}: {_told(block)[:LONGEST_NOTE]}]"}
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ullage.compaction.calls import Accepted
+from ullage.compaction.carried import behind_item
 from ullage.compaction.cut import Cut, least_keep, must_stay, scaled_keep
 from ullage.compaction.state import State, recut
 from ullage.effects import Flow
@@ -78,7 +79,8 @@ LEAST_SHARE = 2
 
 def _weighed(state: State, found: Remembered) -> tuple[State, Accepted] | str:
     room = _room(state)
-    new = recut(state, Cut(0, _kept_from(state, found.start, room)))
+    cut = Cut(0, _kept_from(state, found.start, room))
+    new = recut(state, behind_item(state.source, state.ledger, cut))
     whole = _framed(found.text(None))
     text, size = whole, state.measure(whole)
     left = size if room is None else room - (state.tokens - new.removed_tokens)

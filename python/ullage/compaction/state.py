@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ullage._engine import core
+from ullage.compaction.carried import behind_item, item_tokens
 from ullage.compaction.cut import Cut, choose_cut, scaled_keep
 from ullage.compaction.job import Job
 from ullage.compaction.source import Source, read_source
@@ -137,7 +138,9 @@ def prepare(job: Job) -> State:
     overhead = _overhead(job, ledger)
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
     most = _most_kept(job, overhead)
+    most = max(most - item_tokens(source.context, ledger), 0)
     cut = choose_cut(source, ledger, keep, direction=job.direction, at=job.at, most_kept=most)
+    cut = behind_item(source, ledger, cut)
     summaries = _summaries(source)
     return State(
         job=job,
@@ -188,7 +191,7 @@ def _overhead(job: Job, ledger: Any) -> int:
     return max(0, int(anchor.usage) - int(ledger.tokens(0, anchor.covers))) if anchor else 0
 
 
-def _most_kept(job: Job, overhead: int) -> int | None:
+def _most_kept(job: Job, overhead: int) -> int:
     """Room for kept messages so that the result stays clear of the next compaction (P-8)."""
     room = room_after(job, overhead)
     # A summary needs room too: a quarter is set aside for it, and half where a quarter would hardly take its headings.

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.outgoing import SHAPES
 from ullage.providers import bedrock, gemini, mistral, openai_chat, openai_responses
-from ullage.providers._common import FOREIGN
+from ullage.providers._common import FOREIGN, is_anthropic_only
 from ullage.validate import canonical
 
 __all__ = ["read_item", "read_response", "shape_of"]
@@ -28,7 +28,7 @@ _MODULES: Final[Mapping[str, ModuleType]] = {
     "bedrock": bedrock,
     "mistral": mistral,
 }
-_INTERNAL: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", FOREIGN)
+_INTERNAL: Final = ("tool_use", "tool_result", FOREIGN)
 # Their content has other names, and blocks without a type.
 _UNTYPED: Final = ("gemini", "bedrock")
 _SYSTEM_HINT: Final = "give it as ContextManager(system=...): it is never changed"
@@ -79,9 +79,14 @@ def _is_internal(item: Item, provider: str) -> bool:
     if provider in _UNTYPED and (isinstance(content, str) or _is_typed(blocks)):
         return True
     return any(
-        isinstance(block, Mapping) and (block.get("type") in _INTERNAL or FOREIGN in block)
+        isinstance(block, Mapping) and (_is_ours(block.get("type")) or FOREIGN in block)
         for block in blocks
     )
+
+
+def _is_ours(kind: Any) -> bool:
+    """Whether only the internal view has blocks of this type."""
+    return kind in _INTERNAL or (isinstance(kind, str) and is_anthropic_only(kind))
 
 
 def _is_typed(blocks: Sequence[Any]) -> bool:

@@ -45,6 +45,7 @@ from ullage.facts.sections import looks_like_summary, parse_summary, read_user_m
 from ullage.facts.tallies import FailureTally, FileTally, NameTally
 from ullage.facts.tasks import TaskBoard
 from ullage.facts.words import Kind, Other, asks, others_in, words_of
+from ullage.provider_items import family_of, readable
 
 __all__ = ["Collector", "collect", "is_user_input", "note_inputs"]
 
@@ -276,6 +277,21 @@ class Collector:
         for block in blocks_of(item):
             if block.get("type") == "tool_use":
                 self._call(index, block)
+            elif family_of(block):
+                self._provider_summary(index, clean(readable(block)))
+
+    def _provider_summary(self, index: int, text: str) -> None:
+        """What the provider's own compaction says: it stands for all before it, an older summary of ours included."""
+        if not text.strip():
+            return
+        self._names.add(_ends(text), "summary", index)
+        found, known = parse_summary(text), self._previous
+        if known is not None:
+            sections = dict(known.sections) or {5: known.text}
+            sections[5] = "\n".join(filter(None, (sections.get(5, ""), found.text)))
+            body = f"{known.text}\n\n{found.text}"
+            found = replace(known, text=body, sections=tuple(sorted(sections.items())))
+        self._previous = replace(found, index=index)
 
     def _said(self, index: int, text: str) -> None:
         self._last_said = text

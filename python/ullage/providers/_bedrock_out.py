@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block, Item
+from ullage.provider_items import readable
 from ullage.providers._bedrock_in import DOCUMENTS, SHAPE, STAND_IN
 from ullage.providers._common import (
     FOREIGN,
@@ -106,7 +107,8 @@ class Writer:
             return self.thinking(block, where)
         if kind == FOREIGN:
             part = foreign(block, SHAPE).get("part")
-            return dict(part) if part else None
+            text = readable(block)
+            return dict(part) if part else {"text": text} if text else None
         if is_text(block):
             return self.text(block, where)
         if kind in ("image", "document"):

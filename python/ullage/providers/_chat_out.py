@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block, Item
+from ullage.provider_items import readable
 from ullage.providers._chat_dialect import Dialect
 from ullage.providers._chat_media import collect
 from ullage.providers._common import (
@@ -238,7 +239,9 @@ class Writer:
         data = foreign(block, SHAPE)
         note_foreign(block, SHAPE, where, self.losses)
         if kind in (FOREIGN, "thinking"):
-            return dict(data["part"]) if "part" in data else None
+            text = readable(block) if kind == FOREIGN else ""
+            said = {"type": "text", "text": text} if text else None
+            return dict(data["part"]) if "part" in data else said
         if is_text(block):
             note_keys(block, _TEXT_KEYS, where, self.losses)
             return {**data.get("part", {}), "type": "text", "text": block["text"]}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ullage.messages import Block, Item, message_of
+from ullage.provider_items import family_of
 from ullage.providers._json import dumps
 
 __all__ = ["Internal", "Loss", "Shaped", "normal_form"]
@@ -170,7 +171,8 @@ def note_foreign(value: Mapping[str, Any], shape: str, where: str, losses: Losse
     if isinstance(carried, Mapping):
         for other in carried:
             if other != shape:
-                losses.add(f"{other} data", where, "only that provider can read it")
+                what = "compaction" if family_of(value) else f"{other} data"
+                losses.add(what, where, "only that provider can read it")
 
 
 def note_keys(block: Mapping[str, Any], known: frozenset[str], where: str, losses: Losses) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block, Item
+from ullage.provider_items import readable
 from ullage.providers._common import (
     FOREIGN,
     USER_FILLER,
@@ -99,7 +100,8 @@ class Writer:
         if kind == "tool_result":
             return self.answer(block, data, where)
         if kind == FOREIGN:
-            return dict(data["opaque"]) if "opaque" in data else None
+            text = readable(block)
+            return dict(data["opaque"]) if "opaque" in data else {"text": text} if text else None
         if kind == "thinking" and data.get("text"):
             return {"text": block.get("thinking", ""), **data.get("part", {})}
         if is_text(block):

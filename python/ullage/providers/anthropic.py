@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block, Item
+from ullage.provider_items import readable
 from ullage.providers._common import (
     FOREIGN,
     THINKING,
@@ -21,6 +22,7 @@ from ullage.providers._common import (
     Shaped,
     bare,
     blocks_of,
+    note_foreign,
 )
 from ullage.providers._ids import call_ids, map_ids, reverse
 
@@ -244,7 +246,8 @@ def _block(block: Any, where: str, ids: Mapping[str, str], losses: Losses) -> An
     kind = block.get("type")
     if kind == FOREIGN:
         _note(block, where, losses)
-        return None
+        text = readable(block)
+        return {"type": "text", "text": text} if text else None
     if kind in THINKING and FOREIGN in block and not (block.get("signature") or block.get("data")):
         losses.add("thinking", where, "no signature of this provider")
         return None
@@ -264,9 +267,7 @@ def _nested(block: Mapping[str, Any], where: str, losses: Losses) -> Mapping[str
 
 
 def _note(value: Mapping[str, Any], where: str, losses: Losses) -> None:
-    carried = value[FOREIGN]
-    for shape in carried if isinstance(carried, Mapping) else ():
-        losses.add(f"{shape} data", where, "only that provider can read it")
+    note_foreign(value, "anthropic", where, losses)
 
 
 _ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}

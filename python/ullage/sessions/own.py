@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Item
+from ullage.provider_items import newest_item
 from ullage.providers._responses_out import Writer
 from ullage.transcript.formats import Source
 from ullage.transcript.formats._model import iso
@@ -100,6 +101,8 @@ def _window(source: Source, new: str) -> Line:
 
 
 def _pi(source: Source, entries: Sequence[Item]) -> list[Line]:
+    if any(_is_item(entry) for entry in entries):
+        return []  # a summary is all that pi's line holds
     metadata = entries[0].get("compactMetadata") or {}
     kept = (metadata.get("preservedMessages") or {}).get("uuids") or []
     lines = list(source.lines())
@@ -134,6 +137,11 @@ def _place(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> int | N
 
 def _entry(entries: Sequence[Item]) -> Item:
     return next(entry for entry in entries if entry.get("isCompactSummary"))
+
+
+def _is_item(entry: Item) -> bool:
+    """Whether an entry carries a compaction item that only its provider can write."""
+    return newest_item([entry]) is not None
 
 
 def _stamp(entries: Sequence[Item]) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ullage._engine import core
-from ullage.digests import Role
 from ullage.policy import Policy
 from ullage.stages.cuts import newest_input, whole_cuts
+from ullage.stages.items import item_tokens, opens_with
 from ullage.stages.lines import Line, fitted, lines_of
 from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
@@ -68,12 +66,13 @@ def _starts(view: View, wanted: int, room: int) -> list[int]:
 def _folded(
     view: View, cut: int, rooms: tuple[int, int], whole_words: bool
 ) -> list[int | Made] | None:
-    head = _head(view)
+    head = opens_with(view)
     if cut <= head:
         return None
     apart = _apart(view, head, cut)
     kept = view.ledger.tokens(0, head) + view.ledger.tokens(cut)
     kept += sum(view.ledger.message(at).tokens for at in apart)
+    kept += item_tokens(view, head, cut)
     lines = [*lines_of(view, head, apart.start), *lines_of(view, apart.stop, cut)]
     if not whole_words:
         lines = [line._replace(kind="made") if line.kind == "user" else line for line in lines]
@@ -100,7 +99,7 @@ def _record(view: View, lines: list[Line], cut: int, budgets: tuple[int, int]) -
             continue
         message = {"role": "user", "content": f"{_HEAD}\n\n{text}\n\n{_TAIL}"}
         tokens = int(core.Ledger(view.weights, [message]).tokens())
-        if tokens <= budget and tokens < view.ledger.tokens(_head(view), cut):
+        if tokens <= budget and tokens < view.ledger.tokens(opens_with(view), cut):
             last = max((s for s in view.sources[:cut] if isinstance(s, int)), default=0)
             return Made(f"{STAGE}:{last}", message)
     return None
@@ -108,9 +107,3 @@ def _record(view: View, lines: list[Line], cut: int, budgets: tuple[int, int]) -
 
 _FRAME_TOKENS = 120
 """Of head and tail, in the family with the most tokens for the same text."""
-
-
-def _head(view: View) -> int:
-    """How many system messages open the conversation; they are never touched."""
-    roles: Any = (view.ledger.message(at).role for at in range(len(view)))
-    return next((at for at, role in enumerate(roles) if role != Role.SYSTEM), len(view))

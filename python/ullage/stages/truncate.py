@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ullage.exceptions import ContextTooLarge
 from ullage.stages.cuts import newest_input, whole_cuts
+from ullage.stages.items import item_tokens
 from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
 
@@ -36,12 +37,15 @@ def apply(
     # Words that came with a result keep its call.
     newest = max((at for at in whole_cuts(ledger) if at <= newest), default=0)
     starts = [start for start in ledger.rounds() if 0 < start <= newest] + [newest]
-    cut = next((start for start in starts if ledger.tokens(start) <= room), None)
+    kept = (ledger.tokens(start) + item_tokens(view, 0, start) for start in starts)
+    cut = next((start for start, size in zip(starts, kept, strict=True) if size <= room), None)
     if cut is None or cut == 0:
         parts = {
             "system and tools": overhead_tokens,
             "newest input and what follows": ledger.tokens(newest),
         }
+        if item := item_tokens(view, 0, newest):
+            parts["the provider's own compaction"] = item
         raise ContextTooLarge(sum(parts.values()) + margin_tokens, limit_tokens, parts=parts)
     text = f"[{cut} earlier messages were dropped to fit the context window.]"
     marker = Made(f"truncate:{view.sources[cut]}", {"role": "user", "content": text})

@@ -8,6 +8,7 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.digests import MessageFlag
+from ullage.stages.items import with_item
 from ullage.stages.report import Decision, Made, Span, StageReport, decided_records, spans
 from ullage.stages.results import Result, Results
 from ullage.stages.shown import laid_over
@@ -179,11 +180,13 @@ class View:
     def rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
         """Build the view anew from messages that it has (by index, rising) and from what a level made.
 
-        What is kept stays the same objects, with its decisions.
+        What is kept stays the same objects, with its decisions. The provider's own compaction item is never lost: it comes
+        to the front where its message left, or where something made would stand before it.
 
         Returns:
             The first changed message that was sent before (`None`: none), and which parts of the history left.
         """
+        parts = with_item(self.messages, self.sources, parts)
         kept = {part for part in parts if isinstance(part, int)}
         gone = [source for at, source in enumerate(self.sources) if at not in kept]
         same = next((at for at, part in enumerate(parts) if part != at), len(parts))
@@ -340,6 +343,7 @@ class View:
         self, stage: str, why: str, parts: Sequence[int | Made], **more: Any
     ) -> StageReport:
         """Build the view anew (see `rearrange`) and say what that did."""
+        parts = with_item(self.messages, self.sources, parts)
         before, count = self.ledger.tokens(), len(self)
         kept = sum(isinstance(part, int) for part in parts)
         changed, removed = self.rearrange(parts)

@@ -196,6 +196,8 @@ class _Fold:
         # Kept messages wait until their anchor has been placed.
         self._waiting: list[Slot] = []
         self._anchor = ""
+        # Written with the boundary: what of it stands before the anchor stands before kept messages too.
+        self._group: set[str] = set()
         self._snipped: set[str] = set()
         self._collapsed: dict[str, tuple[int, int]] = {}  # where, and `rewritten` before it
 
@@ -213,7 +215,7 @@ class _Fold:
             handler(self, row, self._source.load(row.at))
 
     def _talk(self, row: Row) -> None:
-        if self._waiting and not row.flags & RowFlag.SUMMARY:
+        if self._waiting and not row.flags & RowFlag.SUMMARY and row.uuid not in self._group:
             self._place_waiting()
         if row.uuid not in self._snipped or not row.uuid:
             self._state.context.append(row)
@@ -231,6 +233,7 @@ class _Fold:
         self._state.context = []
         self._state.boundary = row
         self._waiting, self._anchor = kept, _anchor(metadata)
+        self._group = set(_strings(metadata.get("groupUuids")))
         if self._anchor == row.uuid:
             self._place_waiting()
 

@@ -82,7 +82,8 @@ def write_compaction(
     Args:
         log: The open log.
         boundary: What the boundary says.
-        summaries: Summary messages, bare or as entries; at least one.
+        summaries: Summary messages, bare or as entries; at least one. A message of the assistant among them is
+            the provider's own compaction item: it stands as it is.
         kept: Entries of the log that survive verbatim.
         attachments: Entries of type `attachment`, and hook results, in the order of the context.
         metadata: Lines about the session to repeat at the end; `None`: the newest of each type that
@@ -134,6 +135,8 @@ def _as_summary(item: Item) -> Item:
         return item
     inner = item.get("message")
     message = inner if isinstance(inner, Mapping) else item
+    if message.get("role") == "assistant":
+        return item  # the provider's own item, which stands in front of the summary as it came
     rest = {} if message is item else {k: v for k, v in item.items() if k != "message"}
     return {**rest, **records.compact_summary(message.get("content", ""))}
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ullage.digests import BlockKind, MessageFlag, Role
 from ullage.facts.reading import blocks_of, flat_text
 from ullage.policy import Policy
+from ullage.provider_items import newest_item
 from ullage.stages.collapse.state import Collapse
 from ullage.stages.cuts import whole_cuts
 from ullage.stages.view import View
@@ -33,7 +34,8 @@ class Candidate(NamedTuple):
 
 
 def protected(view: View, policy: Policy) -> set[int]:
-    """Messages that no span may hold: the newest of each kind (PIPE-5), system messages, and what levels made."""
+    """Messages that no span may hold: the newest of each kind (PIPE-5), system messages, what levels made, and the
+    provider's own compaction."""
     ledger, rules = view.ledger, policy.protect
     kinds: dict[str, list[int]] = {"input": [], "assistant": [], "result": []}
     found = set()
@@ -53,6 +55,8 @@ def protected(view: View, policy: Policy) -> set[int]:
         ("assistant", rules.assistant_messages),
         ("result", rules.tool_results),
     )
+    item = newest_item(view.messages)
+    found |= set() if item is None else {item.at}
     return found.union(*(_last(kinds[kind], count) for kind, count in newest))
 
 

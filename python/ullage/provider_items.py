@@ -1,0 +1,112 @@
+"""The provider's own compaction items: what stands, opaque or signed, for all that was said before it.
+
+Anthropic makes a `compaction` block, OpenAI an encrypted item, which the internal view holds as a `foreign` block. Nobody
+else can write either anew, so they are carried as they came, in front; the newest one stands for the older ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["Found", "alone", "family_of", "has_items", "holds", "newest_item", "readable", "without"]
+
+ITEM_TYPES = ("compaction", "compaction_summary", "context_compaction")
+"""How OpenAI and the Codex CLI have called theirs."""
+
+Item = Mapping[str, Any]
+Block = Mapping[str, Any]
+
+
+class Found(NamedTuple):
+    """A provider's item: the block, and which message holds it."""
+
+    at: int
+    block: Block
+
+
+def family_of(block: object) -> str:
+    """Whose compaction item a block is: `anthropic`, `openai_responses`; empty if it is none."""
+    if not isinstance(block, Mapping):
+        return ""
+    if block.get("type") == "compaction":
+        # Null content and nothing sealed: a compaction that failed, which stands for nothing.
+        told = block.get("content"), block.get("encrypted_content"), block.get("signature")
+        return "anthropic" if any(told) else ""
+    return "openai_responses" if _foreign_item(block).get("type") in ITEM_TYPES else ""
+
+
+def _foreign_item(block: Block) -> Mapping[str, Any]:
+    carried = block.get("foreign") if block.get("type") == "foreign" else None
+    data = carried.get("openai_responses") if isinstance(carried, Mapping) else None
+    item = data.get("item") if isinstance(data, Mapping) else None
+    return item if isinstance(item, Mapping) else {}
+
+
+def _content(item: Item) -> Any:
+    inner = item.get("message")
+    return (inner if isinstance(inner, Mapping) else item).get("content")
+
+
+def _blocks(item: Item) -> Sequence[Any]:
+    content = _content(item)
+    return content if isinstance(content, list) else ()
+
+
+def newest_item(messages: Sequence[Item]) -> Found | None:
+    """The newest provider's item of a conversation; `None`: there is none.
+
+    Args:
+        messages: Bare messages of the internal view, or entries.
+    """
+    for at in range(len(messages) - 1, -1, -1):
+        for block in reversed(_blocks(messages[at])):
+            if family_of(block):
+                return Found(at, block)
+    return None
+
+
+def holds(item: Item, block: Block) -> bool:
+    """Whether a message or entry holds this very item, or an equal one."""
+    return any(each is block or each == block for each in _blocks(item) if family_of(each))
+
+
+def alone(block: Block) -> dict[str, Any]:
+    """A message of the model's with the item and nothing else."""
+    return {"role": "assistant", "content": [block]}
+
+
+def has_items(item: Item) -> bool:
+    """Whether a message or entry holds any provider's item."""
+    return any(family_of(each) for each in _blocks(item))
+
+
+def without(item: Item) -> Item | None:
+    """The message or entry less such items; the same object if it has none, `None` if nothing else is in it."""
+    blocks = _blocks(item)
+    rest = [each for each in blocks if not family_of(each)]
+    if len(rest) == len(blocks):
+        return item
+    if not rest:
+        return None
+    inner = item.get("message")
+    if isinstance(inner, Mapping):
+        return {**item, "message": {**inner, "content": rest}}
+    return {**item, "content": rest}
+
+
+def readable(block: Block) -> str:
+    """What a person can read of an item; empty where all of it is sealed."""
+    if block.get("type") == "compaction":
+        return "\n".join(_texts(block.get("content")))
+    item = _foreign_item(block)
+    parts = (item.get(key) for key in ("content", "summary", "message"))
+    return "\n".join(text for part in parts for text in _texts(part))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from [value] if value.strip() else []
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part.get("text") if isinstance(part, Mapping) else part)
