@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["Found", "alone", "family_of", "has_items", "holds", "newest_item", "readable", "without"]
+__all__ = [
+    "Found",
+    "alone",
+    "family_of",
+    "has_items",
+    "holds",
+    "newest_item",
+    "readable",
+    "without",
+]
 
 ITEM_TYPES = ("compaction", "compaction_summary", "context_compaction")
 """How OpenAI and the Codex CLI have called theirs."""

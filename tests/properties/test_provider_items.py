@@ -108,7 +108,9 @@ class Notes:
 
 def changed(**changes: Any) -> Policy:
     shares = {"auto.start_percent": 60, "micro.min_freed_tokens": 100}
-    return Policy.buffered().change({**shares, **{k.replace("__", "."): v for k, v in changes.items()}})
+    return Policy.buffered().change(
+        {**shares, **{k.replace("__", "."): v for k, v in changes.items()}}
+    )
 
 
 OFF = {"auto__enabled": False}
@@ -118,7 +120,9 @@ LEVELS: dict[str, tuple[Policy, bool]] = {
     "fold": (changed(**OFF), False),
     "small steps": (changed(**OFF, truncate__start_percent=50, truncate__margin_tokens=100), False),
     "collapse": (
-        changed(collapse__enabled=True, collapse__min_span_tokens=200, collapse__keep_recent_rounds=1),
+        changed(
+            collapse__enabled=True, collapse__min_span_tokens=200, collapse__keep_recent_rounds=1
+        ),
         False,
     ),
     "snip and clear": (changed(micro__by_time=True, snip__max_chars=1_000), False),
@@ -211,9 +215,7 @@ def test_through_compact_of_a_list(
     items: list[Any] = talk(rng, item)
     before = copy.deepcopy(items)
     if own:
-        items = [
-            {"type": m["role"], "uuid": f"u{at}", "message": m} for at, m in enumerate(items)
-        ]
+        items = [{"type": m["role"], "uuid": f"u{at}", "message": m} for at, m in enumerate(items)]
     at = None if direction == "full" else rng.randrange(len(items))
     provider = FAMILY.get(kind, "openai_responses")
     try:
@@ -238,7 +240,9 @@ def test_through_compact_of_a_list(
 
 def rollout(path: Path, rng: random.Random, item: dict[str, Any]) -> None:
     """A rollout with the item somewhere: sent inline, or in the history of a compaction."""
-    lines: list[tuple[str, dict[str, Any]]] = [("session_meta", {"id": "s1", "cli_version": "0.140.0"})]
+    lines: list[tuple[str, dict[str, Any]]] = [
+        ("session_meta", {"id": "s1", "cli_version": "0.140.0"})
+    ]
 
     def said(role: str) -> dict[str, Any]:
         kind = "input_text" if role == "user" else "output_text"
