@@ -221,7 +221,11 @@ def test_through_compact_of_a_list(
     try:
         done = compact(items, model=MODELS[provider], keep=keep, direction=direction, at=at)
     except CompactionError as exc:
-        assert exc.code == "provider_compaction"
+        refused = exc.code
+    else:
+        refused = ""
+    assert refused in ("", "provider_compaction")
+    if refused:
         return
     held = json.dumps(item)
     assert held in json.dumps(list(done.messages))

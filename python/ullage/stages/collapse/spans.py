@@ -35,7 +35,8 @@ class Candidate(NamedTuple):
 
 def protected(view: View, policy: Policy) -> set[int]:
     """Messages that no span may hold: the newest of each kind (PIPE-5), system messages, what levels made, and the
-    provider's own compaction."""
+    provider's own compaction.
+    """
     ledger, rules = view.ledger, policy.protect
     kinds: dict[str, list[int]] = {"input": [], "assistant": [], "result": []}
     found = set()
