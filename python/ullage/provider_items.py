@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ullage.messages import message_of
+
 __all__ = [
     "Found",
     "alone",
@@ -52,13 +54,8 @@ def _foreign_item(block: Block) -> Mapping[str, Any]:
     return item if isinstance(item, Mapping) else {}
 
 
-def _content(item: Item) -> Any:
-    inner = item.get("message")
-    return (inner if isinstance(inner, Mapping) else item).get("content")
-
-
 def _blocks(item: Item) -> Sequence[Any]:
-    content = _content(item)
+    content = (message_of(item) or {}).get("content")
     return content if isinstance(content, list) else ()
 
 
@@ -98,10 +95,9 @@ def without(item: Item) -> Item | None:
         return item
     if not rest:
         return None
-    inner = item.get("message")
-    if isinstance(inner, Mapping):
-        return {**item, "message": {**inner, "content": rest}}
-    return {**item, "content": rest}
+    message = message_of(item) or {}
+    changed = {**message, "content": rest}
+    return changed if message is item else {**item, "message": changed}
 
 
 def readable(block: Block) -> str:

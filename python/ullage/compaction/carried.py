@@ -43,8 +43,7 @@ def item_tokens(context: Sequence[Item], ledger: Any) -> int:
 def with_item(
     source: Source, cut: Cut, kept: tuple[Item, ...], made: tuple[Item, ...]
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    """What stands in front of the summary, and the kept messages, less what went to the front,
-    and older items, for which that stands.
+    """What stands in front of the summary, and the kept messages, less what went to the front and what that stands for.
 
     Args:
         source: The conversation.

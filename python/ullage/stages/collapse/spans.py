@@ -34,9 +34,7 @@ class Candidate(NamedTuple):
 
 
 def protected(view: View, policy: Policy) -> set[int]:
-    """Messages that no span may hold: the newest of each kind (PIPE-5), system messages, what levels made, and the
-    provider's own compaction.
-    """
+    """Messages that no span may hold: the newest of each kind (PIPE-5), system messages, levels' own, the provider's item."""
     ledger, rules = view.ledger, policy.protect
     kinds: dict[str, list[int]] = {"input": [], "assistant": [], "result": []}
     found = set()
