@@ -79,8 +79,8 @@ def test_foreign_data_goes_and_is_reported() -> None:
         ("thinking", "messages[1].content[0]"),
         ("gemini data", "messages[1].content[1]"),
         ("compaction", "messages[1].content[2]"),
-        ("openai_responses data", "messages[2].content[0]"),
-        ("openai_responses data", "messages[3].content[0].content[0]"),
+        ("compaction", "messages[2].content[0]"),
+        ("compaction", "messages[3].content[0].content[0]"),
         ("openai_chat data", "tools[0]"),
     ]
 
