@@ -16,7 +16,8 @@ from typing import Any
 import anthropic
 
 from ullage import ContextManager
-from ullage.testing import ScriptedServer, SmallModel
+from ullage.testing import ScriptedServer
+from ullage.testing.small_model import SmallModel
 
 WINDOWS = (2_048, 4_096, 8_192, 16_384, 32_768, 65_536)
 TURNS = 200

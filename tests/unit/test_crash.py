@@ -198,13 +198,16 @@ def test_a_link_in_a_files_place_is_not_followed(tmp_path):
     secret.write_text("secret")
     folder = tmp_path / "store"
     folder.mkdir()
-    (folder / "t1.txt").symlink_to(secret)
     store = FileStore(folder)
+    place = Path(store.put("t1", "mine"))
+    place.unlink()
+    place.symlink_to(secret)
     assert store.get("t1") is None
-    store.put("t1", "mine")
+    assert store.get(str(place)) is None
+    assert store.put("t1", "mine") == str(place)
     assert store.get("t1") == "mine"
     assert secret.read_text() == "secret"
-    assert not (folder / "t1.txt").is_symlink()
+    assert not place.is_symlink()
 
 
 @pytest.mark.parametrize("suffix", ["/../x", "", "txt", ".t/x", ".TXT", ".toolongsuffix"])

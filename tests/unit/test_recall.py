@@ -88,8 +88,8 @@ def test_an_unknown_handle_is_a_typed_error_and_a_polite_answer(handle):
 
 def test_what_is_only_in_the_store_comes_from_there(tmp_path):
     store = FileStore(tmp_path)
-    store.put("t9", LOG)
-    found = Archive([], store=store).resolve("t9")
+    place = store.put("t9", LOG)
+    found = Archive([], store=store).resolve(place)
     assert (found.kind, found.text, found.items) == ("stored", LOG, ())
 
 

@@ -13,6 +13,7 @@ from ullage import pipeline
 from ullage._engine import core
 from ullage.calibration import Correction, Estimate
 from ullage.compaction import CompactionResult
+from ullage.context.call_ids import CallIds
 from ullage.context.explain import RequestRecord
 from ullage.context.shapes import read_item, read_response
 from ullage.context.tally import Tally
@@ -97,6 +98,7 @@ class Machine:
     history: list[Item] = field(default_factory=list)
     reports: list[StageReport] = field(default_factory=list)
     pins: dict[str, Pin] = field(default_factory=dict)
+    call_ids: CallIds = field(default_factory=CallIds)
     tracking: Tracking = field(default_factory=Tracking)
     requests: int = 0
     recovered: int = 0  # number of the request that the last resorts are at work for
@@ -177,8 +179,10 @@ class Machine:
         Raises:
             InvalidMessage: No provider could take it; nothing has changed.
         """
+        message = self.call_ids.own(message)
         self.view.add(message, len(self.history))
         self.history.append(message)
+        self.call_ids.take(message)
 
     def observe(self, response: Any) -> Item:
         """Append the model's answer and let the levels see it; gives its newest message."""

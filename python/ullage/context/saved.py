@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from ullage.calibration import Correction
+from ullage.context.call_ids import CallIds
 from ullage.context.explain import RequestRecord
 from ullage.context.machine import Figure, Machine, Tracking
 from ullage.cost import Cost
@@ -77,7 +78,7 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
         machine.overhead.update(stored.get("overhead", {}))
     count = stored["count"]
     try:
-        machine.history = list(items[:count])
+        machine.history = machine.call_ids.of_all(items[:count])
         machine.view = load_view(stored["view"], machine.history, machine.view.weights)
         machine.reports = [_load_report(each) for each in stored["reports"]]
         machine.records = [RequestRecord.load(each) for each in stored["records"]]
@@ -106,7 +107,7 @@ def _history(stored: Mapping[str, Any], history: Sequence[Item] | None) -> Seque
     if items is None:
         hint = "save(history=True), or pass the messages"
         raise InvalidPolicy("history", None, "is needed: it was not saved", hint=hint)
-    count = stored.get("count", 0)
+    items, count = CallIds().of_all(items), stored.get("count", 0)
     if len(items) < count or _fingerprint(items[:count]) != stored.get("fingerprint"):
         limit = f"must begin with the {count:,} messages that were saved"
         raise InvalidPolicy("history", f"{len(items)} messages", limit)

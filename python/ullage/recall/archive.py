@@ -10,7 +10,7 @@ from typing import Any
 
 from ullage.exceptions import UnknownHandle
 from ullage.facts.reading import blocks_of, message_of, uuid_of
-from ullage.offload import OffloadStore
+from ullage.offload import OffloadStore, digest_of
 from ullage.recall.text import call_title, content_text, render
 from ullage.transcript import records
 from ullage.transcript.index import Transcript
@@ -178,8 +178,20 @@ class Archive:
         return None if offset else _collapsed(transcript, handle) or _result_of(transcript, handle)
 
     def _stored(self, handle: str) -> Recalled | None:
+        """A text at a place of the store. An id alone is no right to it: another conversation may have put it there."""
         text = self._store.get(handle) if self._store is not None else None
-        return None if text is None else Recalled(handle, "stored", self.title(handle), (), text)
+        if text is None or not (digest_of(text) in handle or self._is_told(handle)):
+            return None
+        return Recalled(handle, "stored", self.title(handle), (), text)
+
+    def _is_told(self, place: str) -> bool:
+        """Whether a result of this conversation says that it lies there."""
+        told = f"It lies in: {place}\n"
+        return any(
+            told in content_text(block.get("content"))
+            for item in self.history
+            for block in _results_in(item)
+        )
 
 
 def _collapsed(transcript: Transcript, collapse_id: str) -> Recalled | None:
