@@ -106,8 +106,8 @@ class FileStore:
         if (found := _PLACE.fullmatch(place)) and name in (place, str(self.folder / place)):
             text = self._read(self.folder / place)
             return text if text is not None and digest_of(text) == found[2] else None
-        found = [self._read(path) for path in self._under(name)]
-        texts = {text for text in found if text is not None}
+        kept = (self._read(path) for path in self._under(name))
+        texts = {text for text in kept if text is not None}
         return texts.pop() if len(texts) == 1 else None
 
     def _under(self, name: str) -> Iterator[Path]:
