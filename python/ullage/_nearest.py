@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 __all__ = ["nearest"]
@@ -15,5 +14,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
         >>> nearest("modell", ["model", "tools"])
         "did you mean 'model'?"
     """
+    import difflib  # only errors need it
+
     found = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
     return f"did you mean {found[0]!r}?" if found else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.messages import Item, listed, message_of
@@ -21,6 +21,7 @@ from ullage.providers import (
 from ullage.providers._common import Loss, Shaped
 from ullage.repair import Repair, repair
 from ullage.validate import Report, Violation, canonical, validate
+from ullage.validate.parameters import RequestParameters, parameters
 
 __all__ = ["LISTS", "SHAPES", "Outgoing", "outgoing", "rules_model", "shaped"]
 
@@ -110,8 +111,7 @@ class _Form:
             "system": system,
             "tools": parts.get("tools"),
             "original": self.original,
-            **extra,
-            **self.params,
+            "params": {**extra, **self.params},
         }
 
 
@@ -123,7 +123,8 @@ def outgoing(
     system: Any = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     original: Any = None,
-    **params: Any,
+    params: Mapping[str, Any] | None = None,
+    **named: Unpack[RequestParameters],
 ) -> Outgoing:
     """What to send: the conversation in a provider's form, legal as far as the rules know.
 
@@ -138,7 +139,8 @@ def outgoing(
         tools: Anthropic-shaped definitions.
         original: The conversation as the model saw it, for thinking that is bound to its prefix; see
             `ullage.validate.validate`. Only for `anthropic`.
-        **params: The request's other parameters.
+        params: Further parameters of the request, as they are; `None`: none.
+        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
 
     Raises:
         InvalidMessage: An item is no mapping, or its content neither text nor a list; names its position.
@@ -148,7 +150,9 @@ def outgoing(
         >>> outgoing([{"role": "user", "content": "hi"}], provider="gemini").parts
         {'contents': [{'role': 'user', 'parts': [{'text': 'hi'}]}]}
     """
-    form = _form(messages, provider, model, system, tools, original, params)
+    form = _form(
+        messages, provider, model, system, tools, original, parameters(outgoing, params, named)
+    )
     given = form.shape.parts[form.key]
     waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1])
     asked = [*given, _next(form.provider)] if waits else given
@@ -180,7 +184,8 @@ def report_of(
     system: Any = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
     original: Any = None,
-    **params: Any,
+    params: Mapping[str, Any] | None = None,
+    **named: Unpack[RequestParameters],
 ) -> Report:
     """What the provider would refuse of the conversation as it stands, translated but not repaired.
 
@@ -191,12 +196,15 @@ def report_of(
         system: The system prompt.
         tools: Definitions.
         original: The conversation as the model saw it.
-        **params: The request's other parameters.
+        params: Further parameters of the request, as they are; `None`: none.
+        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
 
     Raises:
         InvalidPolicy: An unknown provider.
     """
-    form = _form(messages, provider, model, system, tools, original, params)
+    form = _form(
+        messages, provider, model, system, tools, original, parameters(report_of, params, named)
+    )
     given = form.shape.parts[form.key]
     waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1])
     return validate([*given, _next(form.provider)] if waits else given, **form.arguments())

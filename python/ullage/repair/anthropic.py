@@ -77,7 +77,7 @@ class Request:
             platform=self.platform,
             resume=self.resume,
             facts=self.facts,
-            **self.params,
+            params=self.params,
         )
 
 

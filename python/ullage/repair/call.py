@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from ullage.repair.anthropic import Request, repair_anthropic
 from ullage.repair.bedrock import repair_bedrock
@@ -15,6 +15,7 @@ from ullage.repair.result import Repaired
 from ullage.validate import canonical, validate
 from ullage.validate.bedrock import points_in
 from ullage.validate.chat import chat_facts
+from ullage.validate.parameters import RequestParameters, parameters
 
 __all__ = ["repair"]
 
@@ -34,7 +35,8 @@ def repair(
     trailing: Literal["note", "drop"] = "note",
     thinking_policy: Literal["strip", "drop_block"] = "strip",
     drop_thinking: bool = False,
-    **params: Any,
+    params: Mapping[str, Any] | None = None,
+    **named: Unpack[RequestParameters],
 ) -> Repaired:
     """Makes a request legal for its provider; what is legal stays the same objects.
 
@@ -61,7 +63,8 @@ def repair(
             to do so (`drop_block`, by `Repaired.params`).
         drop_thinking: All thinking goes, valid or not (Anthropic's form): for the one retry after
             `classify` called an error `binding`, and every request of that history afterwards.
-        **params: The request's other parameters.
+        params: Further parameters of the request, as they are; `None`: none.
+        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
 
     Returns:
         The messages, what was repaired, and what is left.
@@ -83,7 +86,7 @@ def repair(
         platform=platform,
         resume=resume,
         facts=facts or {},
-        params=params,
+        params=parameters(repair, params, named),
         orphans=orphans,
         trailing=trailing,
         thinking=thinking_policy,
@@ -106,7 +109,7 @@ def _other(messages: Sequence[Any], provider: str, request: Request) -> Repaired
         tools=request.tools,
         original=request.original,
         facts=request.facts,
-        **request.params,
+        params=request.params,
     )
     original, orphans, params = request.original, request.orphans, request.params
     if provider == "openai_responses":

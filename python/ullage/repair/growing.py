@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
@@ -14,6 +14,7 @@ from ullage.repair.track import Track
 from ullage.validate import Originals, canonical
 from ullage.validate.documents import documents_of, pages_of
 from ullage.validate.facts import facts_for, json_bytes
+from ullage.validate.parameters import RequestParameters, parameters
 from ullage.validate.params import check_params
 
 __all__ = ["Repairer"]
@@ -50,7 +51,8 @@ class Repairer:
         orphans: As in `repair`.
         trailing: As in `repair`.
         thinking_policy: As in `repair`.
-        **params: The requests' other parameters.
+        params: Further parameters of the requests, as they are; `None`: none.
+        **named: The requests' other parameters by name.
 
     Raises:
         InvalidPolicy: An unknown provider or fact.
@@ -82,8 +84,10 @@ class Repairer:
         orphans: Literal["note", "text", "drop"] = "note",
         trailing: Literal["note", "drop"] = "note",
         thinking_policy: Literal["strip", "drop_block"] = "strip",
-        **params: Any,
+        params: Mapping[str, Any] | None = None,
+        **named: Unpack[RequestParameters],
     ) -> None:
+        params = parameters(Repairer, params, named)
         self._provider = canonical(provider)
         self._options = {
             "provider": self._provider,
@@ -95,7 +99,7 @@ class Repairer:
             "orphans": orphans,
             "trailing": trailing,
             "thinking_policy": thinking_policy,
-            **params,
+            "params": params,
         }
         known = facts_for(
             model=model, system=system, tools=tools, platform=platform, params=params, facts=facts

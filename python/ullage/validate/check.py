@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage, InvalidPolicy
@@ -13,6 +13,7 @@ from ullage.validate.documents import check_pages
 from ullage.validate.facts import RequestFacts, facts_for, json_bytes
 from ullage.validate.gemini import check_gemini
 from ullage.validate.originals import Originals, check_originals
+from ullage.validate.parameters import RequestParameters, parameters
 from ullage.validate.params import check_params, check_wire
 from ullage.validate.report import Report, Violation
 from ullage.validate.responses import check_responses
@@ -73,7 +74,8 @@ def validate(
     facts: Mapping[str, Any] | None = None,
     wire: bool = False,
     skip: Collection[str] = (),
-    **params: Any,
+    params: Mapping[str, Any] | None = None,
+    **named: Unpack[RequestParameters],
 ) -> Report:
     """Checks a request against the rules of its provider; the request is not changed.
 
@@ -92,20 +94,21 @@ def validate(
         wire: The messages are sent as they are: keys of responses (`id`, `usage`), which a sender
             leaves out, are errors.
         skip: Rule ids that are not checked.
-        **params: The request's other parameters, such as `max_tokens` or `thinking`.
+        params: Further parameters of the request, as they are; `None`: none.
+        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
 
     Returns:
         A report that is true if nothing would be refused.
 
     Raises:
-        InvalidPolicy: An unknown provider or fact.
+        InvalidPolicy: An unknown provider or fact, or a name that is no parameter.
 
     Example:
         >>> report = validate([{"role": "assistant", "content": "hello"}])
         >>> [found.rule for found in report.errors]
         ['A11']
     """
-    name = canonical(provider)
+    name, params = canonical(provider), parameters(validate, params, named)
     if name in _OVER_DICTS:
         found = _OVER_DICTS[name](
             messages, model=model, system=system, tools=tools, original=original, params=params
