@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Final, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.messages import Item, listed, message_of
@@ -19,11 +19,14 @@ from ullage.providers import (
     openai_responses,
 )
 from ullage.providers._common import Loss, Shaped
+from ullage.providers._placed import refused
 from ullage.repair import Repair, repair
 from ullage.validate import Report, Violation, canonical, validate
 from ullage.validate.parameters import RequestParameters, parameters
 
 __all__ = ["LISTS", "SHAPES", "Outgoing", "outgoing", "rules_model", "shaped"]
+
+T = TypeVar("T")
 
 _MODULES: Final[Mapping[str, ModuleType]] = {
     "anthropic": anthropic,
@@ -143,7 +146,8 @@ def outgoing(
         **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
 
     Raises:
-        InvalidMessage: An item is no mapping, or its content neither text nor a list; names its position.
+        InvalidMessage: An item is no mapping, its content neither text nor a list, or a block cannot be read or is nested
+            too deeply; names its position.
         InvalidPolicy: An unknown provider.
 
     Example:
@@ -156,7 +160,7 @@ def outgoing(
     given = form.shape.parts[form.key]
     waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1])
     asked = [*given, _next(form.provider)] if waits else given
-    done = repair(asked, **form.arguments())
+    done = _on_each(lambda part: repair(part, **form.arguments()), asked)
     sent = list(done.messages)
     if waits:
         sent = sent[:-1]
@@ -207,7 +211,8 @@ def report_of(
     )
     given = form.shape.parts[form.key]
     waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1])
-    return validate([*given, _next(form.provider)] if waits else given, **form.arguments())
+    asked = [*given, _next(form.provider)] if waits else given
+    return _on_each(lambda part: validate(part, **form.arguments()), asked)
 
 
 def rules_model(name: str | None, provider: str) -> str | None:
@@ -236,6 +241,13 @@ def _form(
     shape = shaped(_read(messages), name, system=system, tools=tools)
     known = original if name == "anthropic" else None
     return _Form(name, rules_model(model, name), shape, known, params)
+
+
+def _on_each(work: Callable[[Sequence[Any]], T], items: Sequence[Any]) -> T:
+    try:
+        return work(items)
+    except RecursionError as exc:
+        raise refused(work, items, exc) from exc
 
 
 def _read(messages: Sequence[Item]) -> list[Item]:

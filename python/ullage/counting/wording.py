@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from ullage.exact import count_tokens_exact, encoding_for
+from ullage.exceptions import InvalidMessage
 from ullage.models import Model
 
 __all__ = [
@@ -50,7 +51,11 @@ def _json(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:
+        pass
+    try:
         return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
+    except (RecursionError, TypeError, ValueError) as exc:
+        raise InvalidMessage(f"cannot be written as JSON ({type(exc).__name__})") from exc
 
 
 # ---- exact -------------------------------------------------------------------------------------
@@ -83,8 +88,10 @@ def exact_message(message: Any, row: Model) -> int:
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[str]:
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") or call.get("custom") or {}
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list | tuple) else ():
+        said = call.get("function") or call.get("custom") if isinstance(call, Mapping) else None
+        function = said if isinstance(said, Mapping) else {}
         yield str(function.get("name", ""))
         yield text_of(function.get("arguments", function.get("input")))
 

@@ -25,6 +25,7 @@ from ullage.providers._common import (
     note_foreign,
 )
 from ullage.providers._ids import call_ids, map_ids, reverse
+from ullage.providers._placed import placed
 
 __all__ = ["Writer", "clean_entries", "from_provider", "to_provider"]
 
@@ -32,6 +33,7 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _MESSAGE_KEYS = frozenset({"role", "content", "output_config", "clear_at"})
 
 
+@placed
 def to_provider(
     messages: Sequence[Item],
     *,

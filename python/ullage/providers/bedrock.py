@@ -21,10 +21,12 @@ from ullage.providers._bedrock_in import Reader, blocks_in, tools_in
 from ullage.providers._bedrock_out import Writer, tool_config
 from ullage.providers._common import Internal, Shaped, blocks_of, is_text
 from ullage.providers._ids import reverse
+from ullage.providers._placed import placed
 
 __all__ = ["from_provider", "to_provider"]
 
 
+@placed
 def to_provider(
     messages: Sequence[Item],
     *,

@@ -20,10 +20,12 @@ from ullage.providers._common import Internal, Shaped
 from ullage.providers._gemini_in import Reader, system_in, tools_in
 from ullage.providers._gemini_out import Writer, tools_out
 from ullage.providers._ids import reverse
+from ullage.providers._placed import placed
 
 __all__ = ["from_provider", "to_provider"]
 
 
+@placed
 def to_provider(
     messages: Sequence[Item],
     *,

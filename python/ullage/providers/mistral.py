@@ -15,6 +15,7 @@ from ullage.providers import openai_chat
 from ullage.providers._chat_dialect import one_system
 from ullage.providers._common import TOOL_FILLER, Internal, Losses, Shaped, bare
 from ullage.providers._ids import call_ids, map_ids, reverse
+from ullage.providers._placed import placed
 
 __all__ = ["from_provider", "to_provider"]
 
@@ -23,6 +24,7 @@ _ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}
 _FILLER = {"role": "assistant", "content": TOOL_FILLER}
 
 
+@placed
 def to_provider(
     messages: Sequence[Item],
     *,

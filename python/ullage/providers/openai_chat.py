@@ -21,10 +21,12 @@ from ullage.providers._chat_in import Reader, leading_system, tool_in
 from ullage.providers._chat_out import Writer, tools_out
 from ullage.providers._common import USER_FILLER, Internal, Shaped
 from ullage.providers._ids import reverse
+from ullage.providers._placed import placed
 
 __all__ = ["DialectName", "from_provider", "to_provider"]
 
 
+@placed
 def to_provider(
     messages: Sequence[Item],
     *,

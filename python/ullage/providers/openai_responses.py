@@ -18,12 +18,14 @@ from typing import Any
 from ullage.messages import Block, Item
 from ullage.providers._common import Internal, Shaped, blocks_of
 from ullage.providers._ids import reverse
+from ullage.providers._placed import placed
 from ullage.providers._responses_in import Reader, tool_in
 from ullage.providers._responses_out import Writer, tools_out, whole_units
 
 __all__ = ["from_provider", "to_provider"]
 
 
+@placed
 def to_provider(
     messages: Sequence[Item],
     *,
