@@ -50,13 +50,15 @@ class HookReply:
         status: `ok`, `blocked`, `failed` or `timeout`.
         text: For the model: added instructions (PreCompact) or context (SessionStart).
         user_message: For the person.
-        reason: Why it blocked or failed.
+        reason: Why it blocked, stopped or failed.
+        stop: The agent shall not go on (`{"continue": false}`); before a compaction that blocks it too.
     """
 
     status: Literal["ok", "blocked", "failed", "timeout"] = "ok"
     text: str = ""
     user_message: str = ""
     reason: str = ""
+    stop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +292,14 @@ def _mapping(answer: Mapping[str, Any]) -> HookReply:
     special = special if isinstance(special, Mapping) else {}
     text = _string(special.get("additionalContext") or answer.get("additionalContext"))
     text = text or _string(special.get("customInstructions") or answer.get("customInstructions"))
+    stop = answer.get("continue") is False
     return HookReply(
-        status="blocked" if answer.get("decision") == "block" else "ok",
+        status="blocked" if stop or answer.get("decision") == "block" else "ok",
         text=text,
         user_message=_string(answer.get("systemMessage")),
-        reason=_string(answer.get("reason") or answer.get("stopReason")),
+        reason=_string(answer.get("stopReason") if stop else answer.get("reason"))
+        or _string(answer.get("reason") or answer.get("stopReason")),
+        stop=stop,
     )
 
 

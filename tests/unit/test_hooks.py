@@ -52,7 +52,12 @@ def test_a_shell_hook_gets_the_payload_as_json(run, tmp_path):
             HookReply(status="blocked", reason="later"),
         ),
         ('echo \'{"systemMessage": "hello"}\'', HookReply(user_message="hello")),
-        ("echo '{\"continue\": false}'", HookReply()),
+        ("echo '{\"continue\": true}'", HookReply()),
+        ("echo '{\"continue\": false}'", HookReply(status="blocked", stop=True)),
+        (
+            'echo \'{"continue": false, "stopReason": "budget", "systemMessage": "hi"}\'',
+            HookReply(status="blocked", stop=True, reason="budget", user_message="hi"),
+        ),
         (
             'echo \'{"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "ctx"}}\'',
             HookReply(text="ctx"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ullage.compaction.assemble import summary_text, weighed
@@ -145,9 +145,9 @@ def _compact(state: State) -> Flow[CompactionResult]:
         return result
     if job.store is not None:
         result = yield Store(result, state.source.ids)
-    result = yield from _after(state, result)
-    notice = " ".join([_notice(result), *notices])
-    return replace(result, user_notice=notice)
+    said = [_notice(result), *notices, result.user_notice]
+    result = replace(result, user_notice=" ".join(filter(None, said)))
+    return (yield from _after(state, result))
 
 
 def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, list[str]]]:
@@ -179,8 +179,11 @@ def _built(state: State, accepted: Accepted, told: list[str]) -> Flow[Compaction
     attached, warnings = yield from rebuild(
         job.providers, state.facts, state.visible, job.policy.restore, state.measure, kept
     )
-    hook_context, more = yield from _session_start(job)
-    warnings = [*told, *warnings, *more]
+    begun = yield from _told_by(
+        job, "SessionStart", job.hooks.session_start, "compact", {"source": "compact"}
+    )
+    hook_context = begun.texts
+    warnings = [*told, *warnings, *begun.warnings]
     result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
     if attached and _too_large(job, accepted, result.report):
         # Better without some of them than not at all.
@@ -192,7 +195,7 @@ def _built(state: State, accepted: Accepted, told: list[str]) -> Flow[Compaction
         result = bare if _too_large(job, accepted, result.report) else result
     if result.report.tokens_after >= result.report.tokens_before:
         return _no_op(state, "not_smaller")
-    return result
+    return replace(result, user_notice=" ".join(begun.notices), stop=begun.stop)
 
 
 def _too_large(job: Job, accepted: Accepted, report: CompactionReport) -> bool:
@@ -231,14 +234,20 @@ def _no_op(state: State, reason: str) -> CompactionResult:
 def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str]]]:
     """The instructions of the person, then of the hooks; or the result, if a hook blocks."""
     job = state.job
-    instructions, notices = [job.instructions.strip()], []
+    instructions: list[str] = [job.instructions.strip()]
+    notices: list[str] = []
     for hook in _matching(job.hooks.pre_compact, job.trigger):
         payload = {"trigger": job.trigger, "custom_instructions": job.instructions}
         reply = yield from _run(job, "PreCompact", hook, payload)
         if reply.status == "blocked":
             why = reply.reason or f"hook {hook.name}"
-            notice, report = f"Compaction blocked: {why}", _unchanged(state)
-            return _ended(job, Outcome.BLOCKED, "hook", user_notice=notice, report=report)
+            notice = " ".join(
+                filter(None, (f"Compaction blocked: {why}", *notices, reply.user_message))
+            )
+            stop, report = why if reply.stop else "", _unchanged(state)
+            return _ended(
+                job, Outcome.BLOCKED, "hook", user_notice=notice, report=report, stop=stop
+            )
         if reply.status == "ok":
             instructions.append(reply.text[:MAX_HOOK_INSTRUCTIONS].strip())
             notices.append(reply.user_message)
@@ -249,16 +258,32 @@ MAX_HOOK_INSTRUCTIONS = 4_000
 """Characters of one hook's instructions, so that it cannot crowd out the prompt."""
 
 
-def _session_start(job: Job) -> Flow[tuple[list[tuple[str, str]], list[str]]]:
-    """What SessionStart hooks add for the model, by hook; and warnings."""
-    added, warnings = [], []
-    for hook in _matching(job.hooks.session_start, "compact"):
-        reply = yield from _run(job, "SessionStart", hook, {"source": "compact"})
+@dataclass(slots=True)
+class _Said:
+    """What the hooks of one event said: for the model by hook, for the person, as warnings, and why to stop."""
+
+    texts: list[tuple[str, str]] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    stop: str = ""
+
+
+def _told_by(
+    job: Job, event: str, hooks: Sequence[Hook], name: str, details: Mapping[str, Any]
+) -> Flow[_Said]:
+    """Runs the hooks of an event that can block nothing any more; one that stops the agent is the last."""
+    said = _Said()
+    for hook in _matching(hooks, name):
+        reply = yield from _run(job, event, hook, details)
         if reply.status in ("failed", "timeout"):
-            warnings.append(f"hook_{reply.status}:{hook.name}")
+            said.warnings.append(f"hook_{reply.status}:{hook.name}")
         elif reply.text:
-            added.append((hook.name, reply.text))
-    return added, warnings
+            said.texts.append((hook.name, reply.text))
+        said.notices += [reply.user_message] if reply.user_message else []
+        if reply.stop:
+            said.stop = reply.reason or f"hook {hook.name}"
+            break
+    return said
 
 
 def _matching(hooks: Sequence[Hook], name: str) -> list[Hook]:
@@ -308,12 +333,14 @@ def _after(state: State, result: CompactionResult) -> Flow[CompactionResult]:
             result = _warned(result, failed)
     try:
         yield Emit(CacheReset(reason="compaction", details={"trigger": state.job.trigger}))
-        for hook in _matching(state.job.hooks.post_compact, state.job.trigger):
-            payload = {"trigger": state.job.trigger, "compact_summary": _said(result)}
-            yield from _run(state.job, "PostCompact", hook, payload)
+        job, details = state.job, {"trigger": state.job.trigger, "compact_summary": _said(result)}
+        said = yield from _told_by(job, "PostCompact", job.hooks.post_compact, job.trigger, details)
     except Cancelled:
         return result
-    return result
+    for warning in said.warnings:
+        result = _warned(result, warning)
+    notice = " ".join([result.user_notice, *said.notices])
+    return replace(result, user_notice=notice, stop=result.stop or said.stop)
 
 
 def _said(result: CompactionResult) -> str:

@@ -81,6 +81,8 @@ class CompactionResult:
         head: System messages at the start of a bare list; they are never compacted.
         report: What was done.
         user_notice: One line for the person, never for the model.
+        stop: Why the agent shall not go on, as a hook said with `{"continue": false}`; empty: it may. A compaction that was
+            installed before stays.
         error: What went wrong, for `failed`.
     """
 
@@ -95,6 +97,7 @@ class CompactionResult:
     head: tuple[Item, ...] = field(default=(), repr=False)
     report: CompactionReport = field(default_factory=CompactionReport)
     user_notice: str = ""
+    stop: str = ""
     error: UllageError | None = None
 
     @property
