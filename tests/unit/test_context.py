@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ullage.context import ContextManager
-from ullage.exceptions import ContextTooLarge
+from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.offload import MemoryStore
 from ullage.policy import Policy
 from ullage.testing import assert_legal, conversation, session_287k
@@ -132,3 +132,11 @@ def test_two_sessions_interleaved_are_as_two_alone():
     for left in first[: len(a.history)]:
         alone.add(left)
     assert a.prepare().messages == alone.prepare().messages
+
+
+def test_notes_that_are_on_without_a_keeper_are_told():
+    policy = Policy.buffered().change({"session_memory.enabled": True})
+    with pytest.raises(InvalidPolicy) as caught:
+        ContextManager(model="claude-opus-4-5", policy=policy)
+    assert caught.value.field == "session_memory.enabled"
+    assert "memory=" in caught.value.hint

@@ -125,10 +125,24 @@ def test_the_index_is_cut_at_a_line_end_within_its_bytes(folder, letter):
     assert "25,000 are shown" in cut
 
 
-def test_one_line_over_all_bytes_leaves_nothing(folder):
+@pytest.mark.parametrize("letter", ["x", "ü", "漢"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_line_that_is_too_long_is_cut_and_the_others_stay(folder, letter, at):
     folder.path.mkdir()
-    (folder.path / "MEMORY.md").write_text("x" * (MAX_INDEX_BYTES + 1))
-    assert folder.index().text == ""
+    lines = ["- [A](a.md): one", "- [B](b.md): two"]
+    lines.insert(at, letter * 60_000)
+    (folder.path / "MEMORY.md").write_text("\n".join(lines))
+    text, cut = folder.index()
+    shown = text.split("\n")
+    assert len(shown) == 3
+    assert shown.pop(at).strip(letter) == "…"
+    assert shown == ["- [A](a.md): one", "- [B](b.md): two"]
+    assert "25,000 are shown" in cut
+    assert cut in folder.prompt()
+
+
+def test_a_line_that_fits_is_whole(folder):
+    folder.path.mkdir()
     (folder.path / "MEMORY.md").write_text("x" * MAX_INDEX_BYTES)
     assert folder.index() == ("x" * MAX_INDEX_BYTES, "")
 

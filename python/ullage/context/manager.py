@@ -107,6 +107,8 @@ class ContextManager(Questions):
         stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
         row = (table or ModelTable.builtin()).stated(model, **stated)
         rules = policy or Policy.buffered()
+        if memory is None and rules.session_memory.enabled:
+            raise _no_memory()
         if context_management is not None:
             rules = context_edits.policy_for(rules, context_management, row, shape_of(provider))
         self.machine = Machine(
@@ -366,6 +368,12 @@ class ContextManager(Questions):
         machine = self.machine
         size = f"{len(machine.view)} of {len(machine.history)} messages"
         return f"ContextManager({machine.model.name!r}, {size}, ≈{machine.tokens:_} tokens)"
+
+
+def _no_memory() -> InvalidPolicy:
+    hint = "pass memory=SessionMemory(folder, policy=policy.session_memory)"
+    limit = "needs notes to keep: memory= is not given"
+    return InvalidPolicy("session_memory.enabled", True, limit, hint=hint)
 
 
 def _writer(given: Any) -> Any:

@@ -23,6 +23,8 @@ TEAM: Final = "team"
 MAX_INDEX_LINES: Final = 200
 MAX_INDEX_BYTES: Final = 25_000
 """Of the index in the system prompt: it is paid for at every turn."""
+MAX_LINE_BYTES: Final = 2_000
+"""Of one line there, where the whole is too long: an entry is a line about one note."""
 
 Edit = Callable[[list[str]], list[str]]
 
@@ -304,17 +306,40 @@ def _entries(text: str) -> list[str]:
     return [name for line in text.split("\n") if (name := _entry(line)) and "://" not in name]
 
 
+def _line(line: str) -> str:
+    data = line.encode("utf-8", "replace")
+    if len(data) <= MAX_LINE_BYTES:
+        return line
+    return data[: MAX_LINE_BYTES - 3].decode("utf-8", "ignore") + "…"
+
+
 def _limited(text: str) -> Index:
-    """First the lines, then the bytes, as both count; never half a line."""
+    """First the lines, then the bytes, as both count; where those are too many, long lines are cut, and then never half a line."""
     lines = text.strip("\n").split("\n") if text.strip() else []
     kept, why = lines, []
     if len(lines) > MAX_INDEX_LINES:
         kept = lines[:MAX_INDEX_LINES]
         why.append(f"{len(lines)} lines, {MAX_INDEX_LINES} are shown")
-    data = "\n".join(kept).encode()
-    if len(data) > MAX_INDEX_BYTES:
-        head = data[: MAX_INDEX_BYTES + 1].rpartition(b"\n")[0]
-        kept = head.decode("utf-8", "ignore").split("\n") if head else []
-        why.append(f"{len(data):,} bytes, {MAX_INDEX_BYTES:,} are shown")
+    size = len("\n".join(kept).encode("utf-8", "replace"))
+    if size > MAX_INDEX_BYTES:
+        kept = _whole_lines([_line(line) for line in kept])
+        why.append(f"{size:,} bytes, {MAX_INDEX_BYTES:,} are shown")
     cut = f"the index has {' and '.join(why)}: move detail into the notes" if why else ""
     return Index("\n".join(kept), cut)
+
+
+def _whole_lines(lines: list[str]) -> list[str]:
+    left, kept = MAX_INDEX_BYTES + 1, []
+    for line in lines:
+        left -= len(line.encode("utf-8", "replace")) + 1
+        if left < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def _line(line: str) -> str:
+    data = line.encode("utf-8", "replace")
+    if len(data) <= MAX_LINE_BYTES:
+        return line
+    return data[: MAX_LINE_BYTES - len("…".encode())].decode("utf-8", "ignore") + "…"
