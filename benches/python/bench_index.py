@@ -10,7 +10,7 @@ prints the ratios alone, for FILE or else a made session of 60 MB, and
 
     python benches/python/bench_index.py memory [FILE]
 
-what an index keeps in memory beside the map of the file, and its peak. `1000` in place of FILE makes a session of so many
+what an index keeps in memory, and its peak. `1000` in place of FILE makes a session of so many
 megabytes.
 """
 
@@ -173,8 +173,8 @@ def memory(path: Path) -> None:
         f"file {size / 1e6:.1f} MB, {lines} lines, {blocks} blocks; digests {nbytes / 1e6:.2f} MB"
     )
     own, held, most = (kilobytes * 1024 / 1e6 for kilobytes in (anon, mapped, peak))
-    print(f"resident: {own:.1f} MB own, {held:.1f} MB map; peak {most:.1f} MB")
-    print(f"all resident memory over digests + map: {(anon + mapped) * 1024 / (nbytes + size):.3f}")
+    print(f"resident: {own:.1f} MB own, {held:.1f} MB of files; peak {most:.1f} MB")
+    print(f"all resident memory over digests: {(anon + mapped) * 1024 / nbytes:.3f}")
 
 
 def main(arguments: list[str]) -> None:

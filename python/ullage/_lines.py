@@ -8,7 +8,9 @@ from typing import Any, NoReturn
 
 import orjson
 
-__all__ = ["decoded", "parse_line", "plain", "refused"]
+from ullage.exceptions import TranscriptChanged
+
+__all__ = ["decoded", "parse_line", "plain", "refused", "transcript_changed"]
 
 # An integer of more digits may be one of more than 64 bits, which the fast parser would round.
 _LONG_DIGITS = re.compile(rb"[0-9]{19}")
@@ -48,3 +50,13 @@ def decoded(raw: bytes, decoder: json.JSONDecoder = _EXACT) -> Any:
         return decoder.decode(raw.decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
+
+
+def transcript_changed(
+    path: str, line: int | None = None, offset: int | None = None
+) -> TranscriptChanged:
+    """The error for a file that does not hold any more what was read of it."""
+    hint = "open it again: another program cut it off or wrote over it"
+    return TranscriptChanged(
+        "changed since it was read", path=path, line=line, offset=offset, hint=hint
+    )

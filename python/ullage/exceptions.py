@@ -4,6 +4,7 @@
 UllageError                     .code (stable), .hint (advice, not part of the message)
 ├── InvalidMessage (ValueError)      a message or entry that no provider could take; .index .field .got
 ├── InvalidTranscript (ValueError)   a transcript line or file that cannot be read; .path .line .offset
+│   └── TranscriptChanged            a file that no longer holds what was read of it: cut off, or written over
 ├── InvalidPolicy (ValueError)       a policy, setting or argument out of range; .field .value .limit
 ├── UnknownModel (LookupError)       a model name that the table does not hold (where one is required)
 ├── UnknownHandle (LookupError)      nothing that left the context has this handle; .handle
@@ -38,6 +39,7 @@ __all__ = [
     "MissingExtra",
     "PathRefused",
     "StoreError",
+    "TranscriptChanged",
     "UllageError",
     "UnknownHandle",
     "UnknownModel",
@@ -116,6 +118,15 @@ class InvalidTranscript(UllageError, ValueError):
         self.path = path
         self.line = line
         self.offset = offset
+
+
+class TranscriptChanged(InvalidTranscript):
+    """A file does not hold any more what was read of it: another program cut it off or wrote over it.
+
+    Lines that were only appended are no such change.
+    """
+
+    code = "transcript_changed"
 
 
 class InvalidPolicy(UllageError, ValueError):

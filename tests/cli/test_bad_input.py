@@ -194,6 +194,7 @@ def test_a_file_that_may_not_be_read(command, session, monkeypatch, capsys):
             raise PermissionError(13, "Permission denied", str(self))
 
         monkeypatch.setattr(Path, "open", refuse)
+        monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(StoreError, match=r"[Pp]ermission denied") as found:
         open_session(session)
     assert found.value.path == str(session)

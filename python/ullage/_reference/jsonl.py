@@ -6,18 +6,17 @@ tool, above all) are skipped by their brackets and quotes and are not checked fo
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from ullage._lines import parse_line, plain
 from ullage._reference.items import read_item
 from ullage._reference.ledger import Ledger
+from ullage._reference.lines import FiledLines
 from ullage._reference.scan import scan
 from ullage._reference.view import Strings
 from ullage.digests import LineDigest, MessageDigest
-from ullage.exceptions import InvalidMessage, InvalidTranscript, StoreError
+from ullage.exceptions import InvalidMessage, InvalidTranscript
 
 __all__ = ["TranscriptIndex"]
 
@@ -32,7 +31,8 @@ class TranscriptIndex:
     """Offsets and digests of a JSONL file; objects are built for the lines that are asked for."""
 
     def __init__(self, data: bytes, weights: Any = None, path: str = "") -> None:
-        self._data = data
+        self._data: bytes | FiledLines = data
+        self._size = len(data)
         self._weights = weights
         self._path = path
         self._strings = Strings()
@@ -41,25 +41,30 @@ class TranscriptIndex:
         self.torn: tuple[int, int] | None = None
         self.bad: list[tuple[int, str]] = []
         for number, offset, stop, ended in _split(data):
-            self._add(number, offset, stop, ended=ended)
+            self._add(data, number, offset, stop, ended=ended)
 
     @staticmethod
     def open(path: str, weights: Any = None) -> TranscriptIndex:
         """Indexes a file."""
-        return TranscriptIndex(_read(path), weights, str(path))
+        lines = FiledLines(str(path))
+        data = lines.read()
+        made = TranscriptIndex(data, weights, str(path))
+        lines.remember(data, [(line.offset, line.length) for line in made._lines])
+        made._data = lines
+        return made
 
     @staticmethod
     def from_bytes(data: bytes, weights: Any = None) -> TranscriptIndex:
         """Indexes bytes in memory."""
         return TranscriptIndex(data, weights)
 
-    def _add(self, number: int, offset: int, stop: int, *, ended: bool) -> None:
-        offset, stop = _trim(self._data, offset, stop)
+    def _add(self, data: bytes, number: int, offset: int, stop: int, *, ended: bool) -> None:
+        offset, stop = _trim(data, offset, stop)
         if offset == stop:
             return
-        value, problem = _entry(self._data[offset:stop])
+        value, problem = _entry(data[offset:stop])
         if not ended and problem not in ("", NOT_UTF8):
-            self.torn = (offset, len(self._data) - offset)
+            self.torn = (offset, len(data) - offset)
             return
         if problem:
             self.bad.append((number, problem))
@@ -93,7 +98,7 @@ class TranscriptIndex:
     @property
     def size(self) -> int:
         """Bytes of the file."""
-        return len(self._data)
+        return self._size
 
     def heads(self) -> list[tuple[str, str, str, str, int]]:
         """What each line says of itself: type, subtype, uuid, parent, flags of its message."""
@@ -113,6 +118,8 @@ class TranscriptIndex:
     def raw(self, index: int) -> bytes:
         """The bytes of a line, without line end and white space around it."""
         line = self.line(index)
+        if isinstance(self._data, FiledLines):
+            return self._data.line(index, line.offset, line.length, line.number)
         return self._data[line.offset : line.offset + line.length]
 
     def load(self, index: int) -> dict[str, Any]:
@@ -139,18 +146,6 @@ class TranscriptIndex:
 
     def __repr__(self) -> str:
         return f"TranscriptIndex({len(self)} lines, {self.size} bytes)"
-
-
-def _read(path: str) -> bytes:
-    file = Path(path)
-    try:
-        mode = file.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kind = "is a directory" if stat.S_ISDIR(mode) else "is not a regular file"
-            raise InvalidTranscript(kind, path=str(path))
-        return file.read_bytes()
-    except OSError as exc:
-        raise StoreError((exc.strerror or str(exc)).lower(), path=str(path)) from exc
 
 
 def _split(data: bytes) -> Iterator[tuple[int, int, int, bool]]:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
+from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.messages import Item, message_of
 from ullage.models import ModelTable
 from ullage.outgoing import Outgoing, outgoing, report_of
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.formats import detect, read
+from ullage.transcript.pin import FilePin
 from ullage.validate import Originals, Report
 
 __all__ = ["CLAUDE_CODE", "Session", "open_session"]
@@ -34,7 +35,7 @@ class Session:
         messages: The context in the internal view; what can be sent of it is `request()`.
         history: All entries of the conversation, boundaries included; empty for Claude Code files, which keep their own.
         model: The newest model named; empty if none is.
-        size: Bytes of the file.
+        size: Bytes of the file that were read.
         warnings: What was passed over, mended or set aside.
         boundaries: Earlier compactions, as their entries.
         transcript: The indexed file; Claude Code only.
@@ -42,6 +43,7 @@ class Session:
         system: The system prompt; `None` if the file does not hold it.
         tools: Anthropic-shaped tool definitions; `None` if the file does not hold them.
         window_tokens: The context window that the client went by; 0 if the file does not say.
+        pin: Which file was read, and how much of it: a compaction is written only while that holds.
     """
 
     path: Path
@@ -58,6 +60,7 @@ class Session:
     system: Any = None
     tools: Sequence[Mapping[str, Any]] | None = None
     window_tokens: int = 0
+    pin: FilePin | None = None
 
     def request(self, *, provider: str = "anthropic", model: str | None = None) -> Outgoing:
         """What can be sent to go on: the context in a provider's form, repaired where the log is damaged.
@@ -113,28 +116,23 @@ def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
         number: Which conversation, from 0, where a file holds several.
 
     Raises:
-        InvalidTranscript: It is a directory, has no known format, or holds no message.
+        InvalidTranscript: It is a directory or no regular file, has no known format, or holds no message.
+        TranscriptChanged: It was cut off or written over while it was read.
         StoreError: It is missing or cannot be read.
         InvalidPolicy: There is no conversation with this number.
     """
     path = Path(path)
     if path.is_dir():
         raise InvalidTranscript("is a directory", path=str(path), hint="name one file of it")
-    try:
-        size = path.stat().st_size
-        kind = detect(path)
-    except StoreError:
-        raise
-    except OSError as exc:
-        raise StoreError(f"cannot be read: {exc.strerror or exc}", path=str(path)) from exc
+    kind = detect(path)
     if kind != CLAUDE_CODE:
-        return _other(path, kind, size, number)
+        return _other(path, kind, number)
     if number:
         raise InvalidPolicy("conversation", number, "must be 0: the file holds 1")
-    return _claude_code(path, size)
+    return _claude_code(path)
 
 
-def _claude_code(path: Path, size: int) -> Session:
+def _claude_code(path: Path) -> Session:
     transcript = Transcript.open(path)
     conversation = transcript.conversation
     if not conversation.messages:
@@ -150,7 +148,8 @@ def _claude_code(path: Path, size: int) -> Session:
         items=conversation.entries,
         messages=conversation.messages,
         model=transcript.model,
-        size=size,
+        size=transcript.index.size,
+        pin=transcript.pin,
         warnings=_warnings(conversation),
         boundaries=tuple(transcript.load(at) for at in transcript.boundaries),
         transcript=transcript,
@@ -175,7 +174,7 @@ def _role(item: Item) -> str:
     return role if isinstance(role, str) else repr(role)[:40]
 
 
-def _other(path: Path, kind: str, size: int, number: int) -> Session:
+def _other(path: Path, kind: str, number: int) -> Session:
     found = read(path, format=kind)
     count = len(found.sessions)
     if not 0 <= number < count:
@@ -190,7 +189,8 @@ def _other(path: Path, kind: str, size: int, number: int) -> Session:
         items=conversation.entries,
         messages=conversation.messages,
         model=str(session.metadata.get("model") or ""),
-        size=size,
+        size=found.pin.size if found.pin else 0,
+        pin=found.pin,
         history=session.entries,
         warnings=tuple(f"line {line}: {reason}" for line, reason in found.warnings),
         boundaries=tuple(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ullage.compaction import CompactionResult, compact
+from ullage.compaction.source import read_source
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.messages import Item
 from ullage.providers.anthropic import clean_entries
+from ullage.sessions.drafts import copy_of, draft_of, put_in_place
 from ullage.sessions.opening import CLAUDE_CODE, Session, open_session
 from ullage.sessions.own import APPENDED, lines_of, shown
 from ullage.transcript import TranscriptLog, resume
@@ -78,7 +79,8 @@ def compact_session(
     Raises:
         InvalidPolicy: No file of this session can be written in that format.
         StoreError: The file exists and `overwrite` is false, or it cannot be written; nothing has changed.
-        LogConflict: The session's own file grew since it was opened, or another writer holds it.
+        LogConflict: The session's file grew, or was changed or replaced, since it was opened, or another writer holds
+            it: open it again. Nothing was written.
         CompactionError: The compaction failed; nothing has changed.
     """
     if format not in (None, CLAUDE_CODE) and (format != session.format or format not in APPENDED):
@@ -113,11 +115,15 @@ def _as_claude_code(
     messages = resume([*session.items, *result.new_entries]).messages
     if target is None or not result.compacted:
         return CompactedSession(result, None, messages, losses)
-    _write(session, result, target)
-    written = resume(target).messages
-    if written != messages:
-        raise StoreError("reads back differently from what was compacted", path=str(target))
-    return CompactedSession(result, target, written, losses)
+    _whole(session, result)
+    with draft_of(target) as draft:
+        _copy(session, draft)
+        size = draft.stat().st_size
+        _append(draft, result)
+        if resume(draft).messages != messages:
+            raise StoreError("reads back differently from what was compacted", path=str(target))
+        _install(session, draft, target, size)
+    return CompactedSession(result, target, messages, losses)
 
 
 def _writable(session: Session) -> tuple[Session, Mapping[str, int]]:
@@ -130,19 +136,9 @@ def _writable(session: Session) -> tuple[Session, Mapping[str, int]]:
     return clean, Counter(loss.what for loss in losses)
 
 
-def _write(session: Session, result: CompactionResult, target: Path) -> None:
-    if _is_own(session, target):
-        _append(target, result)
-        return
-    with _draft(target, session.path.name) as draft:
-        _copy(session, draft)
-        _append(draft, result)
-        draft.replace(target)
-
-
 def _copy(session: Session, draft: Path) -> None:
     if session.format == CLAUDE_CODE:
-        shutil.copyfile(session.path, draft)
+        copy_of(session.path, draft, session.pin)
         return
     with TranscriptLog.open(draft, durability="none") as log:
         log.write([_placed(entry) for entry in session.history])
@@ -154,11 +150,10 @@ def _placed(entry: Item) -> Mapping[str, Any]:
 
 
 def _append(path: Path, result: CompactionResult) -> None:
-    with TranscriptLog.open(path, create=False) as log:
+    with TranscriptLog.open(path, create=False, durability="none") as log:
         # Titles and tags again at the end: lists of sessions only read the last part of a file.
         metadata = list(log.transcript().metadata.values())
         log.write([*result.new_entries, *metadata])
-        log.sync()
 
 
 # ---- in the file's own format ----------------------------------------------------------------
@@ -172,10 +167,10 @@ def _in_own_format(
     messages = resume([*session.items, *result.new_entries]).messages
     if not result.compacted:
         return CompactedSession(result, None, messages, format=session.format)
+    _whole(session, result)
     with _draft(target, session.path.name) as draft:
-        shutil.copyfile(session.path, draft)
-        if draft.stat().st_size != session.size:
-            raise LogConflict(f"{session.path}: the file changed since it was opened")
+        copy_of(session.path, draft, session.pin)
+        size = draft.stat().st_size
         lines = lines_of(session.format, Source(draft), result.new_entries, messages)
         _add(draft, lines)
         read = open_session(draft).messages if lines else []
@@ -183,45 +178,60 @@ def _in_own_format(
             return None
         if target is None:
             return CompactedSession(result, None, read, format=session.format)
-        if _is_own(session, target):
-            _add(target, lines, size=session.size)
-        else:
-            draft.replace(target)
+        _install(session, draft, target, size)
     return CompactedSession(result, target, read, format=session.format)
 
 
-def _add(path: Path, lines: list[dict[str, Any]], *, size: int | None = None) -> None:
-    data = b"".join(line_of(line, at) for at, line in enumerate(lines))
-    file = LogFile(str(path), create=False)
-    try:
-        if size is not None and file.end != size:
-            raise LogConflict(f"{path}: the file changed since it was opened")
-        file.append(data)
-        file.sync()
-    finally:
-        file.close()
+def _add(path: Path, lines: list[dict[str, Any]]) -> None:
+    with closing(LogFile(str(path), create=False)) as file:
+        file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
 
 
 # ---- both ------------------------------------------------------------------------------------
 
 
+def _whole(session: Session, result: CompactionResult) -> None:
+    """Everything that the model was shown is in the summary or kept: else a line would be lost."""
+    known = read_source(session.items).ids
+    told = (*result.report.removed, *result.report.kept)
+    if Counter(told) != Counter(known):
+        raise LogConflict(
+            f"{session.path}: the compaction accounts for {len(told):,} entries of {len(known):,}",
+            hint="open it again and compact that: nothing was written",
+        )
+
+
+def _install(session: Session, draft: Path, target: Path, size: int) -> None:
+    """Puts what was added to the draft behind the session's own file, or the draft in the target's place.
+
+    Args:
+        session: As it was read; its file must be the same still.
+        draft: A copy with the compaction behind it, read back.
+        target: Where it goes.
+        size: Bytes of the copy.
+    """
+    if not _is_own(session, target):
+        if session.pin is not None:
+            session.pin.check(session.path.stat(), str(session.path))
+        put_in_place(draft, target, like=session.path)
+        return
+    with draft.open("rb") as file:
+        file.seek(size)
+        added = file.read()
+    with closing(LogFile(str(target), create=False)) as log:
+        log.append(added.removeprefix(b"\n"), session.pin)
+        log.sync()
+
+
 @contextmanager
 def _draft(target: Path | None, name: str) -> Iterator[Path]:
     """A file beside the target, to be put in its place; without a target, one that nobody sees."""
-    if target is None:
-        with tempfile.TemporaryDirectory() as folder:
-            yield Path(folder) / name
+    if target is not None:
+        with draft_of(target) as draft:
+            yield draft
         return
-    path = target.with_name(f".{target.name}.{os.getpid()}.part")
-    path.unlink(missing_ok=True)
-    try:
-        yield path
-    except StoreError:
-        raise
-    except OSError as exc:
-        raise StoreError(f"cannot be written: {exc.strerror or exc}", path=str(target)) from exc
-    finally:
-        path.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as folder, draft_of(Path(folder, name)) as draft:
+        yield draft
 
 
 def _is_own(session: Session, target: Path) -> bool:

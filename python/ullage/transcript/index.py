@@ -9,10 +9,11 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.digests import MessageFlag
-from ullage.exceptions import InvalidTranscript
+from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import Item
 from ullage.transcript import records
 from ullage.transcript.conversation import Conversation, converse
+from ullage.transcript.pin import FilePin
 from ullage.transcript.replay import Row, RowFlag
 from ullage.transcript.view import message_of
 
@@ -23,7 +24,8 @@ class Transcript:
     """A Claude Code transcript: its lines, what the model was shown last, and facts about it.
 
     Opening indexes the file without building objects; a line's object is built when it is asked for.
-    The index is of the file as it was when opened; lines that are appended later are not seen.
+    The index is of the file as it was when opened; lines that are appended later are not seen. A file that another program
+    cuts off or writes over is an error where a line of it is read, never other bytes.
 
     Example:
         >>> transcript = Transcript.from_bytes(b'{"type":"user","uuid":"u1","message":{"role":"user","content":"hi"}}')
@@ -31,10 +33,12 @@ class Transcript:
         [{'role': 'user', 'content': 'hi'}]
     """
 
-    def __init__(self, index: Any, path: str = "") -> None:
+    def __init__(self, index: Any, path: str = "", pin: FilePin | None = None) -> None:
         self.index = index
         """The `TranscriptIndex` underneath: offsets, digests, raw lines."""
         self.path = path
+        self.pin = pin
+        """Which file was read, and how much of it; `None` in memory."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], weights: Any = None) -> Transcript:
@@ -46,9 +50,18 @@ class Transcript:
 
         Raises:
             InvalidTranscript: It is a directory or no regular file.
+            TranscriptChanged: It was cut off or written over while it was read.
             StoreError: It is missing or cannot be read.
         """
-        return cls(core.TranscriptIndex.open(os.fspath(path), weights), os.fspath(path))
+        name = os.fspath(path)
+        while True:
+            before = _look(name)
+            index = core.TranscriptIndex.open(name, weights)
+            after = _look(name)
+            if before is None or after is None:
+                raise StoreError("was deleted while it was read", path=name)
+            if os.path.samestat(before, after):
+                return cls(index, name, FilePin.of(before, after, index.size))
 
     @classmethod
     def from_bytes(cls, data: bytes, weights: Any = None) -> Transcript:
@@ -76,6 +89,7 @@ class Transcript:
 
         Raises:
             InvalidTranscript: The line is not a JSON object.
+            TranscriptChanged: The file was cut off or written over since it was opened.
         """
         entry: Item = self.index.load(at)
         return entry
@@ -85,6 +99,8 @@ class Transcript:
         for at in range(len(self)):
             try:
                 yield self.load(at)
+            except TranscriptChanged:
+                raise
             except InvalidTranscript:
                 continue
 
@@ -164,8 +180,17 @@ class _Readable:
     def load(self, at: int) -> Item:
         try:
             return self._transcript.load(at)
+        except TranscriptChanged:
+            raise
         except InvalidTranscript:
             return {}
+
+
+def _look(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - what is compared is a `stat_result`
+    except OSError:
+        return None
 
 
 _FLAGS = (

@@ -16,8 +16,9 @@ from typing import Any
 import orjson
 
 from ullage.exceptions import LogConflict, StoreError
+from ullage.transcript.pin import FilePin
 
-__all__ = ["LogFile"]
+__all__ = ["LogFile", "sync_folder"]
 
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 16
@@ -69,22 +70,35 @@ class LogFile:
         offset, line, ended = last or (0, b"", True)
         self.torn = None if ended or _is_object(line) else (offset, len(line))
         # A line end goes in front of the next record, which leaves torn bytes in the file, as a line
-        # of their own that readers report: nothing is cut off under a reader's map.
+        # of their own that readers report: nothing is cut off that somebody may have read.
         self._repair = b"" if ended else b"\n"
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes, pin: FilePin | None = None) -> None:
         """Writes bytes at the end, all of them or none.
+
+        A program that takes no lock may write at any time. If its bytes come between the look at the file and this
+        write, what was written here is blanked out again: nothing of theirs is touched.
+
+        Args:
+            data: Whole lines.
+            pin: What the file must still be, looked at directly before the write; `None`: what this writer left.
 
         Raises:
             LogConflict: Somebody else changed, moved or deleted the file.
             StoreError: The disk is full, or another fault; the file is as it was before.
         """
-        self._check()
+        self._check(pin)
         data = self._repair + data
+        spans: list[tuple[int, int]] = []
         try:
-            self._write_all(data)
+            self._write_all(data, spans)
+            if not self._follows(spans):
+                raise LogConflict(
+                    f"{self.path}: another program wrote to the log at the same time",
+                    hint="call reload() to go on from what is there: nothing of this write counts",
+                )
         except BaseException as exc:
-            self._roll_back()
+            self._roll_back(data, spans)
             if isinstance(exc, OSError):
                 raise StoreError(_reason(exc), path=self.path) from exc
             raise
@@ -100,7 +114,7 @@ class LogFile:
         with _reported(self.path):
             os.fsync(self._file.fileno())
             if self._made:
-                _sync_folder(self.path)
+                sync_folder(self.path)
                 self._made = False
 
     def close(self) -> None:
@@ -120,7 +134,10 @@ class LogFile:
                 # As much again as one long line has taken so far, or it would cost its square.
                 start = max(0, at - max(_CHUNK, len(tail)))
                 file.seek(start)
-                head, *rest = (file.read(at - start) + tail).split(b"\n")
+                part = file.read(at - start)
+                if len(part) < at - start:
+                    raise LogConflict(f"{self.path}: the log was cut off while it was read")
+                head, *rest = (part + tail).split(b"\n")
                 offset = start + len(head) + 1 + sum(len(line) + 1 for line in rest)
                 for line in reversed(rest):
                     offset -= len(line) + 1
@@ -133,7 +150,7 @@ class LogFile:
             if first:
                 yield len(tail) - len(first), first, ended
 
-    def _check(self) -> None:
+    def _check(self, pin: FilePin | None) -> None:
         if self._file.closed:
             raise StoreError("the log is closed", path=self.path)
         with _reported(self.path):
@@ -144,29 +161,74 @@ class LogFile:
             raise LogConflict(f"{self.path}: the log was moved or deleted") from exc
         if not os.path.samestat(here, there):
             raise LogConflict(f"{self.path}: another file stands in the log's place")
+        if pin is not None:
+            pin.check(here, self.path)
         if here.st_size != self.end:
             raise LogConflict(
                 f"{self.path}: the log has {here.st_size} bytes, its writer left {self.end}",
                 hint="call reload() to go on from what is there",
             )
 
-    def _write_all(self, data: bytes) -> None:
-        rest = memoryview(data)
+    def _write_all(self, data: bytes, spans: list[tuple[int, int]]) -> None:
+        fd, rest = self._file.fileno(), memoryview(data)
         while rest:
             # A short write is how a disk that fills up, or a size limit, shows itself first.
-            written = self._write(self._file.fileno(), rest)
+            written = self._write(fd, rest)
             if written <= 0:
                 raise OSError("nothing was written")
+            stop = os.lseek(fd, 0, os.SEEK_CUR)  # an appending write leaves the file there
+            spans.append((stop - written, stop))
             rest = rest[written:]
 
-    def _roll_back(self) -> None:
+    def _follows(self, spans: list[tuple[int, int]]) -> bool:
+        """Whether each write stands right behind what was there before it."""
+        at = self.end
+        for start, stop in spans:
+            if start != at:
+                return False
+            at = stop
+        return True
+
+    def _roll_back(self, data: bytes, spans: list[tuple[int, int]]) -> None:
         try:
-            os.ftruncate(self._file.fileno(), self.end)
+            self._find(data, spans)
+            if not spans:
+                return
+            size = os.fstat(self._file.fileno()).st_size
+            if self._follows(spans) and size == spans[-1][1]:
+                os.ftruncate(self._file.fileno(), self.end)
+            else:
+                self._blank(data, spans)
         except OSError:
             # Then what was written stays, as a torn line that the next write closes; or, if not even
             # that can be found out, the next write sees a file that changed.
             with suppress(StoreError):
                 self.refresh()
+
+    def _find(self, data: bytes, spans: list[tuple[int, int]]) -> None:
+        """Adds what a write that was interrupted put into the file after all."""
+        fd = self._file.fileno()
+        at = spans[-1][1] if spans else self.end
+        stop = os.lseek(fd, 0, os.SEEK_CUR)
+        rest = data[sum(end - start for start, end in spans) :]
+        if at < stop <= at + len(rest):
+            os.lseek(fd, at, os.SEEK_SET)
+            if os.read(fd, stop - at) == rest[: stop - at]:
+                spans.append((at, stop))
+
+    def _blank(self, data: bytes, spans: list[tuple[int, int]]) -> None:
+        """Puts blanks in place of what was written here, and of nothing else: others wrote behind it."""
+        flags = os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        fd = os.open(self.path, flags)  # one that appends cannot write elsewhere
+        try:
+            if not os.path.samestat(os.fstat(fd), os.fstat(self._file.fileno())):
+                return
+            for start, stop in spans:
+                part, data = data[: stop - start], data[stop - start :]
+                os.lseek(fd, start, os.SEEK_SET)
+                os.write(fd, bytes(10 if byte == 10 else 32 for byte in part))
+        finally:
+            os.close(fd)
 
 
 class _reported:
@@ -203,7 +265,7 @@ def _open(path: str, *, create: bool) -> FileIO:
         return FileIO(fd, "r+")
 
 
-def _sync_folder(path: str) -> None:
+def sync_folder(path: str) -> None:
     """Makes the name of a new file durable; only POSIX systems need and have it."""
     if sys.platform == "win32":
         return

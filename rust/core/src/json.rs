@@ -5,7 +5,9 @@
 
 use crate::text::Text;
 use crate::view::{Kind, LeafFault, Value, push_point};
+use hashbrown::HashTable;
 use memchr::memchr2;
+use std::hash::{BuildHasher, Hasher};
 
 /// One value: exactly its bytes, without white space around it.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +63,9 @@ impl<'a> Json<'a> {
 }
 
 fn without_doubles(members: &mut Vec<(&[u8], Json<'_>)>) {
+    if members.len() >= MANY {
+        return without_many_doubles(members);
+    }
     let mut at = 1;
     while at < members.len() {
         let (key, value) = members[at];
@@ -76,11 +81,43 @@ fn without_doubles(members: &mut Vec<(&[u8], Json<'_>)>) {
     }
 }
 
-fn same_key(a: &[u8], b: &[u8]) -> bool {
+/// From so many members on a table is made; fewer are compared one by one.
+const MANY: usize = 64;
+
+fn without_many_doubles(members: &mut Vec<(&[u8], Json<'_>)>) {
+    let mut places: HashTable<usize> = HashTable::with_capacity(members.len());
+    let mut kept: Vec<(&[u8], Json<'_>)> = Vec::with_capacity(members.len());
+    for (key, value) in members.drain(..) {
+        let hash = key_hash(key);
+        match places.find(hash, |&known| same_key(kept[known].0, key)) {
+            Some(&known) => kept[known].1 = value,
+            None => {
+                places.insert_unique(hash, kept.len(), |&known| key_hash(kept[known].0));
+                kept.push((key, value));
+            }
+        }
+    }
+    *members = kept;
+}
+
+/// Whether two keys have the same text, however they are written.
+pub(crate) fn same_key(a: &[u8], b: &[u8]) -> bool {
     if !a.contains(&b'\\') && !b.contains(&b'\\') {
         return a == b;
     }
     unescape(a) == unescape(b)
+}
+
+/// The same for keys with the same text.
+pub(crate) fn key_hash(key: &[u8]) -> u64 {
+    // Keys come from outside: a hash that is merely fast would let them collide at will.
+    let mut hasher = foldhash::quality::FixedState::default().build_hasher();
+    if key.contains(&b'\\') {
+        hasher.write(&unescape(key));
+    } else {
+        hasher.write(key);
+    }
+    hasher.finish()
 }
 
 impl Value for Json<'_> {

@@ -6,6 +6,7 @@
 
 mod digits;
 mod item;
+mod keys;
 mod scan;
 mod seen;
 mod source;
@@ -176,6 +177,12 @@ impl<'w> Reader<'w> {
             at = end.map_or(data.len(), |end| end + 1);
         }
         self.index.size = base + data.len() as u64;
+    }
+
+    /// The lines that were read so far.
+    #[must_use]
+    pub fn lines(&self) -> &[Line] {
+        &self.index.lines
     }
 
     /// The index of what was read.

@@ -1,17 +1,17 @@
 //! Binding of `ullage_core::jsonl`: the class `TranscriptIndex`.
 
 use crate::ledger::Ledger;
+use crate::lines::{Fault, Lines};
 use crate::text::{Weights, string};
 use crate::tuples;
-use memmap2::{Mmap, MmapOptions};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyType};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::borrow::Cow;
+use std::io;
 use std::path::PathBuf;
-use ullage_core::jsonl::{Index, Line, Reader, has_long_digits};
+use ullage_core::jsonl::{Index, Line, has_long_digits};
 
 const LINES: &str = "ullage._lines";
 
@@ -19,26 +19,8 @@ const LINES: &str = "ullage._lines";
 enum Bytes {
     /// Bytes of the caller.
     Given(Py<PyBytes>),
-    /// A file up to its last line end, mapped, and what follows, copied: a writer that takes back a line it
-    /// could not finish would otherwise pull the map from under a reader.
-    Mapped(Option<Mmap>, Vec<u8>),
-}
-
-impl Bytes {
-    fn slice<'a>(&'a self, py: Python<'a>, line: &Line) -> &'a [u8] {
-        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-        let (start, length) = (place(line.offset), place(line.length));
-        match self {
-            Self::Given(bytes) => &bytes.as_bytes(py)[start..start + length],
-            Self::Mapped(map, tail) => {
-                let head = map.as_deref().unwrap_or_default();
-                match start.checked_sub(head.len()) {
-                    None => &head[start..start + length],
-                    Some(start) => &tail[start..start + length],
-                }
-            }
-        }
-    }
+    /// A file, read again by the line.
+    Filed(Lines),
 }
 
 /// Offsets and digests of a JSONL file; objects are built for the lines that are asked for.
@@ -57,6 +39,21 @@ impl TranscriptIndex {
             .get(index)
             .ok_or_else(|| PyIndexError::new_err(format!("line {index} of {}", lines.len())))
     }
+
+    fn bytes<'a>(&'a self, py: Python<'a>, index: usize) -> PyResult<Cow<'a, [u8]>> {
+        let line = self.at(index)?;
+        match &self.bytes {
+            Bytes::Given(bytes) => {
+                let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+                let (start, length) = (place(line.offset), place(line.length));
+                Ok(Cow::Borrowed(&bytes.as_bytes(py)[start..start + length]))
+            }
+            Bytes::Filed(lines) => lines.line(index, line).map_err(|fault| {
+                let place = (Some(line.number), Some(line.offset));
+                refused(py, &fault, &self.path, place)
+            }),
+        }
+    }
 }
 
 #[pymethods]
@@ -67,14 +64,9 @@ impl TranscriptIndex {
     fn open(py: Python<'_>, path: PathBuf, weights: Option<Py<Weights>>) -> PyResult<Self> {
         let shown = path.to_string_lossy().into_owned();
         let given = weights.as_ref().map(|weights| &weights.get().inner);
-        let found = py.detach(move || {
-            let (map, tail) = read(path)?;
-            let mut reader = Reader::new(given);
-            reader.feed(map.as_deref().unwrap_or_default());
-            reader.feed(&tail);
-            Ok((reader.finish(), Bytes::Mapped(map, tail)))
-        });
-        let (index, bytes) = found.map_err(|fault| refused(py, &fault, &shown))?;
+        let found = py.detach(move || Lines::read(&path, given));
+        let (index, lines) = found.map_err(|fault| refused(py, &fault, &shown, (None, None)))?;
+        let bytes = Bytes::Filed(lines);
         Ok(Self {
             index,
             bytes,
@@ -149,15 +141,14 @@ impl TranscriptIndex {
 
     /// The bytes of a line, without line end and white space around it.
     fn raw<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let line = self.at(index)?;
-        Ok(PyBytes::new(py, self.bytes.slice(py, line)))
+        Ok(PyBytes::new(py, &self.bytes(py, index)?))
     }
 
     /// The object of a line.
     fn load<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let line = self.at(index)?;
-        let raw = self.bytes.slice(py, line);
+        let raw = &*self.bytes(py, index)?;
         let value = if let Some(value) = fast(py, raw)? {
             value
         } else {
@@ -222,81 +213,35 @@ fn fast<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>>
 )]
 fn view<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let (start, length) = (raw.as_ptr().cast_mut().cast(), raw.len().cast_signed());
-    // SAFETY: the view can only be read, and goes to orjson alone, which keeps no buffer that it was given; the index,
-    // whose memory it is, lives as long as the call of its method.
+    // SAFETY: the view can only be read, and goes to orjson alone, which keeps no buffer that it was given; the memory
+    // is the caller's for as long as its call lasts.
     unsafe {
         let view = pyo3::ffi::PyMemoryView_FromMemory(start, length, pyo3::ffi::PyBUF_READ);
         Bound::from_owned_ptr_or_err(py, view)
     }
 }
 
-/// Why a file was not read.
-enum Fault {
-    Io(io::Error),
-    Directory,
-    NoFile,
-}
+type Place = (Option<u32>, Option<u64>);
 
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-#[expect(unsafe_code, reason = "a map of a file that others may write")]
-fn read(path: PathBuf) -> Result<(Option<Mmap>, Vec<u8>), Fault> {
-    let kind = std::fs::metadata(&path)?;
-    if kind.is_dir() {
-        return Err(Fault::Directory);
-    }
-    if !kind.is_file() {
-        return Err(Fault::NoFile);
-    }
-    let mut file = File::open(path)?;
-    let size = file.metadata()?.len();
-    let tail = read_tail(&mut file, size)?;
-    let whole = usize::try_from(size).unwrap_or(usize::MAX) - tail.len();
-    if whole == 0 {
-        return Ok((None, tail));
-    }
-    // SAFETY: the lines of a log are never changed, and what is mapped ends at a line end, so that nothing
-    // of it is cut off or written over by a writer that keeps to that.
-    let map = unsafe { MmapOptions::new().len(whole).populate().map(&file)? };
-    Ok((Some(map), tail))
-}
-
-/// What follows the last line end.
-fn read_tail(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
-    let mut length = 0;
-    loop {
-        let step = (length * 2).max(1 << 12).min(size);
-        file.seek(SeekFrom::Start(size - step))?;
-        let mut bytes = Vec::new();
-        file.by_ref().take(step).read_to_end(&mut bytes)?;
-        if let Some(end) = memchr::memrchr(b'\n', &bytes) {
-            return Ok(bytes.split_off(end + 1));
-        }
-        if step == size {
-            return Ok(bytes);
-        }
-        length = step;
-    }
-}
-
-fn refused(py: Python<'_>, fault: &Fault, path: &str) -> PyErr {
+fn refused(py: Python<'_>, fault: &Fault, path: &str, place: Place) -> PyErr {
     match fault {
         Fault::Io(error) => store_error(py, error, path),
-        Fault::Directory => invalid_transcript(py, "is a directory", path, (None, None)),
-        Fault::NoFile => invalid_transcript(py, "is not a regular file", path, (None, None)),
+        Fault::Directory => invalid_transcript(py, "is a directory", path, place),
+        Fault::NoFile => invalid_transcript(py, "is not a regular file", path, place),
+        Fault::Changed => transcript_changed(py, path, place),
     }
 }
 
-fn invalid_transcript(
-    py: Python<'_>,
-    reason: &str,
-    path: &str,
-    place: (Option<u32>, Option<u64>),
-) -> PyErr {
+fn transcript_changed(py: Python<'_>, path: &str, place: Place) -> PyErr {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = || {
+        let make = MAKE.import(py, LINES, "transcript_changed")?;
+        make.call1((path, place.0, place.1)).map(PyErr::from_value)
+    };
+    make().unwrap_or_else(|error| error)
+}
+
+fn invalid_transcript(py: Python<'_>, reason: &str, path: &str, place: Place) -> PyErr {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let make = || {
         let named = PyDict::new(py);

@@ -6,6 +6,7 @@ mod bpe;
 mod errors;
 mod index;
 mod ledger;
+mod lines;
 mod list;
 mod media;
 mod rules;

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from dataclasses import replace
 from typing import Any
 
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, UllageError
@@ -95,7 +96,7 @@ def read(
     found: ReadTranscript = _read(source, name)
     if not any(session.entries for session in found.sessions):
         raise InvalidTranscript("holds no message", path=source.path, hint=_hint(source))
-    return found
+    return replace(found, pin=source.pin)
 
 
 def _detected(source: Source) -> str:

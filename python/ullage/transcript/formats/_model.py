@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ullage.messages import Block
 from ullage.providers._results import place_result
+from ullage.transcript.pin import FilePin
 
 __all__ = ["EntryList", "ReadSession", "ReadTranscript", "ReadWarning", "usage_of"]
 
@@ -72,6 +73,7 @@ class ReadTranscript:
         sessions: Its conversations; at least one.
         metadata: What the file says beside its conversations.
         warnings: What was passed over or mended.
+        pin: Which file was read, and how much of it; `None` if it was not read from a file.
     """
 
     format: str
@@ -79,6 +81,7 @@ class ReadTranscript:
     sessions: tuple[ReadSession, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[ReadWarning, ...] = ()
+    pin: FilePin | None = None
 
     @property
     def messages(self) -> list[dict[str, Any]]:

@@ -6,13 +6,15 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from ullage.exceptions import InvalidTranscript, StoreError
+from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.transcript.formats._model import ReadWarning
+from ullage.transcript.pin import FilePin, open_regular
 
 __all__ = ["Source"]
 
@@ -27,14 +29,18 @@ _HEAD_LINES = 40
 class Source:
     """A file, read when it is asked for.
 
+    Attributes:
+        pin: Which file the whole of it was read from, and how much; `None` until then.
+
     Raises:
-        InvalidTranscript: The path is a directory, or the file is empty.
+        InvalidTranscript: The path is a directory or no regular file, or the file is empty.
         StoreError: The file is missing or cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.warnings: list[ReadWarning] = []
+        self.pin: FilePin | None = None
 
     @property
     def stem(self) -> str:
@@ -50,15 +56,21 @@ class Source:
         return data
 
     def _read(self, limit: int) -> bytes:
-        try:
-            with Path(self.path).open("rb") as file:
-                return file.read(limit)
-        except IsADirectoryError as error:
-            raise InvalidTranscript("is a directory", path=self.path) from error
-        except OSError as error:
-            raise StoreError(
-                f"cannot be read: {error.strerror or error}", path=self.path
-            ) from error
+        with open_regular(self.path) as file:
+            try:
+                before = os.fstat(file.fileno())
+                data = file.read(limit)
+                after = os.fstat(file.fileno())
+                if limit < 0 and not _still(file, data, before, after):
+                    hint = "open it again: another program cut it off or wrote over it"
+                    raise TranscriptChanged("changed while it was read", path=self.path, hint=hint)
+            except OSError as error:
+                raise StoreError(
+                    f"cannot be read: {error.strerror or error}", path=self.path
+                ) from error
+        if limit < 0:
+            self.pin = FilePin.of(before, after, len(data))
+        return data
 
     @cached_property
     def head(self) -> list[dict[str, Any]]:
@@ -127,6 +139,14 @@ class Source:
     def warn(self, line: int, reason: str) -> None:
         """Notes what was passed over or mended."""
         self.warnings.append(ReadWarning(line, reason))
+
+
+def _still(file: FileIO, data: bytes, before: os.stat_result, after: os.stat_result) -> bool:
+    """Whether what was read is still there: lines that were appended meanwhile change nothing of it."""
+    if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+        return True
+    file.seek(0)
+    return len(data) >= before.st_size and file.read(len(data)) == data
 
 
 def _values(text: bytes) -> list[Any] | None:

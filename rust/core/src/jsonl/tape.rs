@@ -4,10 +4,11 @@
 //! members are found by hopping. Values at the top of an entry that nothing counts are one node each,
 //! whatever they hold: the copies of tool output that an interface keeps are larger than all else.
 
+use super::keys::{Keys, MANY};
 use super::scan::{self, Container, Fault, Raw};
 use super::seen::Seen;
 use super::source::Source;
-use crate::json::unescape;
+use crate::json::same_key;
 use crate::simd::{Wide, WideWork, widest_lanes};
 use crate::text::MAX_DEPTH;
 use std::ops::Range;
@@ -98,6 +99,7 @@ impl From<Fault> for Problem {
 pub(super) struct Tape {
     nodes: Vec<Node>,
     open: Vec<Open>,
+    keys: Keys,
 }
 
 impl Tape {
@@ -111,6 +113,7 @@ impl Tape {
     ) -> Result<(), Problem> {
         self.nodes.clear();
         self.open.clear();
+        self.keys.clear();
         let bytes = source.bytes();
         let start = scan::skip_blank(bytes, 0);
         if bytes.get(start) != Some(&b'{') || u32::try_from(bytes.len()).is_err() {
@@ -163,10 +166,18 @@ impl Tape {
 
     /// Drops an equal key before this one; how many there were, one at most.
     #[cold]
-    fn drop_earlier(&mut self, bytes: &[u8], object: usize, key: usize) -> u32 {
+    fn drop_earlier(&mut self, bytes: &[u8], object: &Open, key: usize) -> u32 {
+        if object.count >= MANY {
+            let found = self.keys.earlier(&self.nodes, bytes, object.node, key);
+            let Some(earlier) = found else {
+                return 0;
+            };
+            self.nodes[earlier].kind = Kind::Dropped;
+            return 1;
+        }
         let raw = |node: &Node| &bytes[node.start as usize..node.end as usize];
         let wanted = self.nodes[key];
-        let mut at = object + 1;
+        let mut at = object.node + 1;
         while at < key {
             let node = &mut self.nodes[at];
             if node.kind == Kind::String && same_key(raw(node), raw(&wanted)) {
@@ -177,12 +188,6 @@ impl Tape {
         }
         0
     }
-}
-
-/// Whether two keys have the same text, however they are written.
-fn same_key(one: &[u8], other: &[u8]) -> bool {
-    let escapes = |key: &[u8]| key.contains(&b'\\');
-    one == other || (escapes(one) || escapes(other)) && unescape(one) == unescape(other)
 }
 
 /// A container of which the end was not seen yet.
@@ -288,7 +293,7 @@ impl<'a, D: Fn(&[u8]) -> bool> Reading<'a, D> {
         let key = &bytes[at + 1..found.end];
         let node = self.text(at + 1, found);
         if self.top.seen.maybe(key, found.flags) {
-            self.top.count -= self.tape.drop_earlier(bytes, self.top.node, node);
+            self.top.count -= self.tape.drop_earlier(bytes, &self.top, node);
         }
         let colon = scan::expect(bytes, found.end + 1, b':', b':')?;
         let value = scan::skip_blank(bytes, colon + 1);
