@@ -22,11 +22,20 @@ EXIT_INTERRUPTED = 130
 
 
 def _complain(error: UllageError | OSError) -> int:
-    print(f"error: {error}", file=sys.stderr)
+    _tell(f"error: {error}")
     hint = getattr(error, "hint", "")
     if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+        _tell(f"hint: {hint}")
     return EXIT_BAD_INPUT
+
+
+def _tell(text: str) -> None:
+    """A line on standard error; a file's name or a line of it may hold anything."""
+    try:
+        from ullage.cli.printable import printable
+    except ModuleNotFoundError:  # an extra is missing, which is what is told
+        printable = str
+    print(printable(text), file=sys.stderr)
 
 
 def _closed_pipe() -> int:
@@ -44,7 +53,7 @@ class _Notes:
     def __call__(self, message: Warning | str, *more: Any, **others: Any) -> None:
         if str(message) not in self._told:
             self._told.add(str(message))
-            print(f"note: {message}", file=sys.stderr)
+            _tell(f"note: {message}")
 
 
 def _printable() -> None:

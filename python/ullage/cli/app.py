@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cyclopts import App, CycloptsError
-from rich.console import Console
 
 import ullage
+from ullage.cli.printable import SafeConsole
 
 __all__ = ["app", "run"]
 
@@ -49,7 +49,7 @@ app = _app()
 
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
-    errors = Console(stderr=True)
+    errors = SafeConsole(stderr=True)
     try:
         code = app(
             argv,

@@ -13,10 +13,11 @@ from typing import Any
 
 import orjson
 from rich.cells import cell_len
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from ullage.cli.printable import SafeConsole, json_printable, printable
 
 __all__ = ["Output", "bar", "share", "tokens"]
 
@@ -44,11 +45,13 @@ def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
 
 
 def _one_line(cell: str) -> str:
-    return " ".join(cell.splitlines()) if len(cell.splitlines()) > 1 else cell
+    return printable(" ".join(cell.splitlines()))
 
 
 class Output:
     """Where a command prints: standard output for results, standard error for progress and notes.
+
+    Control characters in what is printed come out as escapes, at a terminal and in a pipe.
 
     Args:
         as_json: Print reports as JSON, nothing else on standard output.
@@ -58,8 +61,8 @@ class Output:
         self.as_json = as_json
         self.piped = not sys.stdout.isatty()
         # A pipe gets whole lines that grep can use; a terminal its own width.
-        self.console = Console(highlight=False, soft_wrap=self.piped)
-        self.errors = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+        self.console = SafeConsole(highlight=False, soft_wrap=self.piped)
+        self.errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
     def json(self, report: Any) -> None:
         """Print a report as JSON, keys in their own order."""
@@ -69,19 +72,19 @@ class Output:
         except TypeError:  # lone surrogates and integers over 64 bits
             text = json.dumps(report, indent=2)
         # Written by hand: rich would wrap long strings at the terminal's width.
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(json_printable(text) + "\n")
 
     def heading(self, text: str) -> None:
         """One bold line with space before it."""
-        self.console.print(f"\n[bold]{escape(text)}[/bold]")
+        self.console.print(f"\n[bold]{escape(printable(text))}[/bold]")
 
     def line(self, text: str, *, style: str = "") -> None:
         """One line of text, printed as it is."""
-        self.console.print(escape(text), style=style or None, markup=True)
+        self.console.print(escape(printable(text)), style=style or None, markup=True)
 
     def text(self, text: str) -> None:
         """Text of any length, not wrapped and not interpreted."""
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(printable(text), markup=False, soft_wrap=True)
 
     def table(
         self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()
@@ -101,7 +104,7 @@ class Output:
                 overflow="fold",
             )
         for row in rows:
-            table.add_row(*(escape(cell) for cell in row))
+            table.add_row(*(escape(printable(cell)) for cell in row))
         self.console.print(table)
 
     def _plain(
@@ -121,7 +124,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """A remark on standard error."""
-        self.errors.print(escape(text), style="yellow")
+        self.errors.print(escape(printable(text)), style="yellow")
 
     def notes(self, texts: Sequence[str]) -> None:
         """Remarks, the first few of many; all of them are in the report of `inspect --json`."""

@@ -12,6 +12,7 @@ import orjson
 from cyclopts import Parameter
 
 from ullage.cli.output import Output
+from ullage.cli.printable import json_printable
 from ullage.outgoing import Outgoing
 from ullage.sessions import open_session
 
@@ -53,11 +54,12 @@ def resume_command(
     opened = open_session(file, number=conversation)
     sent = opened.request(provider=provider, model=model)
     if body:
-        sys.stdout.write(dump(dict(sent.parts)) + "\n")
+        _write(dict(sent.parts))
     elif json:
-        sys.stdout.write(dump(sent.messages) + "\n")
+        _write(sent.messages)
     elif lines:
-        sys.stdout.writelines(dump(message) + "\n" for message in sent.messages)
+        for message in sent.messages:
+            _write(message)
     else:
         _show(out, sent)
     sys.stdout.flush()
@@ -65,6 +67,10 @@ def resume_command(
         out.note(f"note: {text}")
     out.notes(opened.warnings)
     return 1 if sent.left else 0
+
+
+def _write(value: Any) -> None:
+    sys.stdout.write(json_printable(dump(value)) + "\n")
 
 
 def dump(value: Any) -> str:
