@@ -34,8 +34,9 @@ def _tell(text: str) -> None:
     try:
         from ullage.cli.printable import printable
     except ModuleNotFoundError:  # an extra is missing, which is what is told
-        printable = str
-    print(printable(text), file=sys.stderr)
+        print(text, file=sys.stderr)
+    else:
+        print(printable(text), file=sys.stderr)
 
 
 def _closed_pipe() -> int:
