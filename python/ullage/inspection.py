@@ -21,6 +21,8 @@ from ullage.digests import (
 )
 from ullage.messages import message_of
 from ullage.policy import Policy
+from ullage.stages.results import is_marker
+from ullage.tool_names import matches
 
 __all__ = ["Freeable", "Inspection", "ToolUsage", "inspect_messages"]
 
@@ -267,9 +269,7 @@ def _budget(results: list[_Result], policy: Policy) -> Freeable:
     large = [
         result
         for result in results
-        if result.chars > limit
-        and result.tool not in policy.tool_budget.unlimited_tools
-        and not result.flags & BlockFlag.OFFLOADED
+        if result.chars > limit and not matches(result.tool, policy.tool_budget.unlimited_tools)
     ]
     freed = sum(
         _part(result.tokens, result.chars - policy.tool_budget.preview_bytes, result.chars)
@@ -283,8 +283,8 @@ def _budget(results: list[_Result], policy: Policy) -> Freeable:
 def _snip(results: list[_Result], policy: Policy) -> Freeable:
     snip = policy.snip
     long = [result for result in results if result.chars > snip.max_chars]
-    middle = 100 - snip.head_percent - snip.tail_percent
-    freed = sum(_part(result.tokens, middle, 100) for result in long)
+    kept = snip.max_chars * (snip.head_percent + snip.tail_percent) // 100
+    freed = sum(_part(result.tokens, result.chars - kept, result.chars) for result in long)
     return Freeable(
         "snip", freed, len(long), f"results over {snip.max_chars:,} characters lose their middle"
     )
@@ -292,10 +292,14 @@ def _snip(results: list[_Result], policy: Policy) -> Freeable:
 
 def _clear(results: list[_Result], policy: Policy) -> Freeable:
     micro = policy.micro
-    again = [result for result in results if result.tool in micro.tools]
-    old = [result for result in again[: -micro.keep_recent] if not result.flags & BlockFlag.CLEARED]
+    able = [
+        result
+        for result in results
+        if matches(result.tool, micro.tools) and not matches(result.tool, micro.exclude_tools)
+    ]
+    old = [result for result in able[: -micro.keep_recent] if not is_marker(result)]
     freed = sum(result.tokens for result in old)
-    how = f"all but the newest {micro.keep_recent} results of tools that can run again"
+    how = f"all but the newest {micro.keep_recent} results"
     return Freeable("microcompact", freed, len(old), how)
 
 

@@ -28,6 +28,7 @@ from ullage.cost import expected_cost, is_cold
 from ullage.effects import Flow
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
+from ullage.recall import RECALL_TOOL
 from ullage.stages import (
     collapse,
     context_edits,
@@ -165,7 +166,8 @@ def _tool_budget(view: View, policy: Policy, situation: Situation, _: Any) -> Ou
 
 
 def _snip(view: View, policy: Policy, situation: Situation, _: Any) -> Outcome:
-    return snip.apply(view, policy, situation.fill_percent(view))
+    fits = view.tokens(situation.overhead_tokens) <= situation.window_tokens
+    return snip.apply(view, policy, situation.fill_percent(view), fits=fits)
 
 
 def _turn_snip(view: View, policy: Policy, situation: Situation, state: Any) -> Outcome:
@@ -210,6 +212,8 @@ def _microcompact(view: View, policy: Policy, situation: Situation, state: Any) 
         situation.now_ms,
         situation.line_summarizer,
         _patience(view, policy, situation),
+        situation.source,
+        RECALL_TOOL.name in situation.tools,
     )
     return _with_edits(view, policy, pressure, situation.extras, state)
 

@@ -19,7 +19,7 @@ from ullage.testing import assert_legal
 from ullage.window import WindowSettings
 
 MODEL = "claude-opus-4-5"
-WINDOW = 60_000  # of which 40 000 are effective
+WINDOW = 50_000  # of which 40 000 are effective
 POLICY = Policy.buffered().change(
     {
         "collapse.enabled": True,
@@ -356,7 +356,8 @@ def test_a_listener_that_asks_for_a_request_inside_of_one_is_refused_and_nothing
         except ManagerBusy as error:
             refused.append(error)
 
-    manager = ContextManager(model=MODEL, listeners=[listener])
+    policy = Policy.buffered().change({"snip.start_percent": 0, "snip.on_arrival": True})
+    manager = ContextManager(model=MODEL, policy=policy, listeners=[listener])
     call, result = step(1)
     result["content"][0]["content"] = "word " * 9_000  # is snipped, of which listeners are told
     for message in (GO_ON, call, result):

@@ -23,7 +23,9 @@ POLICIES = {
     "buffered": Policy.buffered().change({"auto.start_percent": 60}),
     "ladder": Policy.ladder().change(LINES),
     "collapse": Policy.buffered().change(COLLAPSE),
-    "fold": Policy.buffered().change({"auto.enabled": False}),
+    "fold": Policy.buffered().change(
+        {"auto.enabled": False, "snip.enabled": False, "micro.by_supersession": False}
+    ),
 }
 
 

@@ -15,7 +15,12 @@ from ullage.policy import Policy
 from ullage.testing import conversation
 
 MODEL = "claude-opus-4-5"
-TIGHT = {"auto.start_percent": 5, "micro.min_freed_tokens": 0, "snip.max_chars": 2_000}
+TIGHT = {
+    "auto.start_percent": 5,
+    "micro.min_freed_tokens": 0,
+    "snip.max_chars": 2_000,
+    "snip.start_percent": 0,
+}
 
 
 def policy_of(number: int) -> Policy:

@@ -20,6 +20,7 @@ SMALL = {
     **OFF,
     "tool_budget.max_result_chars": 6_000,
     "snip.max_chars": 2_500,
+    "snip.start_percent": 0,
     "micro.min_freed_tokens": 0,
     "micro.supersede_start_percent": 5,
     "protect.tool_results": 2,

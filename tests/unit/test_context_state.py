@@ -178,7 +178,8 @@ def test_full_again_and_again_stops_with_what_fills_it():
 
 
 def test_every_message_is_in_the_request_or_in_the_account_once():
-    manager = ContextManager(model=MODEL, policy=Policy.ladder(), store=MemoryStore())
+    policy = Policy.ladder().change({"auto.start_percent": 50})
+    manager = ContextManager(model=MODEL, policy=policy, store=MemoryStore())
     requests = play(manager, session_287k(2).messages)
     left = [
         at for report in manager.explain().left for span in report.removed for at in range(*span)
@@ -284,7 +285,8 @@ def test_pins_survive_compactions_and_go_by_name():
 def test_a_pinned_text_that_a_level_takes_is_put_back_once_and_legally():
     secret = "the token bucket holds 4711 entries"
     output = "line\n" * 3_000 + secret + "\n" + "line\n" * 3_000
-    manager = ContextManager(model=MODEL)
+    policy = Policy.buffered().change({"snip.start_percent": 0, "snip.on_arrival": True})
+    manager = ContextManager(model=MODEL, policy=policy)
     call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cat"}}
     manager.add({"role": "user", "content": "look"})
     manager.add({"role": "assistant", "content": [call]})

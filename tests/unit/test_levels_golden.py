@@ -131,7 +131,7 @@ CASES = [
     Case("tool_budget", asked(step(1, 10_000)), asked(step(1, 9_990)), (("t1",), 0), {"snip.enabled": False}),
     Case("tool_budget", at_once(*(step(n, 8_100) for n in range(5))), at_once(*(step(n, 7_900) for n in range(5))),
          (("t0",), 0), {"snip.enabled": False}),
-    Case("snip", asked(step(1, 2_000)), asked(step(1, 1_990)), (("t1",), 0)),
+    Case("snip", asked(step(1, 2_000), step(2, 1)), asked(step(1, 1_990), step(2, 1)), (("t1",), 0), {"snip.start_percent": 0}),
     Case("turn_snip", turns(3, 100), turns(3, 100), ((), 4), before=(snip_first, snip_current),
          more={"tools": [SNIP_TOOL.definition()]}),
     Case("context_edits", asked(*(step(n, 400) for n in range(5))), asked(*(step(n, 400) for n in range(4))),
@@ -216,7 +216,7 @@ def test_truncation_comes_only_where_a_fold_cannot():
 def test_cache_edits_alone_are_named_and_below_the_mark_nothing_is():
     steps = [step(n, 900) for n in range(20)]
     case = Case(
-        "microcompact", asked(*steps), asked(*steps[:13]), None,
+        "microcompact", asked(*steps), asked(*steps[:8]), None,
         {**OTHERS_OFF, "auto.enabled": False, "micro.by_cache_edit": True}, window=32_000,
     )  # fmt: skip
     named, still = request_of(case, case.acts, 0), request_of(case, case.still, 1)

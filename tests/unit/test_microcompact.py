@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -379,7 +380,7 @@ def test_the_state_survives():
 
 
 def test_cache_edits_are_named_as_data_and_the_messages_stay():
-    policy = LADDER.change({"micro.by_cache_edit": True, "micro.line_start_percent": 1})
+    policy = LADDER.change({"micro.by_cache_edit": True, "micro.edit_start_percent": 1})
     manager = ContextManager(model=MODEL, policy=policy.change({"snip.enabled": False}))
     messages = view_of(*[step(n) for n in range(1, 11)]).originals
     for message in messages:
@@ -404,3 +405,88 @@ def test_a_pass_by_time_forgets_the_cache_edits():
     now = 1_767_225_600_000 + 3_600_000
     assert run(view, policy, Pressure(90, 10**6, now_ms=now), state) is not None
     assert state.edits == []
+
+
+# ---- by time, and by cache edit
+
+
+def paused(policy: Policy, count: int = 12, **more: Any) -> ContextManager:
+    """A conversation whose newest answer is of the start of 2026."""
+    stamp = {"timestamp": "2026-01-01T00:00:00Z"}
+    manager = ContextManager(model=MODEL, policy=policy, **more)
+    manager.add({"role": "user", "content": "go"})
+    for n in range(count):
+        use = {"type": "tool_use", "id": f"t{n}", "name": "any_tool", "input": {"n": n}}
+        manager.add({**stamp, "role": "assistant", "content": [use]})
+        block = {"type": "tool_result", "tool_use_id": f"t{n}", "content": "ab cd " * 1_000}
+        manager.add({"role": "user", "content": [{**block, "is_error": n % 2 == 0}]})
+    manager.add({**stamp, "role": "assistant", "content": "done"})
+    manager.add({"role": "user", "content": "next"})
+    return manager
+
+
+LATER = 1_767_225_600_000 + 7_200_000
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5, 8, 12])
+def test_by_time_as_many_stay_as_the_setting_says(keep: int) -> None:
+    policy = Policy.buffered().change({"micro.by_time": True, "micro.keep_recent": keep})
+    request = paused(policy).prepare(now_ms=LATER)
+    assert 12 - str(request.messages).count("content cleared]") == keep
+
+
+@pytest.mark.parametrize("source", ["subagent", "compact", "session_memory"])
+def test_by_time_and_by_cache_edit_only_the_main_conversation_is_cleared(source: str) -> None:
+    by_edit = {"micro.by_cache_edit": True, "micro.edit_start_percent": 0}
+    policy = Policy.buffered().change({"micro.by_time": True, **by_edit})
+    request = paused(policy, source=source).prepare(now_ms=LATER)
+    assert (request.reports, request.cache_edits) == ((), ())
+    assert paused(policy).prepare(now_ms=LATER).reports
+    assert paused(policy).prepare(now_ms=None).cache_edits
+
+
+def test_time_comes_first_and_clears_what_was_named_for_the_cache() -> None:
+    by_edit = {"micro.by_cache_edit": True, "micro.edit_start_percent": 0}
+    policy = Policy.buffered().change({"micro.by_time": True, **by_edit})
+    manager = paused(policy)
+    named = manager.prepare(now_ms=LATER - 7_000_000)
+    assert len(named.cache_edits) > 0
+    assert "cleared]" not in str(named.messages)
+    manager.add({"timestamp": "2026-01-01T00:00:00Z", "role": "assistant", "content": "x"})
+    manager.add({"role": "user", "content": "y"})
+    cold = manager.prepare(now_ms=LATER)
+    assert cold.cache_edits == ()
+    assert str(cold.messages).count("content cleared]") == 7
+    # And what comes after is named anew.
+    assert manager.prepare(now_ms=LATER + 1).cache_edits == ()
+
+
+def test_no_level_clears_results_that_no_answer_has_followed() -> None:
+    manager = paused(Policy.buffered().change({"micro.by_time": True, "micro.keep_recent": 1}))
+    stamp = {"timestamp": "2026-01-01T00:00:00Z"}
+    uses = [{"type": "tool_use", "id": f"p{n}", "name": "any_tool", "input": {}} for n in range(6)]
+    results = [
+        {"type": "tool_result", "tool_use_id": f"p{n}", "content": "new " * 900} for n in range(6)
+    ]
+    manager.add({**stamp, "role": "assistant", "content": uses})
+    manager.add({"role": "user", "content": results})
+    request = manager.prepare(now_ms=LATER)
+    assert request.messages[-1]["content"] == results
+    assert str(request.messages).count("content cleared]") == 12
+
+
+def test_many_calls_of_one_message_are_read_in_linear_time() -> None:
+    def seconds(count: int) -> float:
+        uses = [{"type": "tool_use", "id": f"t{n}", "name": "b", "input": {}} for n in range(count)]
+        results = [
+            {"type": "tool_result", "tool_use_id": f"t{n}", "content": "x"} for n in range(count)
+        ]
+        view = View()
+        view.add({"role": "assistant", "content": uses})
+        view.add({"role": "user", "content": results})
+        start = time.process_time()
+        assert len(list(view.results())) == count
+        return time.process_time() - start
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (1_000, 8_000))
+    assert many < 24 * few + 0.05

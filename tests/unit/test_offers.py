@@ -27,7 +27,7 @@ def manager_with(tokens: int, **more: object) -> ContextManager:
 
 
 def test_a_compaction_that_the_model_asks_for_is_made_before_its_next_turn():
-    manager = manager_with(100_000)
+    manager = manager_with(140_000)
     manager.prepare()
     said = manager.answer("compact_context", {"instructions": "Keep the names."})
     assert not said.is_error

@@ -13,8 +13,8 @@ def test_presets_differ_where_the_ladder_says():
     assert (ladder.snip.start_percent, ladder.micro.line_start_percent) == (40, 60)
     assert (ladder.auto.start_percent, ladder.auto.target_percent) == (80, 50)
     assert ladder.truncate.start_percent == 95
-    assert ladder.snip.on_arrival
-    assert not Policy.buffered().snip.on_arrival
+    assert Policy.buffered().snip.start_percent == 50
+    assert not ladder.snip.on_arrival
 
 
 @pytest.mark.parametrize(

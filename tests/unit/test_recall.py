@@ -206,7 +206,7 @@ def test_the_list_names_results_and_messages_once():
     view = View()
     for item in items:
         view.add(item)
-    snip.apply(view, Policy.buffered().change({"snip.max_chars": 1_000}), 0)
+    snip.apply(view, Policy.buffered().change({"snip.max_chars": 1_000}), 50)
     archive = Archive(items)
     tool = Recall(archive, listing=lambda: left(archive, view.sources, view.messages))
     assert tool.call({}).text == f"t1: Bash cat log ({len(LOG):,} characters)"

@@ -129,8 +129,9 @@ def test_no_id_escapes_the_store(tmp_path, name):
 
 def test_putting_twice_is_harmless(tmp_path):
     store = FileStore(tmp_path)
-    assert store.put("a", "one") == store.put("a", "two")
+    assert store.put("a", "one") == store.put("a", "one")
     assert store.get("a") == "one"
+    assert store.put("a", "one") != store.put("a", "two")
 
 
 def test_a_store_that_cannot_be_written_is_a_typed_error(tmp_path):
@@ -145,20 +146,39 @@ def test_a_store_that_cannot_be_written_is_a_typed_error(tmp_path):
 def test_a_long_result_loses_its_middle():
     text = lines(1_000)
     view = view_of((call(1), result(1, text)), (call(2), result(2, "short")))
-    report = snip.apply(view, POLICY, 0)
+    assert snip.apply(view, POLICY, 49) is None
+    report = snip.apply(view, POLICY, 50)
     short = shown(view, 1)
     assert report.tool_use_ids == ("t1",)
     assert short.startswith("line 0 of")
     assert short.endswith("line 999 of the output\n")
-    assert 0.5 < len(short) / len(text) < 0.7
+    assert 'recall handle "t1"' in short
     assert snip.apply(view, POLICY, 99) is None
 
 
-def test_the_ladder_snips_old_results_only_under_pressure():
-    ladder = Policy.ladder().change({"snip.on_arrival": False})
+@pytest.mark.parametrize("size", [10_001, 17_000, 200_000, 3_000_000])
+@pytest.mark.parametrize("text", ["a", "line of code\n", "語 "])
+def test_a_snipped_result_is_bounded_however_long_it_was(size, text):
+    view = view_of((call(1), result(1, text * (size // len(text) + 1))), (call(2), result(2, "")))
+    assert snip.apply(view, POLICY, 50) is not None
+    assert 5_000 < len(shown(view, 1)) < 6_000 + 150
+
+
+def test_the_ladder_snips_results_only_under_pressure_and_after_an_answer():
+    ladder = Policy.ladder()
     view = view_of((call(1), result(1, lines(1_000))))
+    assert snip.apply(view, ladder, 99) is None  # the model has not seen it
+    view.add({"role": "assistant", "content": "I see."})
     assert snip.apply(view, ladder, 39) is None
     assert snip.apply(view, ladder, 40) is not None
+
+
+def test_what_no_answer_has_followed_is_shortened_only_where_the_request_does_not_fit():
+    view = view_of((call(1), result(1, lines(1_000))))
+    assert snip.apply(view, POLICY, 99) is None
+    assert snip.apply(view, POLICY, 101, fits=False) is not None
+    view = view_of((call(1), result(1, lines(1_000))))
+    assert snip.apply(view, POLICY.change({"snip.on_arrival": True}), 0) is not None
 
 
 @pytest.mark.parametrize(

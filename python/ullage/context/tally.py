@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ullage.digests import BlockFlag, BlockKind, MessageFlag, Role
+from ullage.digests import BlockKind, MessageFlag, Role
+from ullage.stages.results import is_marker
 from ullage.stages.view import View
 
 __all__ = ["CATEGORIES", "Tally"]
@@ -38,8 +39,6 @@ _OF_KIND: Final = {
     BlockKind.COMPACTION: "summaries",
 }
 _OF_ROLE: Final = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool results"}
-_SHORT: Final = BlockFlag.CLEARED | BlockFlag.OFFLOADED
-
 Row = tuple[tuple[int, int], ...]
 
 
@@ -99,9 +98,9 @@ def _row(view: View, index: int) -> Row:
 
 
 def _category(view: View, block: Any) -> str:
-    kind, flags = block.kind, block.flags
+    kind = block.kind
     name = _OF_KIND.get(BlockKind(kind), "other")
     if name == "tool results" and kind == BlockKind.TOOL_RESULT:
         decided = view.ledger.string(block.id) in view.decisions
-        return "shortened results" if decided or flags & _SHORT else name
+        return "shortened results" if decided or is_marker(block) else name
     return name

@@ -14,8 +14,8 @@ __all__ = [
     "ToolBudgetPolicy",
 ]
 
-RERUNNABLE_TOOLS = ("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write")
-"""Tools whose results can be had again by calling them again."""
+KEPT_TOOLS = ("AskUserQuestion", "TodoWrite", "Task", "Skill", "memory", "recall", "Snip")
+"""Tools whose results stay, by family: what a person or another agent said, lists that are worked from, what was brought back."""
 
 
 @group("tool_budget")
@@ -35,7 +35,9 @@ class ToolBudgetPolicy(Group):
     preview_bytes: int = number(
         2_000, "bytes", "how much of an offloaded result stays readable", low=0
     )
-    unlimited_tools: tuple[str, ...] = names(("Read",), "their output would only be read back")
+    unlimited_tools: tuple[str, ...] = names(
+        ("Read",), "their output would only be read back; in any spelling, such as read_file"
+    )
 
 
 @group("snip")
@@ -46,12 +48,14 @@ class SnipPolicy(Group):
     max_chars: int = number(
         10_000, "characters", "a result above this keeps its head and tail", low=100
     )
-    head_percent: int = number(30, "percent", "share kept from the start", low=1, high=49)
-    tail_percent: int = number(30, "percent", "share kept from the end", low=1, high=49)
+    head_percent: int = number(30, "percent of max_chars", "kept from the start", low=1, high=49)
+    tail_percent: int = number(30, "percent of max_chars", "kept from the end", low=1, high=49)
     start_percent: int = number(
-        0, "percent of the window", "below this nothing is snipped; 0: always", high=100
+        50, "percent of the window", "below this nothing is snipped; 0: always", high=100
     )
-    on_arrival: bool = switch(False, "snip a long result when it arrives, before it is ever cached")
+    on_arrival: bool = switch(
+        False, "snip a long result at any fill, before an answer to it and before it is ever cached"
+    )
     turns: bool = switch(True, "append ids to user inputs and offer the Snip tool")
     reminder_tokens: int = number(
         10_000, "tokens", "growth without a snip until one reminder is attached", low=1
@@ -60,9 +64,14 @@ class SnipPolicy(Group):
 
 @group("micro")
 class MicrocompactPolicy(Group):
-    """Old results of tools that can be run again become a placeholder or one line."""
+    """Old results of tools become a placeholder or one line."""
 
-    tools: tuple[str, ...] = names(RERUNNABLE_TOOLS, "names or patterns such as mcp__*")
+    tools: tuple[str, ...] = names(
+        ("*",), "whose results: names, of any spelling, or patterns such as mcp__*"
+    )
+    exclude_tools: tuple[str, ...] = names(
+        KEPT_TOOLS, "whose results stay all the same: names, of any spelling, or patterns"
+    )
     by_time: bool = switch(False, "clear after a pause: the prompt cache is cold by then")
     idle_minutes: int = number(60, "minutes", "pause since the newest assistant message", low=1)
     keep_recent: int = number(5, "results", "how many stay, the newest first", low=1)
@@ -106,6 +115,9 @@ class MicrocompactPolicy(Group):
     )
     by_cache_edit: bool = switch(
         False, "name old results as data, for a host that can drop them from a cache"
+    )
+    edit_start_percent: int = number(
+        40, "percent of the window", "below this no result is named for cache edits", high=100
     )
     min_freed_tokens: int = number(2_000, "tokens", "a pass that frees less is not done", low=0)
     low_watermark_percent: int = number(

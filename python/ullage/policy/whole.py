@@ -131,7 +131,6 @@ class Policy:
         return cls(preset="ladder").change(
             {
                 "snip.start_percent": 40,
-                "snip.on_arrival": True,
                 "micro.by_line": True,
                 "auto.start_percent": 80,
             }

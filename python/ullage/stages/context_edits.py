@@ -24,6 +24,7 @@ from ullage.policy import Policy
 from ullage.stages.microcompact import CLEARED
 from ullage.stages.provider_clearing import understands
 from ullage.stages.report import Decision, StageReport
+from ullage.stages.results import fresh_from
 from ullage.stages.view import Result, View
 from ullage.transcript import records
 
@@ -166,7 +167,8 @@ def _due(view: View, edit: ClearToolUses, overhead_tokens: int) -> list[Result]:
     size = len(open_results) if edit.by_uses else view.tokens(overhead_tokens)
     if size < edit.trigger:
         return []
-    old = results[: max(0, len(results) - edit.keep)]
+    fresh = fresh_from(view.ledger)  # what the model has not seen yet stays, however few are kept
+    old = [each for each in results[: max(0, len(results) - edit.keep)] if each.message < fresh]
     able = [
         result
         for result in old

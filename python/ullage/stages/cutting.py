@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["head", "snipped", "tail"]
+__all__ = ["cut_middle", "head", "snipped", "tail"]
 
 _NEAR = 200
 """Characters: how far a cut may move to find a line end."""
@@ -47,8 +47,22 @@ def tail(text: str, length: int) -> str:
 
 
 def snipped(text: str, head_percent: int, tail_percent: int) -> str:
-    """The head and the tail of a text, and between them how many characters were taken out."""
-    first = head(text, len(text) * head_percent // 100)
-    last = tail(text, len(text) * tail_percent // 100)
+    """Shares of a text from its two ends, and between them how many characters were taken out."""
+    return cut_middle(text, len(text) * head_percent // 100, len(text) * tail_percent // 100)
+
+
+def cut_middle(text: str, head_chars: int, tail_chars: int, handle: str = "") -> str:
+    """At most so many characters from the two ends of a text, and between them how many were taken out.
+
+    Args:
+        text: Longer than both together.
+        head_chars: Kept from its start.
+        tail_chars: Kept from its end.
+        handle: What brings the whole text back; empty: nothing is said of it.
+    """
+    first, last = head(text, head_chars), tail(text, tail_chars)
     gone = len(text) - len(first) - len(last)
-    return f"{first.rstrip()}\n\n[... {gone:,} characters taken out here ...]\n\n{last.lstrip()}"
+    back = f'; the whole text: recall handle "{handle}"' if handle else ""
+    return (
+        f"{first.rstrip()}\n\n[... {gone:,} characters taken out here{back} ...]\n\n{last.lstrip()}"
+    )

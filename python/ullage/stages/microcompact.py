@@ -1,4 +1,4 @@
-"""Microcompact: old results of tools that can be run again become a placeholder or one line.
+"""Microcompact: old results of tools become a placeholder or one line.
 
 Three ways, the least lossy first: results that a later one replaced (supersession), one line each for the older half, and
 a bare placeholder after a pause, when the provider's cache is cold anyway. Calls and ids stay.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from ullage.digests import Role
@@ -17,15 +16,29 @@ from ullage.policy import MicrocompactPolicy, Policy
 from ullage.stages.line_writer import line_for, lines_for
 from ullage.stages.micro_state import Micro, fingerprint
 from ullage.stages.report import Decision, StageReport
+from ullage.stages.results import fresh_from
 from ullage.stages.view import Result, View
+from ullage.tool_names import family_of, matches
 
 __all__ = ["CLEARED", "Pressure", "apply", "flow", "line_for"]
 
 STAGE = "microcompact"
 CLEARED = "[Old tool result content cleared]"
 
-_READS = ("Read", "NotebookRead")
-_WRITES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+_PARTIAL = (
+    "offset",
+    "limit",
+    "start_line",
+    "end_line",
+    "view_range",
+    "line_range",
+    "start",
+    "end",
+    "lines",
+    "head",
+    "tail",
+)
+"""What an input names that asks for a part of a file."""
 
 ERRORS_LONGER = 4
 """Failed results stay until so many times more newer results stand behind them than others need (PIPE-5)."""
@@ -47,6 +60,8 @@ class Pressure(NamedTuple):
         now_ms: The host's clock in milliseconds since the epoch; `None`: unknown, nothing goes by time.
         writer: A summarizer with a small model for the lines; `None`: none.
         pays: Whether a rewrite from a message on that frees so many tokens is worth its cost now; `None`: always.
+        source: Who asks; by time and by cache edit only `main` is cleared (MIC-0).
+        recall: A tool that brings things back is offered: what is cleared names its handle.
     """
 
     fill_percent: int
@@ -55,6 +70,8 @@ class Pressure(NamedTuple):
     now_ms: int | None = None
     writer: Any = None
     pays: Callable[[int, int], bool] | None = None
+    source: str = "main"
+    recall: bool = False
 
 
 def apply(view: View, policy: Policy, fill_percent: int, now_ms: int | None) -> StageReport | None:
@@ -72,22 +89,29 @@ def flow(view: View, policy: Policy, pressure: Pressure, state: Micro) -> Flow[S
         pressure: How full the window is.
         state: Of the conversation; changed in place.
     """
-    micro, fill = policy.micro, pressure.fill_percent
+    micro = policy.micro
     state.watch(view)
     view.cleared_elsewhere.update(state.edits)
     if not _any_due(view, micro, pressure) or not _worth_a_look(view, micro, pressure, state):
         return None
     results = list(view.results())
-    kept = max(micro.keep_recent, policy.protect.tool_results) * state.weigh(micro.refetch_percent)
-    eligible = list(_eligible(view, policy, results, kept))
-    if micro.by_time and _idle(view, micro, pressure.now_ms):
+    caution = state.weigh(micro.refetch_percent)
+    if _idle(view, micro, pressure):
+        # The cache is cold: what was named for it is cleared in the messages like the rest.
+        named, elsewhere = set(state.edits), set(view.cleared_elsewhere)
+        view.cleared_elsewhere -= named
         why = f"no answer for {micro.idle_minutes} minutes"
-        report = _cleared(view, why, eligible, policy, state, pressure)
+        old = _eligible(view, policy, results, micro.keep_recent * caution, longer=1)
+        report = _cleared(view, why, old, policy, state, pressure)
         if report is not None:
             state.edits.clear()
             return report
-    if micro.by_cache_edit and fill >= micro.line_start_percent:
-        return _named(view, eligible, policy, state)
+        view.cleared_elsewhere = elsewhere
+    if _edits_due(micro, pressure):
+        named_now = _eligible(view, policy, results, micro.keep_recent * caution)
+        return _named(view, list(named_now), policy, state)
+    kept = max(micro.keep_recent, policy.protect.tool_results) * caution
+    eligible = list(_eligible(view, policy, results, kept))
     if not _new_epoch(view, eligible, pressure, state):
         return None
     return (yield from _older(view, policy, pressure, results, eligible, kept, state))
@@ -97,25 +121,33 @@ def _any_due(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
     """Asked before anything is walked: most requests end here."""
     fill = pressure.fill_percent
     return (
-        (micro.by_time and _idle(view, micro, pressure.now_ms))
+        _idle(view, micro, pressure)
         or (micro.by_supersession and fill >= micro.supersede_start_percent)
-        or ((micro.by_line or micro.by_cache_edit) and fill >= micro.line_start_percent)
+        or (micro.by_line and fill >= micro.line_start_percent)
+        or _edits_due(micro, pressure)
     )
+
+
+def _edits_due(micro: MicrocompactPolicy, pressure: Pressure) -> bool:
+    main, full = pressure.source == "main", pressure.fill_percent >= micro.edit_start_percent
+    return micro.by_cache_edit and main and full
 
 
 def _worth_a_look(view: View, micro: MicrocompactPolicy, pressure: Pressure, state: Micro) -> bool:
     """Whether enough has come since all results were looked at, so that looking costs a turn nothing on average."""
     now, before = view.tokens(pressure.overhead_tokens), state.looked_tokens
     step = pressure.window_tokens * LOOK_PERCENT // 100
-    by_time = micro.by_time and _idle(view, micro, pressure.now_ms)
+    by_time = _idle(view, micro, pressure)
     if before <= now < before + step and view.changed_from is None and not by_time:
         return False
     state.looked_tokens = now
     return True
 
 
-def _idle(view: View, micro: MicrocompactPolicy, now_ms: int | None) -> bool:
-    if now_ms is None:
+def _idle(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
+    """Whether clearing by time is due (MIC-1): for the main conversation, after a pause."""
+    now_ms = pressure.now_ms
+    if now_ms is None or not micro.by_time or pressure.source != "main":
         return False
     for index in range(len(view) - 1, -1, -1):
         message = view.ledger.message(index)
@@ -137,16 +169,21 @@ def _new_epoch(view: View, eligible: Sequence[Result], pressure: Pressure, state
 # ---- which -----------------------------------------------------------------------------------
 
 
-def _eligible(view: View, policy: Policy, results: Sequence[Result], kept: int) -> Iterator[Result]:
+def _eligible(
+    view: View, policy: Policy, results: Sequence[Result], kept: int, longer: int = ERRORS_LONGER
+) -> Iterator[Result]:
     """Results of the tools that may be cleared, without the newest and without what is cleared already."""
+    micro, fresh = policy.micro, fresh_from(view.ledger)
     found = [
         result
         for result in results
-        if any(fnmatchcase(result.tool, name) for name in policy.micro.tools)
+        if matches(result.tool, micro.tools) and not matches(result.tool, micro.exclude_tools)
     ]
     for newer, result in zip(range(len(found) - 1, -1, -1), found, strict=True):
-        least = kept * ERRORS_LONGER if result.is_error else kept
-        if newer >= least and not result.has_media and not _is_short(view, result):
+        least = kept * longer if result.is_error else kept
+        if newer < least or result.message >= fresh:
+            continue
+        if not result.has_media and not _is_short(view, result):
             yield result
 
 
@@ -163,25 +200,35 @@ def _superseded(
     """Reads of a file that a later whole read or write replaced; calls that a later one repeated with success."""
     newest: dict[tuple[str, str], int] = {}
     for result in results:
-        if result.path and (result.tool in _WRITES or _is_whole_read(result)):
+        if result.path and (_is_write(result) or _is_whole_read(result)):
             newest["file", result.path] = result.message
         if not result.is_error:
             newest["call", fingerprint(result)] = result.message
     able = {result.id for result in eligible}
     # A failure that was put right needs no longer protection than other results.
-    older = results[: max(0, len(results) - kept)]
+    fresh = fresh_from(view.ledger)
+    older = [r for r in results[: max(0, len(results) - kept)] if r.message < fresh]
     able.update(r.id for r in older if r.is_error and not r.has_media and not _is_short(view, r))
     old = [result for result in results if result.id in able]
     return [
         result
         for result in old
-        if (result.tool in _READS and newest.get(("file", result.path), -1) > result.message)
+        if (_is_read(result) and newest.get(("file", result.path), -1) > result.message)
         or newest.get(("call", fingerprint(result)), -1) > result.message
     ]
 
 
+def _is_read(result: Result) -> bool:
+    family = family_of(result.tool)
+    return family == "read" or (family == "edit" and result.given.get("command") == "view")
+
+
+def _is_write(result: Result) -> bool:
+    return family_of(result.tool) in ("write", "edit") and not _is_read(result)
+
+
 def _is_whole_read(result: Result) -> bool:
-    return result.tool in _READS and "offset" not in result.given and "limit" not in result.given
+    return _is_read(result) and not any(result.given.get(key) is not None for key in _PARTIAL)
 
 
 def _share(
@@ -261,7 +308,7 @@ def _enough(chosen: Sequence[Result], gain: int, policy: Policy, pressure: Press
 
 
 def _is_large_read(result: Result, policy: Policy) -> bool:
-    return result.tool in _READS and result.chars > policy.protect.large_read_chars
+    return _is_read(result) and result.chars > policy.protect.large_read_chars
 
 
 def _cleared(
@@ -284,9 +331,10 @@ def _pass(
     pressure: Pressure,
 ) -> StageReport | None:
     """One pass: all at once, or nothing where it would free less than the least."""
+    said = ((result, _with_handle(text, result.id, pressure)) for result, text in texts)
     decided = [
         (result, Decision(result.id, STAGE, text))
-        for result, text in texts
+        for result, text in said
         if len(text) < result.chars
     ]
     gain = sum(
@@ -298,6 +346,11 @@ def _pass(
     report = view.report(STAGE, why, decided)
     state.passed((result for result, _ in decided), view.tokens(pressure.overhead_tokens))
     return replace(report, visible_paths=_visible(view))
+
+
+def _with_handle(text: str, handle: str, pressure: Pressure) -> str:
+    """What stands for a result, with what brings it back where a tool for that is offered."""
+    return f'{text[:-1]}; recall handle "{handle}"]' if pressure.recall else text
 
 
 def _named(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from ullage.context_management import (
@@ -23,6 +22,7 @@ from ullage.facts.reading import blocks_of
 from ullage.policy import MicrocompactPolicy, Policy
 from ullage.stages.report import StageReport
 from ullage.stages.view import View
+from ullage.tool_names import matches
 
 __all__ = [
     "ProviderClearing",
@@ -78,7 +78,7 @@ def management(policy: Policy, tools: Iterable[str]) -> ContextManagement | None
 
     Args:
         policy: `micro.by_provider` and what follows it.
-        tools: Names that the host offers: those that no pattern of `micro.tools` names are excluded.
+        tools: Names that the host offers: those of `micro.exclude_tools`, or not of `micro.tools`, are excluded.
     """
     micro = policy.micro
     edits: list[Edit] = []
@@ -105,7 +105,8 @@ def _excluded(micro: MicrocompactPolicy, tools: Iterable[str]) -> tuple[str, ...
         sorted(
             name
             for name in set(tools)
-            if name in NEVER_CLEARED or not any(fnmatchcase(name, each) for each in micro.tools)
+            if matches(name, (*NEVER_CLEARED, *micro.exclude_tools))
+            or not matches(name, micro.tools)
         )
     )
 

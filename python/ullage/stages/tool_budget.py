@@ -14,9 +14,11 @@ from ullage.effects import Call, Effect, Flow, drive
 from ullage.exceptions import StoreError
 from ullage.offload import OffloadStore
 from ullage.policy import Policy
-from ullage.stages.cutting import head, snipped
+from ullage.stages.cutting import head
 from ullage.stages.report import Decision, StageReport
+from ullage.stages.snip import shortened
 from ullage.stages.view import Result, View
+from ullage.tool_names import matches
 
 __all__ = ["apply", "flow"]
 
@@ -74,7 +76,7 @@ def _too_large(view: View, new: list[Result], policy: Policy) -> Iterator[Result
     able = [
         result
         for result in new
-        if result.tool not in limits.unlimited_tools
+        if not matches(result.tool, limits.unlimited_tools)
         and not result.has_media
         and not _is_empty(result)
     ]
@@ -111,8 +113,7 @@ def _reference(
         place = yield Call(store.put, (result.id, text))
     except StoreError as exc:
         failures.append(f"{result.id}: {exc}; snipped in place instead")
-        snip = policy.snip
-        return Decision(result.id, STAGE, snipped(text, snip.head_percent, snip.tail_percent))
+        return Decision(result.id, STAGE, shortened(text, policy, result.id))
     preview = head(text, policy.tool_budget.preview_bytes)
     return Decision(
         result.id,
