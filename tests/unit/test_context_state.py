@@ -258,11 +258,15 @@ def test_other_errors_make_no_room():
     assert manager.save() == before
 
 
-def test_compaction_that_is_off_altogether_leaves_truncation():
+def test_compaction_that_is_off_altogether_leaves_an_error_that_says_so():
     from ullage.window import WindowSettings
 
     manager = filled(60_000, settings=WindowSettings(disable_compact=True))
-    assert manager.on_overflow(REFUSED).step not in ("", "compact")
+    before = list(manager.messages)
+    with pytest.raises(ContextTooLarge) as caught:
+        manager.on_overflow(REFUSED)
+    assert "DISABLE_COMPACT" in caught.value.hint
+    assert list(manager.messages) == before
 
 
 # ---- pins

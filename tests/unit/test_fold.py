@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -199,3 +201,63 @@ def test_the_same_in_every_run(engine_policy):
     fold.apply(a, engine_policy, 2_200, 0)
     fold.apply(b, engine_policy, 2_200, 0)
     assert a.messages == b.messages
+
+
+# ---- the person's words, fold after fold
+
+
+RULES = [
+    f"Never touch migrations/{i:04d}_lock.sql, because team {i} owns that file." for i in range(12)
+]
+
+
+def long_loop(manager: ContextManager, begin: int = 0) -> set[str]:
+    """Tool results that fill the window again and again; a rule of the person with each of the first turns."""
+    said, acted = list(RULES[:begin]), set[str]()
+    for number in range(begin, 45):
+        use = {
+            "type": "tool_use",
+            "id": f"t{number}",
+            "name": "run_shell",
+            "input": {"command": f"cat {number}"},
+        }
+        manager.add({"role": "assistant", "content": [use]})
+        rows = "\n".join(f"row {number}-{at}: {at * 7919 % 1000}" for at in range(420))
+        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": rows}
+        manager.add({"role": "user", "content": [block]})
+        request = manager.prepare()
+        acted |= {report.stage for report in request.reports}
+        assert [rule for rule in said if rule not in str(request.messages)] == []
+        said += RULES[number : number + 1]
+        manager.add(
+            {"role": "assistant", "content": f"Part {number} read: " + "rows of the table. " * 14}
+        )
+        manager.add({"role": "user", "content": " ".join(["Go on.", *RULES[number : number + 1]])})
+    return acted
+
+
+def small(**changes: Any) -> ContextManager:
+    return ContextManager(model=MODEL, policy=POLICY.change(changes), context_window=16_000)
+
+
+def test_folds_of_folds_keep_the_persons_words_whole():
+    manager = small(**{"auto.enabled": False})
+    manager.add({"role": "user", "content": "Look at part 0."})
+    assert "fold" in long_loop(manager)
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["live", "resumed"])
+def test_folds_of_a_summary_keep_the_words_that_it_holds(resumed):
+    manager = small(**{"auto.enabled": False})
+    manager.add({"role": "user", "content": "Look at part 0."})
+    for rule in RULES[:6]:
+        manager.add({"role": "assistant", "content": "I see. " * 500})
+        manager.add({"role": "user", "content": rule})
+    manager.add({"role": "assistant", "content": "Yes. " * 500})
+    assert manager.compact().compacted
+    if resumed:
+        before, manager = manager.messages, small(**{"auto.enabled": False})
+        for message in before:
+            manager.add(message)
+    manager.add({"role": "user", "content": "Go on."})
+    assert "fold" in long_loop(manager, begin=6)

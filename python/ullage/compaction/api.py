@@ -157,7 +157,8 @@ def job_of(
     if log is not None:
         options = {"store": log_store(log), "transcript_path": log.path, **options}
         options.setdefault("session_id", log.session_id)
-    fields = {**_of_model(model), **options}
+    off = WindowSettings.from_env().disable_compact
+    fields = {"disabled": off, **_of_model(model), **options}
     try:
         return Job(
             items=items,

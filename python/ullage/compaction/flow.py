@@ -54,6 +54,9 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
         LogConflict: The log changed meanwhile; nothing was written.
         StoreError: The log could not be written.
     """
+    if job.disabled:  # the one guard of every way in (WIN-4)
+        notice = "Compaction is turned off (DISABLE_COMPACT)."
+        return _ended(job, Outcome.BLOCKED, "disabled", user_notice=notice)
     state: State | None = None
     try:
         state = prepare(job)

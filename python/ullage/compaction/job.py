@@ -58,6 +58,7 @@ class Job:
         store: Installs a result in a log; `None`: the caller does what it likes with it.
         memory: Notes of the session (`ullage.memory.session`), tried before a summary is written: they need
             no call. `None`: there are none.
+        disabled: Compaction is turned off (`DISABLE_COMPACT`): the outcome is `blocked`.
     """
 
     items: Sequence[Item] = field(repr=False)
@@ -87,6 +88,7 @@ class Job:
     previous_turn_id: str = ""
     store: Any = field(default=None, repr=False)
     memory: Any = field(default=None, repr=False)
+    disabled: bool = False
 
     def __post_init__(self) -> None:
         _one_of("trigger", self.trigger, ("manual", "auto"))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ullage import pipeline
-from ullage.compaction import CompactionResult, Outcome
+from ullage.compaction import CompactionResult
 from ullage.compaction.ahead import Ahead, fitted
 from ullage.compaction.api import job_of
 from ullage.compaction.attachments import Providers
@@ -92,13 +92,17 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
         why = "context collapse could not make enough room"
         result, summed = yield from autocompact(machine, host, why=why)
         reports += [summed] if summed is not None else []
-    if machine.tokens > machine.last_resort_tokens:
+    if machine.window.compaction and machine.tokens > machine.last_resort_tokens:
         reports += yield from shorten(machine, machine.last_resort_tokens)
     pinned = put_back(machine, reports)
     reports += [] if pinned is None else [(yield from noted(machine, pinned))]
     if machine.tokens > machine.window.prompt:
-        raise ContextTooLarge(machine.tokens, machine.window.prompt)
+        raise ContextTooLarge(machine.tokens, machine.window.prompt, hint=_way_out(machine))
     return outgoing.request(machine, reports, result, situation.extras, now_ms)
+
+
+def _way_out(machine: Machine) -> str:
+    return "" if machine.window.compaction else "compaction is turned off: unset DISABLE_COMPACT"
 
 
 def noted(machine: Machine, report: StageReport) -> Flow[StageReport]:
@@ -123,7 +127,9 @@ def shorten(machine: Machine, limit: int) -> Flow[list[StageReport]]:
     ours = min(limit, limit * size // max(1, machine.tokens))
     reports = [squeeze.apply(machine.view, ours - overhead - margin)]
     if machine.tokens > limit:
-        reports.append(fold.apply(machine.view, machine.policy, ours, overhead))
+        reports.append(
+            fold.apply(machine.view, machine.policy, ours, overhead, history=machine.history)
+        )
     if machine.tokens > limit and reports[-1] is None:
         reports.append(dropped(machine, ours))
     return (yield from all_noted(machine, reports))
@@ -139,7 +145,9 @@ def dropped(machine: Machine, limit: int) -> StageReport | None:
     try:
         return truncate.apply(view, limit, overhead, machine.policy.truncate.margin_tokens)
     except ContextTooLarge:
-        report = fold.apply(view, machine.policy, limit, overhead, whole_words=False)
+        report = fold.apply(
+            view, machine.policy, limit, overhead, whole_words=False, history=machine.history
+        )
         if report is None:
             raise
         return report
@@ -214,13 +222,6 @@ def compact(machine: Machine, host: Host, instructions: str) -> Flow[CompactionR
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
     base = list(machine.view.messages)
-    if not machine.window.compaction:
-        return CompactionResult(
-            outcome=Outcome.BLOCKED,
-            reason="disabled",
-            messages=tuple(base),
-            user_notice="Compaction is turned off (DISABLE_COMPACT).",
-        )
     job = job_for(machine, host, base, "manual", instructions=instructions)
     result = yield from compaction_flow(job)
     if result.compacted:
@@ -257,6 +258,7 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         "weights": machine.view.weights,
         "overhead_tokens": machine.overhead_tokens,
         "memory": host.memory,
+        "disabled": not machine.window.compaction,
         "keep": _share_kept(machine),
         "source": machine.source,
         "turns_since": machine.tracking.turns_since,

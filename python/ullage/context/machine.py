@@ -139,6 +139,9 @@ class Machine:
             start_percent=auto.start_percent,
         )
         self.policy = self.stated_policy.fitted(self.window.prompt)
+        if not self.window.compaction:
+            off = {"collapse.enabled": False, "micro.provider_compact_tokens": 0}
+            self.policy = self.policy.change(off)
 
     def learn(self, limit: int | None) -> None:
         """A window that a provider's error named (WIN-6); `None` or a larger one: nothing."""

@@ -60,7 +60,7 @@ def _fold(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
     margin, overhead = machine.policy.truncate.margin_tokens, machine.overhead_tokens
     reports = [
         squeeze.apply(machine.view, goal - overhead),
-        fold.apply(machine.view, machine.policy, goal + margin, overhead),
+        fold.apply(machine.view, machine.policy, goal + margin, overhead, history=machine.history),
     ]
     return (yield from flows.all_noted(machine, reports))
 
@@ -98,7 +98,7 @@ def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
         machine.recovered, machine.steps_tried = machine.requests, []
     goal = _goal(machine, found)
     before, reports = int(machine.view.ledger.tokens()), list[StageReport]()
-    for name, step in STEPS:
+    for name, step in STEPS if machine.window.compaction else ():
         if name in machine.steps_tried:
             continue
         machine.steps_tried.append(name)
@@ -107,7 +107,10 @@ def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
         if after < before and after + machine.overhead_tokens <= goal:
             return Recovery(found.kind, name, before - after, found.learned_limit, tuple(reports))
     floor = int(machine.view.ledger.tokens()) + machine.overhead_tokens
-    raise ContextTooLarge(floor, goal, hint="start a new conversation or a model with more room")
+    hint = "start a new conversation or a model with more room"
+    if not machine.window.compaction:
+        hint = "compaction is turned off: unset DISABLE_COMPACT"
+    raise ContextTooLarge(floor, goal, hint=hint)
 
 
 def _goal(machine: Machine, found: Classified) -> int:
