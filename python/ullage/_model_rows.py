@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -154,6 +155,7 @@ def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
     guesses: dict[str, str] = {}
     version = ""
     for given in documents:
+        _only_known(given)
         for name in _table(given, "models"):
             raw.setdefault(name, {}).update(_table(given["models"], name))
         aliases |= _table(given, "aliases")
@@ -166,6 +168,21 @@ def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
             if row not in rows:
                 raise InvalidPolicy(f"{kind}.{name}", row, "names no row")
     return Sections(rows, aliases, guesses, version)
+
+
+_PARTS_OF_A_DOCUMENT: Final = ("models", "aliases", "guesses", "version")
+
+
+def _only_known(given: Mapping[str, Any]) -> None:
+    """Refuse what no part of a model file is called: it would have no effect."""
+    for name in given:
+        if name not in _PARTS_OF_A_DOCUMENT:
+            near = get_close_matches(name, _PARTS_OF_A_DOCUMENT, 1)
+            hint = 'a row is a table [models."NAME"]' + (
+                f"; did you mean {near[0]!r}?" if near else ""
+            )
+            limit = f"is no part of a model file: {', '.join(_PARTS_OF_A_DOCUMENT)}"
+            raise InvalidPolicy(name, type(given[name]).__name__, limit, hint=hint)
 
 
 def _table(given: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -224,7 +241,9 @@ def _value(place: str, key: str, value: Any) -> Any:
         return tuple(_expect(place, item, str, "must be strings") for item in _list(place, value))
     reader = _PARTS.get(key)
     if reader is None:
-        raise InvalidPolicy(place, value, "is no field of a model")
+        near = get_close_matches(key, [item.name for item in fields(Model)], 1)
+        hint = f"did you mean {near[0]!r}?" if near else ""
+        raise InvalidPolicy(place, value, "is no field of a model", hint=hint)
     return reader(place, _expect(place, value, dict, "must be a table"))
 
 

@@ -237,6 +237,9 @@ _PREFIX: Final = re.compile(
 _SUFFIX: Final = re.compile(
     r"(?:@[\w-]+|-v\d+(?::\d+)*(?::\w+)?|:[\w.-]+|-latest|-preview|-20\d{6}|-20\d\d-\d\d-\d\d|-\d\d-20\d\d|-\d\d-\d\d|-\d{4})$"
 )
+_SIZE: Final = re.compile(r"-\d{1,4}(?:\.\d+)?(?:x\d+)?[bm]")
+"""What names of open models say of their size: `llama-3.1-8b-instruct`."""
+
 _LARGE: Final = "[1m]"
 
 
@@ -256,9 +259,11 @@ def _key(name: str) -> str:
 
 
 def _prefixes(key: str) -> Iterable[str]:
-    """The key, then what it continues with a word: `gpt-5-codex-max`, `gpt-5-codex`, `gpt-5`."""
+    """The key, then what it continues with a word or a size: `gpt-5-codex-max`, `gpt-5-codex`, `gpt-5`."""
     yield key
-    while (at := key.rfind("-")) > 0 and key[at + 1 : at + 2].isalpha():
+    while (at := key.rfind("-")) > 0:
+        if not (key[at + 1 : at + 2].isalpha() or _SIZE.fullmatch(key, at)):
+            return
         key = key[:at]
         yield key
 

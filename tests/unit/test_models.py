@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from decimal import Decimal
 from pathlib import Path
 
@@ -251,3 +252,41 @@ def test_an_alias_is_learned_without_its_row() -> None:
 def test_a_limit_must_be_positive(limit: int) -> None:
     with pytest.raises(InvalidPolicy, match="limit: must be positive"):
         TABLE.learned("claude-opus-4-5", limit)
+
+
+# ---- model files, and names of models that people run themselves
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('[[model]]\nname = "x"\ncontext_window = 8192\n', "models"),
+        ('[model."x"]\ncontext_window = 8192\n', "models"),
+        ('[alias]\nx = "gpt-5"\n', "aliases"),
+        ('[models."gpt-5"]\ncontext_windows = 8192\n', "context_window"),
+    ],
+)
+def test_what_has_no_effect_in_a_model_file_is_refused(
+    text: str, named: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidPolicy) as caught:
+        ModelTable.load(path)
+    assert named in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("gpt-4-32k", 32_768), ("gpt-4-32k-0613", 32_768), ("gpt-4-0613", 8_192), ("gpt-3.5-turbo-16k", 16_385),
+        ("llama3.1", 131_072), ("llama3.1:8b", 131_072), ("meta-llama/Llama-3.1-8B-Instruct", 131_072), ("llama3", 8_192),
+        ("meta-llama/Meta-Llama-3-8B-Instruct", 8_192), ("qwen3:8b", 40_960), ("Qwen/Qwen3-8B", 40_960), ("qwen2.5:7b-instruct", 32_768),
+        ("mistral-7b", 32_768), ("mistralai/Mistral-7B-Instruct-v0.3", 32_768), ("mixtral-8x7b", 32_768),
+        ("gemma-2-9b-it", 8_192), ("SmolLM2-135M-Instruct", 8_192), ("tinyllama", 2_048),
+    ],
+)  # fmt: skip
+def test_names_of_models_that_people_run_themselves(name: str, window: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ModelTable.builtin().lookup(name).context_window == window
