@@ -16,7 +16,6 @@ from ullage.exceptions import MissingExtra, UllageError
 
 __all__ = ["main"]
 
-EXIT_NO = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 

@@ -83,19 +83,16 @@ class Results:
 
     Attributes:
         found: Those read so far; `read_all` reads the rest.
-        generation: Changes when anything that was read is read again.
     """
 
     def __init__(self) -> None:
         self.found: list[Result] = []
-        self.generation = 0
         self._upto = 0
 
     def cut(self, index: int) -> None:
         """Messages from here on are not what they were."""
         if index < self._upto:
             self._upto = index
-            self.generation += 1
             del self.found[self._first(index) :]
 
     def _first(self, message: int) -> int:

@@ -125,15 +125,6 @@ class View:
                 touched.add(place[0])
         return self._refresh(touched)
 
-    def undecide(self, tool_use_ids: Iterable[str]) -> int | None:
-        """Take decisions back: the results are whole again."""
-        touched: set[int] = set()
-        for name in tool_use_ids:
-            place = self.ledger.find_result(name)
-            if self.decisions.pop(name, None) is not None and place is not None:
-                touched.add(place[0])
-        return self._refresh(touched)
-
     def strip(self, tool_use_ids: Iterable[str], indexes: Iterable[int] = ()) -> int | None:
         """Show calls without their input, and messages without their thinking, for ever; returns as `decide`."""
         touched = set(indexes)
@@ -224,12 +215,6 @@ class View:
             self.messages.append(wire(shown) or {})
             self.sources.append(source)
         self.ledger = core.Ledger(self.weights, self.shown)
-
-    def replace_span(
-        self, start: int, stop: int, made: Sequence[Made] = ()
-    ) -> tuple[int | None, tuple[Span, ...]]:
-        """Put what a level made in place of messages [start, stop); returns as `rearrange`."""
-        return self.rearrange([*range(start), *made, *range(stop, len(self))])
 
     def put_back(self, index: int, positions: Iterable[int], history: Sequence[Item]) -> int | None:
         """Put messages of the history in place of message `index`; returns as `decide`."""
