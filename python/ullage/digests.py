@@ -117,6 +117,7 @@ class BlockFlag(IntFlag):
     OVER_10MB = 1 << 29  # the same over 10 * 2**20
     OVER_2000PX = 1 << 30  # a side of an image, also nested, as far as it can be read
     OVER_8000PX = 1 << 31
+    NESTED_BLANK = 1 << 32  # a text inside a result or a search result that is empty or white space
 
 
 class BlockDigest(NamedTuple):

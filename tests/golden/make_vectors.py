@@ -40,7 +40,21 @@ def text() -> str:
     made = [vector for group in groups for vector in group.VECTORS]
     names = [vector["id"] for vector in made]
     assert len(names) == len(set(names)), sorted({n for n in names if names.count(n) > 1})
-    return "[\n" + ",\n".join(json.dumps(vector, ensure_ascii=False) for vector in made) + "\n]\n"
+    return "[\n" + ",\n".join(map(_line, made)) + "\n]\n"
+
+
+def _line(vector: dict[str, object]) -> str:
+    line = json.dumps(vector, ensure_ascii=False)
+    # What UTF-8 cannot hold is written as escapes.
+    return line if _is_utf8(line) else json.dumps(vector)
+
+
+def _is_utf8(line: str) -> bool:
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ EXPECTED = {
     "duplicate_call": "A08", "text_before_result": "A07", "foreign_id": "A08", "same_id": "A08",
     "unhashable_id": "A08", "missing_id": "A06", "wrong_input": "A08", "deep_input": None,
     "odd_input": None, "wrong_result": "A03", "nested_call": "A03", "stray_key": "A04",
-    "stray_message_key": "A04", "blank_text": "A02", "huge_text": None, "lone_surrogate": None,
+    "stray_message_key": "A04", "blank_text": "A02", "huge_text": None, "lone_surrogate": "T01",
     "control_characters": None, "text_not_a_string": "A02", "empty_content": "A02",
     "wrong_content": "A02", "wrong_role": "A01", "no_role": "A01", "not_a_block": "A03",
     "unknown_block": "A03", "call_in_place": "A05", "bad_image": "A21", "five_markers": "A17",

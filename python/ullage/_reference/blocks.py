@@ -293,7 +293,9 @@ def _read_nested_text(draft: Draft, item: dict[str, Any], field: str) -> bool:
     draft.meter.either(text, f"{field}.text")
     if is_list(citations) and citations:
         draft.flags |= F.HAS_CITATIONS
-    return not isinstance(text, str) or not text or text.isspace()
+    blank = not isinstance(text, str) or not text or text.isspace()
+    draft.flags |= F.NESTED_BLANK if blank else 0
+    return blank
 
 
 def _read_thinking(draft: Draft, block: dict[str, Any], _type: str) -> None:
@@ -332,13 +334,16 @@ def _read_search_result(draft: Draft, block: dict[str, Any], _type: str) -> None
 
 
 def search_flags(block: dict[str, Any]) -> int:
-    """Citations of a search result: switched on or off, and those in its texts."""
+    """Of a search result: citations switched on or off, those in its texts, texts that say nothing."""
     flags = F.CITATIONS_ON if _enabled(block) else F.CITATIONS_OFF
     content = block.get("content")
     for item in content if is_list(content) else []:
         citations = item.get("citations") if isinstance(item, dict) else None
         if is_list(citations) and citations:
             flags |= F.HAS_CITATIONS
+        text = item.get("text") if isinstance(item, dict) else None
+        if isinstance(text, str) and (not text or text.isspace()):
+            flags |= F.NESTED_BLANK
     return flags
 
 

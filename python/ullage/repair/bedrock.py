@@ -188,10 +188,21 @@ def _call(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
 
 def _result(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
     result = block["toolResult"]
+    parts = result.get("content")
+    if isinstance(parts, list | tuple):
+        kept = [part for part in parts if not _says_nothing(part)]
+        if len(kept) < len(parts):
+            draft.note("B02", slot, "dropped blank text inside a result", block=at)
+            result = {**result, "content": kept}
+            block = {**block, "toolResult": result}
     if result.get("status") == "error" and not result.get("content"):
         draft.note("B02", slot, "filled an empty error result", block=at)
         return {**block, "toolResult": {**result, "content": [{"text": EMPTY_ERROR}]}}
     return block
+
+
+def _says_nothing(part: Any) -> bool:
+    return isinstance(part, Mapping) and "text" in part and not str(part["text"]).strip()
 
 
 def _split(draft: Draft) -> None:

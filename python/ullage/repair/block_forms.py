@@ -10,6 +10,7 @@ import orjson
 
 from ullage.repair.draft import USER, kind_of, text_block
 from ullage.repair.keys import NESTED_KINDS, known_keys
+from ullage.repair.texts import left_out
 
 __all__ = ["THOUGHTS", "changes", "dumps", "text_of"]
 
@@ -31,6 +32,8 @@ def changes(role: str, kind: str, strict_version: bool) -> Iterator[tuple[str, s
         yield "A08", "made the input an object", _input
     if kind == "tool_result":
         yield "A03", "made the content of the result what it may be", _result
+    if kind in ("tool_result", "search_result"):
+        yield "A02", f"dropped blank text inside a {kind} block", _filled
     if role == USER and strict_version:
         yield "A20", "removed citations", _uncited
 
@@ -104,6 +107,19 @@ def _nested(part: Any) -> Any:
     if isinstance(part, Mapping) and isinstance(part.get("text"), str):
         return text_block(part["text"])
     return text_block(part if isinstance(part, str) else dumps(part))
+
+
+def _filled(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without texts that say nothing; the result of a search keeps one line that says so."""
+    content = block.get("content")
+    if not isinstance(content, list | tuple):
+        return block
+    parts = [_filled(part) if kind_of(part) == "search_result" else part for part in content]
+    kept = [part for part in parts if kind_of(part) != "text" or text_of(part).strip()]
+    if not kept and content and kind_of(block) == "search_result":
+        kept = [text_block(left_out("no text"))]
+    same = len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True))
+    return block if same else {**block, "content": kept}
 
 
 def _uncited(block: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
 
@@ -11,11 +12,12 @@ from ullage.repair.bedrock import repair_bedrock
 from ullage.repair.chat import repair_chat
 from ullage.repair.gemini import repair_gemini
 from ullage.repair.responses import repair_responses
-from ullage.repair.result import Repaired
+from ullage.repair.result import Repair, Repaired
 from ullage.validate import canonical, validate
 from ullage.validate.bedrock import points_in
 from ullage.validate.chat import chat_facts
 from ullage.validate.parameters import RequestParameters, parameters
+from ullage.validate.unicode import valid
 
 __all__ = ["repair"]
 
@@ -93,11 +95,25 @@ def repair(
         drop_thinking=drop_thinking,
     )
     name = canonical(provider)
-    return (
-        repair_anthropic(messages, request)
-        if name == "anthropic"
-        else _other(messages, name, request)
-    )
+    done = _by_provider(messages, name, request)
+    if not any(found.rule == "T01" and found.message >= 0 for found in done.left):
+        return done
+    written, repairs = _writable(messages)
+    again = _by_provider(written, name, request)
+    return replace(again, repairs=(*repairs, *again.repairs))
+
+
+def _by_provider(messages: Sequence[Any], provider: str, request: Request) -> Repaired:
+    if provider == "anthropic":
+        return repair_anthropic(messages, request)
+    return _other(messages, provider, request)
+
+
+def _writable(messages: Sequence[Any]) -> tuple[list[Any], list[Repair]]:
+    """The messages without what UTF-8 cannot hold (T01)."""
+    written = [valid(item) for item in messages]
+    changed = (at for at, item in enumerate(messages) if written[at] is not item)
+    return written, [Repair("T01", at, -1, "put U+FFFD for lone surrogates") for at in changed]
 
 
 def _other(messages: Sequence[Any], provider: str, request: Request) -> Repaired:

@@ -139,6 +139,10 @@ def _blanks(index: int, message: Any) -> Iterator[Violation]:
         elif kind == "text" and not str(block["text"]).strip():
             yield _error("B02", index, position, "text is blank")
     for position, result in _of(message, "toolResult"):
+        parts = result.get("content")
+        for part in parts if isinstance(parts, list | tuple) else ():
+            if isinstance(part, Mapping) and "text" in part and not str(part["text"]).strip():
+                yield _error("B02", index, position, "text inside a result is blank")
         if result.get("status") == "error" and not result.get("content"):
             yield _error("B02", index, position, "error result without content")
 

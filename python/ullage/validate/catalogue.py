@@ -53,6 +53,7 @@ A29|user first, roles alternate|merge neighbours, where a platform demands it|do
 A30|tools are sent along with tool blocks|keep the tools as they were|error "toolConfig field must be defined"
 A31|tool changes that later calls rest on stay|keep the system message with the change|sdk tool_addition
 A32|no cache edits, no unknown cache_control|they are no public API: remove them|sdk, absence
+T01|every string is valid Unicode: no lone surrogates|put U+FFFD in their place|error of SDKs: surrogates not allowed
 C01|where nothing was done the same bytes are sent|hand the same objects on, keys in their order|docs prompt-caching
 C02|a request continues the one before|rewrite rarely and count it|docs prompt-caching
 C03|a rewrite frees enough to pay for itself|clear more at once, or wait|docs prompt-caching: prices

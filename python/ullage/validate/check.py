@@ -17,6 +17,7 @@ from ullage.validate.parameters import RequestParameters, parameters
 from ullage.validate.params import check_params, check_wire
 from ullage.validate.report import Report, Violation
 from ullage.validate.responses import check_responses
+from ullage.validate.unicode import check_unicode
 
 __all__ = ["PROVIDERS", "canonical", "validate"]
 
@@ -113,7 +114,8 @@ def validate(
         found = _OVER_DICTS[name](
             messages, model=model, system=system, tools=tools, original=original, params=params
         )
-        return _report(name, found, skip)
+        unsendable = check_unicode(messages, system=system, tools=tools)
+        return _report(name, (*found, *unsendable), skip)
     if name == "anthropic":
         known = facts_for(
             model=model,
@@ -126,19 +128,23 @@ def validate(
         )
         body = {"messages": messages, "system": system, "tools": tools, **params}
         skip = (*known.core.get("skip", ()), *skip)
-        flat = {"body_bytes": json_bytes(body), **known.core, "skip": skip}
+        size = json_bytes(body)
+        flat = {"body_bytes": size, **known.core, "skip": skip}
         ledger, violations = _read(name, messages)
         violations += core.check(ledger, name, flat)
         violations += check_params(params, known)
         violations += check_pages(messages, ledger.media_indices(), flat.get("page_limit", 0))
         violations += _compare(messages, original, system, tools, known)
         violations += check_wire(messages) if wire else ()
+        if not size:  # something in it cannot be written
+            violations += check_unicode(messages, system=system, tools=tools)
         return _report(name, violations, skip)
     known = chat_facts(name, model=model, tools=tools, params=params)
     skip = (*(facts or {}).get("skip", ()), *skip)
     flat = {**known.core, **(facts or {}), "skip": skip}
     ledger, unreadable = _read(name, messages)
     found = [*unreadable, *core.check(ledger, name, flat), *check_chat(messages)]
+    found += check_unicode(messages, system=system, tools=tools)
     return _report(name, found, skip)
 
 

@@ -129,11 +129,22 @@ flags! {
     OVER_8000PX = 31;
 }
 
+flags! {
+    /// Further facts about a content block: bits 32 and up of the contract with the twin.
+    block_more:
+    NESTED_BLANK = 0;
+}
+
+/// Bits of `block_flag` below those of `block_more`, where both are one number.
+pub const MORE_SHIFT: u32 = 32;
+
 /// One content block. `id` and `name` are string numbers, 0 none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockDigest {
     /// What it is.
     pub kind: BlockKind,
+    /// Bits of [`block_more`]: they fit beside the kind, so that a digest is no larger for them.
+    pub more: u16,
     /// Bits of [`block_flag`].
     pub flags: u32,
     /// Calibrated estimate.
@@ -196,6 +207,12 @@ impl MessageDigest {
 }
 
 impl BlockDigest {
+    /// All flags as one number, as the twin has them.
+    #[must_use]
+    pub fn all_flags(&self) -> u64 {
+        u64::from(self.more) << MORE_SHIFT | u64::from(self.flags)
+    }
+
     /// Whether all bits of `flags` are set.
     #[must_use]
     pub fn has(&self, flags: u32) -> bool {

@@ -13,7 +13,7 @@ use pyo3::sync::MutexExt;
 use pyo3::types::{PyList, PyString, PyTuple};
 use state::{State, Unread};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use ullage_core::digest::{block_flag, message_flag};
+use ullage_core::digest::{MORE_SHIFT, block_flag, block_more, message_flag};
 use ullage_core::ledger::{Ledger as Core, Place};
 use ullage_core::limits::{DROP_PERCENT, KEEP_MAX_TOKENS, KEEP_MIN_TEXT_MESSAGES, KEEP_MIN_TOKENS};
 use ullage_core::rounds::rounds;
@@ -387,5 +387,12 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Ledger>()?;
     // For the test that compares the vocabulary with the twin's.
     m.add("_MESSAGE_FLAGS", PyTuple::new(m.py(), message_flag::ALL)?)?;
-    m.add("_BLOCK_FLAGS", PyTuple::new(m.py(), block_flag::ALL)?)
+    let first = block_flag::ALL
+        .iter()
+        .map(|&(name, bit)| (name, u64::from(bit)));
+    let more = block_more::ALL
+        .iter()
+        .map(|&(name, bit)| (name, u64::from(bit) << MORE_SHIFT));
+    let all: Vec<(&str, u64)> = first.chain(more).collect();
+    m.add("_BLOCK_FLAGS", PyTuple::new(m.py(), all)?)
 }

@@ -76,7 +76,7 @@ pub(crate) fn block<'py>(py: Python<'py>, digest: &BlockDigest) -> PyResult<Boun
     let fields = fields![
         py;
         digest.kind as u8,
-        digest.flags,
+        digest.all_flags(),
         digest.tokens,
         digest.rough,
         digest.chars,

@@ -160,6 +160,17 @@ VECTORS = [
     vector("A03g", "A03", "thinking in a user message", [U(think(signature="c2ln"), "x")], errors="A03", also="A15 A13 A16"),
     vector("A03h", "A03", "a block without a type", [U({"text": "x"})], errors="A03"),
     vector("A03i", "A03", "a string among the blocks", [{"role": "user", "content": ["x"]}], errors="A03"),
+    vector("A02n", "A02", "a blank text beside another inside a result", [U("q"), A(use("t1")), U(result("t1", [text("done"), text("")]))], tools=[TOOL], errors="A02"),
+    vector("A02o", "A02", "only white space inside a result", [U("q"), A(use("t1")), U(result("t1", [text(" \n")]))], tools=[TOOL], errors="A02"),
+    vector("A02p", "A02", "a result without any content", [U("q"), A(use("t1")), U(result("t1", []))], tools=[TOOL]),
+    vector("A02q", "A02", "an empty string as a result", [U("q"), A(use("t1")), U(result("t1", ""))], tools=[TOOL]),
+    vector("A02r", "A02", "a blank text inside a search result", [U({**search_result(True), "content": [text("x"), text(" ")]}, "x")], errors="A02"),
+    # T01
+    vector("T01a", "T01", "a lone surrogate in a text", [U("q \ud83d x")], errors="T01"),
+    vector("T01b", "T01", "a lone surrogate deep in the input of a call", [U("q"), A({**use("t1"), "input": {"a": [{"b\udc00": 1}]}}), U(result("t1"))], tools=[TOOL], errors="T01"),
+    vector("T01c", "T01", "a lone surrogate inside a result", [U("q"), A(use("t1")), U(result("t1", [text("x\udfff")]))], tools=[TOOL], errors="T01"),
+    vector("T01d", "T01", "a lone surrogate in the system prompt", [U("q")], system="be \ud800", errors="T01"),
+    vector("T01e", "T01", "characters beyond the first plane", [U("q \U0001f600 \U0010ffff")]),
     # A04
     vector("A04a", "A04", "a library's own key on a text", [U(text("x", _id="7"))], errors="A04"),
     vector("A04b", "A04", "a key on a call", [U("q"), A(use("t1", status="done")), U(result("t1"))], errors="A04"),

@@ -112,6 +112,8 @@ def _block(
         return
     if kind == BlockKind.TEXT and flags & BLANK and not string:
         out.error("A02", index, at, "text is blank")
+    if flags & BlockFlag.NESTED_BLANK:
+        out.error("A02", index, at, f"text inside a {KIND_NAMES[kind]} block is blank")
     _kind(index, at, role, block, view, out)
     if flags & BlockFlag.UNKNOWN_KEYS:
         out.error("A04", index, at, f"{KIND_NAMES[kind]} block has keys that the API does not know")

@@ -25,6 +25,7 @@ from ullage.testing.checker.request import Request
 from ullage.testing.checker.responses import check_responses
 from ullage.testing.checker.size import check_size
 from ullage.testing.checker.special import check_special
+from ullage.testing.checker.text import check_text
 from ullage.testing.checker.thinking import check_thinking
 
 __all__ = ["PROVIDERS", "Finding", "check", "check_request"]
@@ -83,14 +84,17 @@ def check(
     """
     if provider not in PROVIDERS:
         raise InvalidPolicy("provider", provider, f"must be one of {', '.join(PROVIDERS)}")
-    if provider == "openai_responses":
-        return worst_first(check_responses(body, original, window=window or 0))
-    if provider == "gemini":
-        return worst_first(check_gemini(body))
-    if provider == "bedrock":
-        return worst_first(check_bedrock(body))
     if provider != "anthropic":
-        return worst_first(check_chat(provider, body, window=window or 0, strict=strict))
+        window = window or 0
+        if provider == "openai_responses":
+            found = check_responses(body, original, window=window)
+        elif provider == "gemini":
+            found = check_gemini(body)
+        elif provider == "bedrock":
+            found = check_bedrock(body)
+        else:
+            found = check_chat(provider, body, window=window, strict=strict)
+        return worst_first([*found, *check_text(body)])
     known = facts(body.get("model"))
     known = known if window is None else replace(known, window=window)
     number = int(version.replace("-", ""))
@@ -105,4 +109,4 @@ def check_request(request: Request, *, size: int | None = None) -> list[Finding]
         size: Bytes of the body as it came; `None`: as compact JSON.
     """
     found = [finding for rule in _RULES for finding in rule(request)]
-    return worst_first([*found, *check_size(request, size=size)])
+    return worst_first([*found, *check_text(request.body), *check_size(request, size=size)])

@@ -79,6 +79,14 @@ def _block(index: int, at: int, block: dict[str, Any]) -> Iterator[Finding]:
         )
         yield error("B02", (index, at), words)
     result = block.get("toolResult")
+    inside = result.get("content") if isinstance(result, dict) else None
+    for part in inside if isinstance(inside, list) else ():
+        if (
+            isinstance(part, dict)
+            and isinstance(part.get("text"), str)
+            and not part["text"].strip()
+        ):
+            yield error("B02", (index, at), f"The text field at {place}.toolResult is blank.")
     if isinstance(result, dict) and result.get("status") == "error" and not result.get("content"):
         words = f"The content field at {place}.toolResult is required when status is error."
         yield error("B02", (index, at), words)

@@ -123,6 +123,9 @@ def _block(request: Request, place: Place) -> Iterator[Finding]:
         yield from _text(place)
     if kind == "tool_result":
         yield from _result(place)
+    if kind == "search_result":
+        for inner in blocks_of(place.value.get("content")):
+            yield from _says_something(place, inner)
 
 
 def _keys(place: Place, block: dict[str, Any], path: str) -> Iterator[Finding]:
@@ -154,6 +157,16 @@ def _result(place: Place) -> Iterator[Finding]:
             yield error("A03", place.at, text)
         else:
             yield from _keys(place, inner, path)
+            yield from _says_something(place, inner)
+            for deeper in blocks_of(inner.get("content")) if isinstance(inner, dict) else ():
+                yield from _says_something(place, deeper)
+
+
+def _says_something(place: Place, inner: Any) -> Iterator[Finding]:
+    if kind_of(inner) == "text" and not (
+        isinstance(inner.get("text"), str) and inner["text"].strip()
+    ):
+        yield error("A02", place.at, _BLANK)
 
 
 def _call(place: Place, seen: set[str]) -> Iterator[Finding]:

@@ -4,11 +4,11 @@ use super::draft::{Draft, Tools, text_flags};
 use super::keys::{Fields, bits, block};
 use super::kinds::{kind_of, known_keys, own_type};
 use super::path::Path;
-use super::results::read_tool_result;
+use super::results::{NESTED_BLANK, read_tool_result};
 use super::sources;
 use crate::digest::{BlockDigest, BlockKind, block_flag as flag};
 use crate::error::Error;
-use crate::view::{Kind, Value, equals, with_utf8};
+use crate::view::{Kind, Value, equals, is_blank, with_utf8};
 
 pub(super) type BlockFields<V> = Fields<V, 39>;
 
@@ -124,7 +124,7 @@ fn read_opaque<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields<V>) {
     match draft.digest.kind {
         BlockKind::ServerToolUse => read_server_tool_use(draft, fields),
         BlockKind::ServerToolResult => read_server_tool_result(draft, fields),
-        BlockKind::SearchResult => draft.digest.flags |= search_flags(fields),
+        BlockKind::SearchResult => read_search(draft, fields),
         BlockKind::Compaction => draft.digest.flags |= compaction_flags(fields),
         BlockKind::ToolChange => read_tool_change(draft, fields),
         BlockKind::Unknown => {
@@ -243,26 +243,29 @@ fn read_document<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields<V>) {
     draft.meter.document(&sources::document(fields));
 }
 
-/// Citations of a search result: switched on or off, and those in its texts.
-pub(super) fn search_flags<V: Value>(fields: &BlockFields<V>) -> u32 {
-    let mut flags = if enabled(fields) {
+/// Of a search result: citations switched on or off, those in its texts, texts that say nothing.
+pub(super) fn read_search<V: Value>(draft: &mut Draft<'_>, fields: &BlockFields<V>) {
+    let digest = &mut draft.digest;
+    digest.flags |= if enabled(fields) {
         flag::CITATIONS_ON
     } else {
         flag::CITATIONS_OFF
     };
-    if let Some(content) = fields.get(block::CONTENT) {
-        content.each_item(|item| {
-            let citations = if item.is_map() {
-                item.get("citations")
-            } else {
-                None
-            };
-            if citations.is_some_and(is_filled) {
-                flags |= flag::HAS_CITATIONS;
-            }
-        });
-    }
-    flags
+    let Some(content) = fields.get(block::CONTENT) else {
+        return;
+    };
+    content.each_item(|item| {
+        if !item.is_map() {
+            return;
+        }
+        if item.get("citations").is_some_and(is_filled) {
+            digest.flags |= flag::HAS_CITATIONS;
+        }
+        let text = item.get("text").filter(|text| text.is_text());
+        if text.is_some_and(|text| text.with_glimpse(is_blank)) {
+            digest.more |= NESTED_BLANK;
+        }
+    });
 }
 
 fn enabled<V: Value>(fields: &BlockFields<V>) -> bool {

@@ -1,14 +1,17 @@
 //! Results of client tools: a text, or a list of blocks.
 
-use super::blocks::{BlockFields, cache_flags, is_filled, search_flags};
+use super::blocks::{BlockFields, cache_flags, is_filled, read_search};
 use super::draft::Draft;
 use super::keys::{Fields, block};
 use super::kinds::{kind_of, known_keys, own_type};
 use super::path::Path;
 use super::sources;
-use crate::digest::{BlockKind, block_flag as flag};
+use crate::digest::{BlockKind, block_flag as flag, block_more};
 use crate::error::Error;
 use crate::view::{Value, equals, is_blank, starts_with, with_utf8};
+
+/// A text inside a block that says nothing.
+pub(super) const NESTED_BLANK: u16 = block_more::NESTED_BLANK as u16;
 
 /// What a cleared result says.
 pub const CLEARED_TEXT: &str = "[Old tool result content cleared]";
@@ -135,7 +138,7 @@ fn read_nested<V: Value>(draft: &mut Draft<'_>, item: V, field: Path<'_>) -> Res
         }
         _ => {
             if kind == BlockKind::SearchResult {
-                draft.digest.flags |= search_flags(&fields);
+                read_search(draft, &fields);
             } else if !name
                 .is_some_and(|name| name.is("tool_reference") || name.is("browser_state"))
             {
@@ -171,5 +174,7 @@ fn read_nested_text<V: Value>(
         draft.digest.flags |= flag::HAS_CITATIONS;
     }
     let text = text.filter(|text| text.is_text());
-    Ok(text.is_none_or(|text| text.with_glimpse(is_blank)))
+    let blank = text.is_none_or(|text| text.with_glimpse(is_blank));
+    draft.digest.more |= u16::from(blank) * NESTED_BLANK;
+    Ok(blank)
 }

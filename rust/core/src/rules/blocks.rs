@@ -3,7 +3,9 @@
 use super::facts::Facts;
 use super::findings::{At, Findings};
 use super::view::{View, signed};
-use crate::digest::{BlockDigest, BlockKind as Kind, Role, block_flag as flag, message_flag};
+use crate::digest::{
+    BlockDigest, BlockKind as Kind, Role, block_flag as flag, block_more, message_flag,
+};
 
 const BLANK: u32 = flag::EMPTY_TEXT | flag::BLANK_TEXT;
 const MARKED: u32 = flag::CACHE_5M | flag::CACHE_1H | flag::CACHE_BAD;
@@ -127,6 +129,10 @@ fn block(at: At, block: &BlockDigest, view: View<'_>, facts: &Facts, out: &mut F
     }
     if blank && !view.message.has(message_flag::STRING_CONTENT) {
         out.error("A02", at, "text is blank");
+    }
+    if u32::from(block.more) & block_more::NESTED_BLANK != 0 {
+        let detail = format!("text inside a {} block is blank", kind_name(kind));
+        out.error("A02", at, detail);
     }
     check_kind(at, block, view, out);
     if flags & flag::UNKNOWN_KEYS != 0 {
