@@ -294,24 +294,29 @@ def _cache_points(draft: Draft, fixed: int) -> None:
     points = [
         (slot, b) for slot in draft.speaking() for b in slot.blocks if block_kind(b) == "cachePoint"
     ]
-    over = len(points) + fixed - MAX_CACHE_POINTS
-    for slot, point in points[: max(0, over)]:
+    over = points[: max(0, len(points) + fixed - MAX_CACHE_POINTS)]
+    for slot, _ in over:
         draft.note("B06", slot, "dropped a cache point over the limit")
-        slot.blocks = [block for block in slot.blocks if block is not point]
+    gone = {(id(slot), id(point)) for slot, point in over}
+    for slot in draft.speaking() if gone else ():
+        slot.blocks = [block for block in slot.blocks if (id(slot), id(block)) not in gone]
     draft.drop_empty("B06")
 
 
 def _alternate(draft: Draft) -> None:
     made: list[Slot] = []
+    joined: dict[int, list[Any]] = {}  # blocks of messages that others joined
     for slot in draft.slots:
         if not made and slot.role == ASSISTANT:
             draft.note("B01", slot, "put a line before the first assistant message")
             made.append(Slot.added(USER, [{"text": EARLIER}], slot.origin))
         if made and slot.role and made[-1].role == slot.role:
             draft.note("B01", slot, "merged two messages of one role")
-            made[-1].blocks = [*made[-1].blocks, *slot.blocks]
+            joined.setdefault(id(made[-1]), list(made[-1].blocks)).extend(slot.blocks)
         else:
             made.append(slot)
+    for slot in made:
+        slot.blocks = joined.get(id(slot), slot.blocks)
     draft.slots = made
 
 

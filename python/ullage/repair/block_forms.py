@@ -33,7 +33,7 @@ def changes(role: str, kind: str, strict_version: bool) -> Iterator[tuple[str, s
     if kind == "tool_result":
         yield "A03", "made the content of the result what it may be", _result
     if kind in ("tool_result", "search_result"):
-        yield "A02", f"dropped blank text inside a {kind} block", _filled
+        yield "A02", f"dropped or mended blank text inside a {kind} block", _filled
     if role == USER and strict_version:
         yield "A20", "removed citations", _uncited
 
@@ -114,12 +114,17 @@ def _filled(block: Mapping[str, Any]) -> Mapping[str, Any]:
     content = block.get("content")
     if not isinstance(content, list | tuple):
         return block
-    parts = [_filled(part) if kind_of(part) == "search_result" else part for part in content]
+    parts = [_said(part) for part in content]
     kept = [part for part in parts if kind_of(part) != "text" or text_of(part).strip()]
     if not kept and content and kind_of(block) == "search_result":
         kept = [text_block(left_out("no text"))]
     same = len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True))
     return block if same else {**block, "content": kept}
+
+
+def _said(part: Any) -> Any:
+    kind = kind_of(part)
+    return _filled(part) if kind == "search_result" else _text(part) if kind == "text" else part
 
 
 def _uncited(block: Mapping[str, Any]) -> Mapping[str, Any]:

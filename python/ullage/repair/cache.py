@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.repair.draft import Draft, Slot
@@ -22,27 +22,29 @@ def repair_markers(draft: Draft, *, markers: Sequence[str], auto_cache: str) -> 
         auto_cache: TTL of the automatic marker, "" if there is none.
     """
     found = _find(draft)
-    over = len(found) + len(markers) + bool(auto_cache) - MAX_MARKERS
-    for each in found[: max(0, over)]:
-        _set(draft, each, None, "A17", "dropped a cache marker over the limit")
-    found = _find(draft)
-    if auto_cache == "1h":
-        for each in found:
-            if _ttl(each) == "5m":
-                _set(
-                    draft,
-                    each,
-                    None,
-                    "A18",
-                    "dropped a 5m cache marker before the automatic 1h one",
-                )
-        return
-    late = "5m" in markers
+    over = max(0, len(found) + len(markers) + bool(auto_cache) - MAX_MARKERS)
+    changes = [
+        (each, None, "A17", "dropped a cache marker over the limit") for each in found[:over]
+    ]
+    changes += _too_late(found[over:], auto_cache, late="5m" in markers)
+    _apply(draft, changes)
+
+
+_Change = tuple[_Marked, Any, str, str]  # a marker, what becomes of it, the rule, what is said
+
+
+def _too_late(found: Sequence[_Marked], auto_cache: str, *, late: bool) -> Iterator[_Change]:
+    """Markers whose TTL does not fit what came before, or the automatic one behind all."""
     for index, each in enumerate(found):
+        short = _ttl(each) == "5m"
+        if auto_cache == "1h":
+            if short:
+                yield each, None, "A18", "dropped a 5m cache marker before the automatic 1h one"
+            continue
         last = auto_cache == "5m" and index == len(found) - 1
-        if _ttl(each) == "1h" and (late or last):
-            _set(draft, each, {"type": "ephemeral"}, "A18", "made a late 1h cache marker 5m")
-        late = late or _ttl(each) == "5m"
+        if not short and (late or last):
+            yield each, {"type": "ephemeral"}, "A18", "made a late 1h cache marker 5m"
+        late = late or short or last
 
 
 def _find(draft: Draft) -> list[_Marked]:
@@ -71,13 +73,24 @@ def _ttl(each: _Marked) -> str:
     return "1h" if isinstance(marker, Mapping) and marker.get("ttl") == "1h" else "5m"
 
 
-def _set(draft: Draft, each: _Marked, marker: Any, rule: str, action: str) -> None:
-    slot, block, part = each
-    new = _with(block, marker)
-    if part is not None:
-        new = {**block, "content": [_with(p, marker) if p is part else p for p in _parts(block)]}
-    draft.note(rule, slot, action)
-    slot.blocks = [new if other is block else other for other in slot.blocks]
+def _apply(draft: Draft, changes: Sequence[_Change]) -> None:
+    # By id() of a message and a block in it: what becomes of its own marker, and of its parts'.
+    wanted: dict[tuple[int, int], dict[int | None, Any]] = {}
+    for (slot, block, part), marker, rule, action in changes:
+        draft.note(rule, slot, action)
+        place = None if part is None else id(part)
+        wanted.setdefault((id(slot), id(block)), {})[place] = marker
+    for slot in draft.speaking() if wanted else ():
+        slot.blocks = [_changed(block, wanted.get((id(slot), id(block)))) for block in slot.blocks]
+
+
+def _changed(block: Any, wanted: Mapping[int | None, Any] | None) -> Any:
+    if wanted is None:
+        return block
+    if any(place is not None for place in wanted):
+        parts = [_with(p, wanted[id(p)]) if id(p) in wanted else p for p in _parts(block)]
+        block = {**block, "content": parts}
+    return _with(block, wanted[None]) if None in wanted else block
 
 
 def _with(block: Mapping[str, Any], marker: Any) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.repair.lines import Line, Lines, as_text
 from ullage.repair.pairs import synthetic_id
-from ullage.repair.texts import INTERRUPTED, ORPHANS
+from ullage.repair.texts import DISPLACED, INTERRUPTED, ORPHANS
 
 __all__ = ["calls_of", "name_calls", "pair"]
 
@@ -20,7 +21,7 @@ MISTRAL_ID_CHARS = 9
 def name_calls(work: Lines, dialect: str) -> None:
     """Gives every call an id of its own that the provider takes; its answer follows."""
     used: set[str] = set()
-    waiting: dict[str, list[tuple[Line, str]]] = {}
+    waiting: dict[str, _Waiting] = {}
     times: dict[str, int] = {}
     for line in work.lines:
         if line.get("role") == TOOL:
@@ -35,14 +36,19 @@ def name_calls(work: Lines, dialect: str) -> None:
                 line.put(tool_calls=made)
 
 
-def _answered(waiting: list[tuple[Line, str]] | None) -> str | None:
+# New ids of calls that had the same one, by message: the newest message's first is answered next.
+_Waiting = list[tuple[Line, deque[str]]]
+
+
+def _answered(waiting: _Waiting | None) -> str | None:
     """The newest message's first open call."""
     if not waiting:
         return None
-    newest = waiting[-1][0]
-    found = next(each for each in waiting if each[0] is newest)
-    waiting.remove(found)
-    return found[1]
+    names = waiting[-1][1]
+    name = names.popleft()
+    if not names:
+        waiting.pop()
+    return name
 
 
 def _named(
@@ -50,7 +56,7 @@ def _named(
     line: Line,
     call: Any,
     used: set[str],
-    waiting: dict[str, list[tuple[Line, str]]],
+    waiting: dict[str, _Waiting],
     times: dict[str, int],
     dialect: str,
 ) -> Any:
@@ -68,7 +74,10 @@ def _named(
             ids=(given, name),
         )
     used.add(name)
-    waiting.setdefault(str(given), []).append((line, name))
+    open_calls = waiting.setdefault(str(given), [])
+    if not open_calls or open_calls[-1][0] is not line:
+        open_calls.append((line, deque()))
+    open_calls[-1][1].append(name)
     return call if name == given else {**call, "id": name}
 
 
@@ -92,17 +101,43 @@ def pair(work: Lines, orphans: str) -> None:
     answers = _match(work)
     made: list[Line] = []
     position = {id(line): at for at, line in enumerate(work.lines)}
-    placed = {id(line) for found in answers.values() for line in found.values()}
+    placed = {id(line): name for found in answers.values() for name, line in found.items()}
+    said = {name: line for found in answers.values() for name, line in found.items()}
+    legacy = waits = False
     for line in work.lines:
         role = line.get("role")
-        if role == "function" and not _after_function_call(made):
+        if role == ASSISTANT:
+            legacy = line.get("function_call") is not None
+        if role == "function" and not legacy:
             made += _orphan(work, line, orphans, made)
         elif role != TOOL:
             made.append(line)
-            made += _group(work, line, answers.get(id(line), {}), position)
+            found = answers.get(id(line), {})
+            waits = any(str(call.get("id")) not in found for call in calls_of(line))
+            made += _group(work, line, found, position)
         elif id(line) not in placed:
-            made += _orphan(work, line, orphans, made)
+            made += _stray(work, line, orphans, made, said, waits=waits)
     work.lines = made
+
+
+def _stray(
+    work: Lines,
+    line: Line,
+    policy: str,
+    made: Sequence[Line],
+    said: Mapping[str, Line],
+    *,
+    waits: bool,
+) -> list[Line]:
+    """A tool message that answers no call; where one waits, or another stands in its place, its text stays."""
+    first = said.get(str(line.get("tool_call_id")))
+    if first is None:
+        return _orphan(work, line, "text" if waits and policy == "note" else policy, made)
+    work.note("O01", line, "further results of one call", ids=(line.get("tool_call_id"),))
+    text = as_text(line.get("content")).strip()
+    if policy == "drop" or not text or text == as_text(first.get("content")).strip():
+        return []
+    return [Line({"role": USER, "content": f"{DISPLACED}\n{text}"}, line.origin)]
 
 
 def calls_of(line: Line) -> list[Any]:
@@ -119,13 +154,20 @@ def _match(work: Lines) -> dict[int, dict[str, Line]]:
     """For each assistant message its answers by call id; an answer goes to the newest open call."""
     answers: dict[int, dict[str, Line]] = {}
     owner: dict[str, Line] = {}
+    early: dict[str, Line] = {}
+    known: set[str] = set()
     for line in work.lines:
         for call in calls_of(line):
             owner[str(call.get("id"))] = line
+            known.add(str(call.get("id")))
         if line.get("role") == TOOL:
             name = str(line.get("tool_call_id"))
             if name in owner:
                 answers.setdefault(id(owner.pop(name)), {})[name] = line
+            elif name not in known:
+                early.setdefault(name, line)
+    for name in [name for name in owner if name in early]:  # it stands before its call
+        answers.setdefault(id(owner[name]), {})[name] = early[name]
     return answers
 
 
@@ -143,11 +185,6 @@ def _group(
             value = {"role": TOOL, "tool_call_id": call.get("id"), "content": INTERRUPTED}
             made.append(Line(value, line.origin))
     return made
-
-
-def _after_function_call(made: Sequence[Line]) -> bool:
-    before = next((line for line in reversed(made) if line.get("role") == ASSISTANT), None)
-    return before is not None and before.get("function_call") is not None
 
 
 def _orphan(work: Lines, line: Line, policy: str, made: Sequence[Line]) -> list[Line]:

@@ -45,29 +45,38 @@ def systems(work: Lines) -> None:
 def alternate(work: Lines) -> None:
     """User first; neighbours of one side become one message."""
     made: list[Line] = []
+    joined: list[Line] = []  # what the newest message takes in
+    before: Line | None = None
+    first = True
     for line in work.lines:
         role = line.get("role")
-        before = next((each for each in reversed(made) if each.get("role") is not None), None)
-        first = all(each.get("role") in (*SYSTEMS, None) for each in made)
         if role == ASSISTANT and first:
             work.note("L02", line, "put a line before the first assistant message")
             made.append(Line({"role": USER, "content": EARLIER}, line.origin))
         if before is not None and role in (USER, ASSISTANT) and before.get("role") == role:
             work.note("L02", line, "merged two messages of one side")
-            _merge(before, line)
+            joined.append(line)
             continue
+        if role is not None:
+            _merge(before, joined)
+            before, joined = line, []
+        first = first and role in (*SYSTEMS, None)
         made.append(line)
+    _merge(before, joined)
     work.lines = made
 
 
-def _merge(into: Line, line: Line) -> None:
-    a, b = into.get("content"), line.get("content")
+def _merge(into: Line | None, lines: Sequence[Line]) -> None:
+    if into is None or not lines:
+        return
+    each = [into, *lines]
+    contents = [line.get("content") for line in each]
     content: Any
-    if isinstance(a, list | tuple) or isinstance(b, list | tuple):
-        content = [*_as_parts(a), *_as_parts(b)]
+    if any(isinstance(one, list | tuple) for one in contents):
+        content = [part for one in contents for part in _as_parts(one)]
     else:
-        content = "\n\n".join(text for text in (a, b) if text)
-    calls = [*(into.get("tool_calls") or ()), *(line.get("tool_calls") or ())]
+        content = "\n\n".join(text for text in contents if text)
+    calls = [call for line in each for call in line.get("tool_calls") or ()]
     into.put(content=content, **({"tool_calls": calls} if calls else {}))
 
 

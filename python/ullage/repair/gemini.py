@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ullage.repair.block_forms import dumps
@@ -132,13 +133,9 @@ def _pair(work: Lines, orphans: str) -> None:
     """Gives every model content with calls one user content that answers just these."""
     made: list[Line] = []
     waiting: list[Any] = []  # answers still to be found for the calls before
+    _join(work, (MODEL,))  # answered together
     for line in work.lines:
-        role = role_of(line.value)
-        if role == MODEL and made and role_of(made[-1].value) == MODEL:
-            line, waiting = _joined(work, made.pop(), line), []  # answered together
-        if role == MODEL:
-            if waiting:
-                made.append(_answers(work, made[-1], waiting, []))
+        if role_of(line.value) == MODEL:
             waiting = _calls(line.value, "functionCall")
             made.append(line)
             continue
@@ -151,29 +148,46 @@ def _pair(work: Lines, orphans: str) -> None:
     work.lines = made
 
 
-def _joined(work: Lines, before: Line, line: Line) -> Line:
-    work.note("G01", line, "joined two contents of one role")
-    before.put(parts=[*parts_of(before.value), *parts_of(line.value)])
-    return before
+def _join(work: Lines, roles: Collection[str]) -> None:
+    """Makes neighbours of one of these roles one content."""
+    made: list[Line] = []
+    parts: list[Any] = []  # of the newest of these, while others join it
+    for line in work.lines:
+        role = role_of(line.value)
+        if made and role in roles and role_of(made[-1].value) == role:
+            work.note("G01", line, "joined two contents of one role")
+            parts = parts or list(parts_of(made[-1].value))
+            parts += parts_of(line.value)
+            continue
+        if parts:
+            made[-1].put(parts=parts)
+            parts = []
+        made.append(line)
+    if parts:
+        made[-1].put(parts=parts)
+    work.lines = made
 
 
 def _settled(work: Lines, line: Line, calls: list[Any], orphans: str) -> Line:
     """The user content with exactly the responses that its calls ask for, first and in order."""
-    given = _calls(line.value, "functionResponse")
+    given: dict[tuple[str, str], deque[Any]] = {}
+    for each in _calls(line.value, "functionResponse"):
+        given.setdefault(_name(each, "functionResponse"), deque()).append(each)
     rest = [part for part in parts_of(line.value) if part_kind(part) != "functionResponse"]
-    answers = []
+    answers, waits = [], False
     for call in calls:
         name = _name(call, "functionCall")
-        found = next((each for each in given if _name(each, "functionResponse") == name), None)
-        if found is None:
-            work.note("G03", line, "answered an interrupted function call", ids=(name[0],))
-            found = _interrupted(name)
-        else:
-            given = [each for each in given if each is not found]
-        answers.append(found)
-    if given:
-        work.note("G03", line, f"function responses without their calls: {orphans}")
-        rest = [*rest, *_told(given, orphans)]
+        if given.get(name):
+            answers.append(given[name].popleft())
+            continue
+        work.note("G03", line, "answered an interrupted function call", ids=(name[0],))
+        answers.append(_interrupted(name))
+        waits = True
+    if stray := [each for found in given.values() for each in found]:
+        # Where a call waits for its response, a stray one may be it: what it says stays.
+        kept = "text" if waits and orphans == "note" else orphans
+        work.note("G03", line, f"function responses without their calls: {kept}")
+        rest = [*rest, *_told(stray, kept)]
     parts, old = [*answers, *rest], parts_of(line.value)
     if len(parts) != len(old) or any(a is not b for a, b in zip(parts, old, strict=True)):
         work.note("G03", line, "put function responses in the order of their calls")
@@ -200,17 +214,12 @@ def _interrupted(name: tuple[str, str]) -> dict[str, Any]:
 
 
 def _alternate(work: Lines) -> None:
-    made: list[Line] = []
     work.lines = [line for line in work.lines if parts_of(line.value)]
-    for line in work.lines:
-        if not made and role_of(line.value) == MODEL:
-            work.note("G01", line, "put a line before the first model content")
-            made.append(Line({"role": USER, "parts": [{"text": EARLIER}]}, line.origin))
-        if made and role_of(made[-1].value) == role_of(line.value):
-            _joined(work, made[-1], line)
-        else:
-            made.append(line)
-    work.lines = made
+    first = work.lines[0] if work.lines else None
+    if first is not None and role_of(first.value) == MODEL:
+        work.note("G01", first, "put a line before the first model content")
+        work.lines.insert(0, Line({"role": USER, "parts": [{"text": EARLIER}]}, first.origin))
+    _join(work, (USER, MODEL))
 
 
 def _sign(work: Lines, known: list[Any] | None, *, needed: bool) -> None:

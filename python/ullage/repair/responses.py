@@ -10,7 +10,7 @@ from ullage.repair.lines import Line, Lines, as_text
 from ullage.repair.mend import mend, steps
 from ullage.repair.pairs import synthetic_id
 from ullage.repair.result import Repaired
-from ullage.repair.texts import INTERRUPTED, ORPHANS
+from ullage.repair.texts import DISPLACED, INTERRUPTED, ORPHANS
 from ullage.validate import Report
 from ullage.validate.responses import (
     CALLS,
@@ -151,21 +151,42 @@ def _model_item(line: Line) -> bool:
 def _pair(work: Lines, orphans: str, chained: bool) -> None:
     outputs = _match(work)
     claimed = {id(line) for line in outputs.values()}
+    said = {_key(output_of(_kind(line)), line): line for line in outputs.values()}
     made: list[Line] = []
-    later: list[Line] = []
+    later: set[int] = set()
+    waits = False
     for line in work.lines:
         if output_of(_kind(line)):
             if id(line) not in claimed and not _foreign_output(line, chained):
-                made += _orphan(work, line, orphans, made)
-            elif id(line) not in claimed:
-                made.append(line)
-            elif line not in later:
+                made += _stray(work, line, orphans, made, said, waits=waits)
+            elif id(line) not in claimed or id(line) not in later:
                 made.append(line)
             continue
         made.append(line)
         if _kind(line) in CALLS:
+            waits = id(line) not in outputs
             made += _answer(work, line, outputs, later)
     work.lines = [line for line in made if line.value is not None]
+
+
+def _stray(
+    work: Lines,
+    line: Line,
+    policy: str,
+    made: Sequence[Line],
+    said: Mapping[tuple[str, str], Line],
+    *,
+    waits: bool,
+) -> list[Line]:
+    """An output that answers no call; where one waits, or another stands in its place, its text stays."""
+    first = said.get(_key(output_of(_kind(line)), line))
+    if first is None:
+        return _orphan(work, line, "text" if waits and policy == "note" else policy, made)
+    work.note("R01", line, "further outputs of one call", ids=(line.get("call_id"),))
+    text = as_text(line.get("output")).strip()
+    if policy == "drop" or not text or text == as_text(first.get("output")).strip():
+        return []
+    return [Line({"role": "user", "content": f"{DISPLACED}\n{text}"}, line.origin)]
 
 
 def _foreign_output(line: Line, chained: bool) -> bool:
@@ -210,7 +231,7 @@ def _match(work: Lines) -> dict[int, Line]:
     return found
 
 
-def _answer(work: Lines, line: Line, outputs: Mapping[int, Line], later: list[Line]) -> list[Line]:
+def _answer(work: Lines, line: Line, outputs: Mapping[int, Line], later: set[int]) -> list[Line]:
     found = outputs.get(id(line))
     kind = _kind(line)
     if found is not None:
@@ -218,7 +239,7 @@ def _answer(work: Lines, line: Line, outputs: Mapping[int, Line], later: list[Li
             work.note("R01", line, "moved an output behind its call", ids=(line.get("call_id"),))
             moved = Line(found.value, found.origin)
             found.value = None
-            later.append(found)
+            later.add(id(found))
             return [moved]
         return []
     if kind not in ANSWERED:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "DISPLACED",
     "DOCUMENT",
     "EARLIER",
     "EMPTY_ERROR",
@@ -24,6 +25,7 @@ __all__ = [
 
 INTERRUPTED: Final = "[No result: the tool call was interrupted before it returned.]"
 ORPHANS: Final = "[Tool results whose calls are no longer in this conversation were left out.]"
+DISPLACED: Final = "[A tool result that answers no open call of this conversation:]"
 NO_REPLY: Final = "[The user has not replied yet.]"
 NO_MESSAGES: Final = "[There are no messages yet.]"
 TURN_CLOSED: Final = "[Earlier parts of this conversation changed; earlier thinking is gone.]"
