@@ -13,6 +13,7 @@ from ullage.estimates import weights_for
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Item
 from ullage.models import ModelTable
+from ullage.providers.items import FormList, read_form
 
 __all__ = [
     "KeptWindow",
@@ -56,8 +57,14 @@ class TruncatedHead(NamedTuple):
     freed_tokens: int
 
 
-def _ledger(messages: Sequence[Item], model: str | None, table: ModelTable | None) -> Any:
-    return core.Ledger(weights_for(model, table=table), messages)
+def _ledger(
+    messages: Sequence[Item],
+    model: str | None,
+    table: ModelTable | None,
+    form: FormList | None = None,
+) -> Any:
+    weights = weights_for(model, table=table)
+    return core.Ledger(weights, messages if form is None else form.messages)
 
 
 def estimate_text(text: str, *, model: str | None = None, table: ModelTable | None = None) -> int:
@@ -81,14 +88,20 @@ def estimate_text(text: str, *, model: str | None = None, table: ModelTable | No
 
 
 def estimate_tokens(
-    messages: Sequence[Item], *, model: str | None = None, table: ModelTable | None = None
+    messages: Sequence[Item],
+    *,
+    model: str | None = None,
+    table: ModelTable | None = None,
+    provider: str | None = None,
 ) -> int:
     """Estimate the tokens of a list of messages, each with its own overhead.
 
     Args:
-        messages: Bare messages (Anthropic or OpenAI chat form) or transcript entries.
+        messages: Bare messages, items or contents of any provider, or transcript entries.
         model: Whose tokenizer to estimate for; `None`: the default family.
         table: A model table of your own; `None`: the built-in one.
+        provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
+            as they are. `None`: items of the Responses API and Gemini's contents are recognised.
 
     Returns:
         Tokens. System prompt and tool definitions are not messages and not counted.
@@ -103,27 +116,43 @@ def estimate_tokens(
         >>> estimate_tokens([{"role": "user", "content": "Hello"}] * 2) == 2 * one
         True
     """
-    return int(_ledger(messages, model, table).tokens())
+    return int(_ledger(messages, model, table, read_form(messages, provider)).tokens())
 
 
 def estimate_each(
-    messages: Sequence[Item], *, model: str | None = None, table: ModelTable | None = None
+    messages: Sequence[Item],
+    *,
+    model: str | None = None,
+    table: ModelTable | None = None,
+    provider: str | None = None,
 ) -> list[int]:
-    """Estimate the tokens of each message; they sum to `estimate_tokens`.
+    """Estimate the tokens of each message or item; they sum to `estimate_tokens`, which takes the same arguments.
 
     Example:
         >>> counts = estimate_each([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}])
         >>> len(counts)
         2
     """
-    ledger = _ledger(messages, model, table)
-    return [ledger.message(index).tokens for index in range(len(ledger))]
+    form = read_form(messages, provider)
+    ledger = _ledger(messages, model, table, form)
+    each = [ledger.message(index).tokens for index in range(len(ledger))]
+    if form is None:
+        return each
+    sums = [0] * len(messages)
+    for owner, tokens in zip(form.owners, each, strict=True):
+        sums[owner] += tokens
+    return sums
 
 
-def group_rounds(messages: Sequence[Item]) -> list[list[Any]]:
+def group_rounds(messages: Sequence[Item], *, provider: str | None = None) -> list[list[Any]]:
     """Group messages by API round: one response and the user messages that answer it.
 
     What stands before the first response belongs to the first round. Pieces of one response (one message id) stay together.
+
+    Args:
+        messages: Bare messages, items or contents of any provider, or entries.
+        provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
+            as they are. `None`: items of the Responses API and Gemini's contents are recognised.
 
     Raises:
         InvalidMessage: An item is no message; names its index and field.
@@ -136,7 +165,10 @@ def group_rounds(messages: Sequence[Item]) -> list[list[Any]]:
         >>> [len(each) for each in rounds]
         [3, 1]
     """
-    starts = core.Ledger(None, messages).rounds()
+    form = read_form(messages, provider)
+    starts = core.Ledger(None, messages if form is None else form.messages).rounds()
+    if form is not None and starts:
+        starts = sorted({0, *(form.owner(start) for start in starts[1:])})
     stops = [*starts[1:], len(messages)]
     return [list(messages[start:stop]) for start, stop in zip(starts, stops, strict=True)]
 
@@ -151,6 +183,7 @@ def keep_window(
     min_text_messages: int = 5,
     model: str | None = None,
     table: ModelTable | None = None,
+    provider: str | None = None,
 ) -> KeptWindow:
     """Find the newest part to keep verbatim.
 
@@ -158,7 +191,7 @@ def keep_window(
     until each kept result has its call and each response all its pieces. Never past `floor` nor past the newest boundary.
 
     Args:
-        messages: Bare messages or entries.
+        messages: Bare messages, items or contents of any provider, or entries.
         start: Index to begin at; `None`: the end.
         floor: First index that may be kept.
         min_tokens: Tokens that are enough together with the messages; 0: none needed.
@@ -166,6 +199,8 @@ def keep_window(
         min_text_messages: Messages with text; 0: none needed.
         model: Whose tokenizer to estimate for; `None`: the default family.
         table: A model table of your own; `None`: the built-in one.
+        provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
+            as they are. `None`: items of the Responses API and Gemini's contents are recognised.
 
     Raises:
         InvalidMessage: An item is no message; names its index and field.
@@ -189,14 +224,21 @@ def keep_window(
         raise InvalidPolicy(
             "min_tokens", min_tokens, f"must not be above max_tokens ({max_tokens:,})"
         )
-    window = _ledger(messages, model, table).keep_window(
-        len(messages) if start is None else start,
-        floor=floor,
+    form = read_form(messages, provider)
+    begin = len(messages) if start is None else start
+    ledger = _ledger(messages, model, table, form)
+    window = ledger.keep_window(
+        begin if form is None else form.first(begin),
+        floor=floor if form is None else form.first(floor),
         min_tokens=min_tokens,
         max_tokens=max_tokens,
         min_text_messages=min_text_messages,
     )
-    return KeptWindow(list(messages[window.start :]), window.start, window.tokens, window.orphans)
+    first, orphans = window.start, window.orphans
+    if form is not None:
+        first = form.owner(first)
+        orphans = [(form.owner(message), block) for message, block in orphans]
+    return KeptWindow(list(messages[first:]), first, window.tokens, orphans)
 
 
 def truncate_head(
@@ -206,16 +248,19 @@ def truncate_head(
     share_percent: int = 20,
     model: str | None = None,
     table: ModelTable | None = None,
+    provider: str | None = None,
 ) -> TruncatedHead:
     """Drop whole oldest API rounds, as after a request that was too long.
 
     Args:
-        messages: Bare messages or entries.
+        messages: Bare messages, items or contents of any provider, or entries.
         gap_tokens: By how much the request was too long: the fewest rounds that cover it go. `None`: unknown,
             `share_percent` of the rounds go.
         share_percent: Between 1 and 99.
         model: Whose tokenizer to estimate for; `None`: the default family.
         table: A model table of your own; `None`: the built-in one.
+        provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
+            as they are. `None`: items of the Responses API and Gemini's contents are recognised.
 
     Returns:
         At least one round less, and at least one round. The rest may begin with an assistant message.
@@ -233,6 +278,9 @@ def truncate_head(
         raise InvalidPolicy("gap_tokens", gap_tokens, "must be at least 0")
     if not 1 <= share_percent <= 99:
         raise InvalidPolicy("share_percent", share_percent, "must be between 1 and 99")
-    ledger = _ledger(messages, model, table)
+    form = read_form(messages, provider)
+    ledger = _ledger(messages, model, table, form)
     cut = ledger.truncate_head(gap_tokens, share_percent=share_percent)
-    return TruncatedHead(list(messages[cut:]), cut, ledger.tokens(0, cut))
+    freed = ledger.tokens(0, cut)
+    dropped = cut if form is None else form.owner(cut)
+    return TruncatedHead(list(messages[dropped:]), dropped, freed)

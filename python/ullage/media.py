@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ullage._engine import core
 from ullage.messages import Item
+from ullage.providers.items import read_form
 
 __all__ = ["strip_media"]
 
@@ -22,18 +23,27 @@ _PLACEHOLDERS: Final = {
 }
 
 
-def strip_media(items: Sequence[Item]) -> list[Item]:
+def strip_media(items: Sequence[Item], *, provider: str | None = None) -> list[Item]:
     """Replaces images and documents of user and tool messages by `[image]` and `[document]`.
 
     Also inside tool results. Entries keep their envelope; a message without media is returned as the
     same object, and no message is changed in place.
 
     Args:
-        items: Messages or entries; what is neither passes through.
+        items: Messages, items or contents of any provider, or entries; what is none passes through.
+        provider: Whose form they have: `openai_responses`, `gemini` or `bedrock`; the others are read as they
+            are. `None`: items of the Responses API and Gemini's contents are recognised.
 
     Returns:
-        A new list of the same length.
+        A new list of the same length; in other forms an item that needs several in its place counts as those.
     """
+    form = read_form(items, provider)
+    if form is None:
+        return _stripped(items)
+    return form.back(_stripped(form.messages))
+
+
+def _stripped(items: Sequence[Item]) -> list[Item]:
     stripped = list(items)
     for index in core.media_indices(stripped):
         stripped[index] = _item(stripped[index])

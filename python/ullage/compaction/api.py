@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from ullage.compaction.attachments import Providers
@@ -20,6 +21,7 @@ from ullage.hooks import Hooks
 from ullage.models import ModelTable
 from ullage.pins import Pin
 from ullage.policy import KeepPolicy, Policy
+from ullage.providers.items import FormList, read_form
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.named import writer_of
 from ullage.transcript.log import TranscriptLog
@@ -39,6 +41,7 @@ def compact(
     summarizer: Any = None,
     cancel: CancelToken | None = None,
     listeners: Iterable[Listener] = (),
+    provider: str | None = None,
     **options: Any,
 ) -> CompactionResult:
     """Replaces the older part of a conversation by a summary, and keeps the newest part as it is.
@@ -57,6 +60,9 @@ def compact(
             such as `anthropic:claude-haiku-4-5`; `None`: the extractive one.
         cancel: Anything with `is_set()`; looked at between steps.
         listeners: Told of every event.
+        provider: Whose form the items have: `openai_responses`, `gemini` or `bedrock`, and the result has it
+            too; the others are read as they are. `None`: items of the Responses API and Gemini's contents are
+            recognised.
         **options: Fields of `Job`: `trigger`, `direction`, `at`, `policy`, `fallback`, `hooks`,
             `providers`, `pins`, `template`, `redact`, `transcript_path`, `session_id`, `cwd`, `store`, `memory`,
             `log` (an open `TranscriptLog` to install in), `trigger_tokens`, `overhead_tokens`, `window_tokens`, `weights`.
@@ -74,10 +80,13 @@ def compact(
         >>> result.outcome.value, result.reason
         ('no_op', 'nothing_to_compact')
     """
+    form = read_form(items, provider)
+    given = items if form is None else form.messages
     job = job_of(
-        items, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
+        given, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
     )
-    return drive(compaction_flow(job), Performer(job, listeners, cancel=cancel), cancel=cancel)
+    result = drive(compaction_flow(job), Performer(job, listeners, cancel=cancel), cancel=cancel)
+    return result if form is None else in_form(result, form)
 
 
 async def acompact(
@@ -89,6 +98,7 @@ async def acompact(
     summarizer: Any = None,
     cancel: CancelToken | None = None,
     listeners: Iterable[Listener] = (),
+    provider: str | None = None,
     **options: Any,
 ) -> CompactionResult:
     """`compact`, without blocking the event loop: summarizers, hooks and providers may be asynchronous.
@@ -101,6 +111,7 @@ async def acompact(
         summarizer: As for `compact`; a coroutine function too.
         cancel: As for `compact`. Cancelling the task works too: nothing has changed then.
         listeners: As for `compact`.
+        provider: As for `compact`.
         **options: As for `compact`.
 
     Returns:
@@ -111,11 +122,27 @@ async def acompact(
         InvalidMessage: As for `compact`.
         InvalidPolicy: As for `compact`.
     """
+    form = read_form(items, provider)
+    given = items if form is None else form.messages
     job = job_of(
-        items, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
+        given, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
     )
     perform = AsyncPerformer(job, listeners, cancel=cancel)
-    return await adrive(compaction_flow(job), perform, cancel=cancel)
+    result = await adrive(compaction_flow(job), perform, cancel=cancel)
+    return result if form is None else in_form(result, form)
+
+
+def in_form(result: CompactionResult, form: FormList) -> CompactionResult:
+    """A result whose messages have the form of the list that was given; what stays is the given items."""
+    lists = ("messages", "summary_messages", "kept", "attachments", "hook_results", "head")
+    told: dict[str, Any] = {name: tuple(form.back(getattr(result, name))) for name in lists}
+    kept, removed = (
+        dict.fromkeys(form.owner(one) if isinstance(one, int) else one for one in ids)
+        for ids in (result.report.kept, result.report.removed)
+    )
+    removed = {one: None for one in removed if one not in kept}
+    report = replace(result.report, kept=tuple(kept), removed=tuple(removed))
+    return replace(result, report=report, **told)
 
 
 def job_of(
