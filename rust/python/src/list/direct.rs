@@ -1,14 +1,12 @@
-//! By the layout of this version's lists and dicts.
+//! By the layout of this version's lists, as the macros of its headers read them.
 #![expect(
     unsafe_code,
     reason = "borrowed items of a list that nothing changes meanwhile; every block says why it holds"
 )]
 
-use crate::value::PyValue;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use ullage_core::view::Value;
 
 /// The items of a list from `first` on, whose memory is asked for before their turn comes: a long list lies in no
 /// cache. Nothing may change the list meanwhile: the lock is held and no Python code runs.
@@ -19,7 +17,6 @@ pub(crate) fn soon<'py>(
     let list = list.clone();
     (first..list.len()).map(move |at| {
         fetch_dict(&list, at + 8);
-        fetch_keys(&list, at + 4);
         // SAFETY: inside of the list, which holds the item.
         unsafe { Bound::from_borrowed_ptr(list.py(), item(&list, at)) }
     })
@@ -50,21 +47,6 @@ fn fetch_dict(list: &Bound<'_, PyList>, at: usize) {
     if at < list.len() {
         // SAFETY: inside of the list.
         fetch(unsafe { item(list, at) }.cast());
-    }
-}
-
-fn fetch_keys(list: &Bound<'_, PyList>, at: usize) {
-    if at >= list.len() {
-        return;
-    }
-    // SAFETY: inside of the list.
-    let value = PyValue::of(unsafe { item(list, at) });
-    if value.is_map() {
-        // SAFETY: it is a dict.
-        let keys: *const u8 =
-            unsafe { (*value.pointer().cast::<ffi::PyDictObject>()).ma_keys }.cast();
-        fetch(keys);
-        fetch(keys.wrapping_add(64));
     }
 }
 
