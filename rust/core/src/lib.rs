@@ -1,9 +1,9 @@
 //! The pure core of Ullage: what a conversation holds, and what may be taken out of it.
 //!
-//! **messages → digests → ledger → plan → (fulfil, apply: in Python) → verify.**
+//! **messages → digests → ledger → (levels and what they change: in Python) → verify.**
 //! A [`view`] reads a message once and makes a small fixed-size digest of it. A ledger of
-//! digests answers questions about the conversation in microseconds. Pure algorithms turn a
-//! ledger and numbers into plan parts. The rules check what is about to be sent.
+//! digests answers questions about the conversation in microseconds. Pure algorithms answer
+//! from a ledger and numbers where to cut and what to keep. The rules check what is about to be sent.
 //!
 //! # What this crate does not do
 //! No Python, no I/O, no clock, no environment, no randomness, no model calls. It never holds a
@@ -11,7 +11,6 @@
 #![deny(unsafe_code)]
 
 pub mod bpe;
-pub mod clear;
 pub mod digest;
 pub mod error;
 pub mod json;
@@ -19,7 +18,6 @@ pub mod jsonl;
 pub mod ledger;
 pub mod limits;
 pub mod media;
-pub mod plan;
 pub mod read;
 pub mod rounds;
 pub mod rules;

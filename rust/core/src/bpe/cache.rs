@@ -4,7 +4,7 @@
 //! that share a hash make a line, which the processor fetches at once; a new piece takes the place
 //! of the line's oldest. One cache serves one call at a time; callers at the same time take caches
 //! of their own from the [`Pool`].
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::vocabulary::{Scratch, Vocabulary};
 
@@ -203,24 +203,66 @@ fn spread(low: u64, high: u64, lines: usize) -> usize {
     ((product >> 64) as u64 ^ product as u64) as usize & (lines - 1)
 }
 
-/// Caches that are not in use.
+/// Caches that are not in use, each in a place of its own.
+///
+/// Nobody ever waits for a place: a process that was forked while another thread held one finds it
+/// locked for good, passes it over and goes on.
 #[derive(Debug, Default)]
-pub(super) struct Pool(Mutex<Vec<Cache>>);
+pub(super) struct Pool([Mutex<Option<Cache>>; KEPT]);
 
 impl Pool {
     /// Runs `work` with a cache that nobody else has.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Cache) -> T) -> T {
-        let mut cache = self.kept().pop().unwrap_or_else(Cache::new);
+        let mut cache = self
+            .free()
+            .find_map(|mut place| place.take())
+            .unwrap_or_else(Cache::new);
         let result = work(&mut cache);
-        let mut kept = self.kept();
-        if kept.len() < KEPT {
-            kept.push(cache);
+        if let Some(mut place) = self.free().find(|place| place.is_none()) {
+            *place = Some(cache);
         }
         result
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Vec<Cache>> {
-        // A cache is put back only when it is whole, so that a panic elsewhere spoils nothing.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The places that nobody holds at this moment.
+    fn free(&self) -> impl Iterator<Item = MutexGuard<'_, Option<Cache>>> {
+        self.0.iter().filter_map(|place| match place.try_lock() {
+            Ok(place) => Some(place),
+            // A cache is put back only when it is whole, so that a panic elsewhere spoils nothing.
+            Err(TryLockError::Poisoned(place)) => Some(place.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cache, KEPT, Pool};
+
+    #[test]
+    fn places_that_are_held_for_ever_are_passed_over() {
+        let pool = Pool::default();
+        let held: Vec<_> = pool.0.iter().skip(1).map(|place| place.lock()).collect();
+        assert_eq!(pool.with(|_| 1), 1);
+        assert!(pool.0[0].lock().is_ok_and(|place| place.is_some()));
+        let last = pool.0[0].lock();
+        assert_eq!(
+            pool.with(|_| 2),
+            2,
+            "a cache of its own where every place is held"
+        );
+        drop((last, held));
+    }
+
+    #[test]
+    fn no_more_caches_are_kept_than_there_are_places() {
+        fn nested(pool: &Pool, depth: usize) {
+            if depth > 0 {
+                pool.with(|_: &mut Cache| nested(pool, depth - 1));
+            }
+        }
+        let pool = Pool::default();
+        nested(&pool, KEPT + 3);
+        assert_eq!(pool.free().filter(|place| place.is_some()).count(), KEPT);
     }
 }

@@ -1,1 +1,0 @@
-//! Which tool results to clear.

@@ -1,1 +1,0 @@
-//! A plan: decisions, what each frees, what it does to the cached prefix.
