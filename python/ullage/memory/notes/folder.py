@@ -306,13 +306,6 @@ def _entries(text: str) -> list[str]:
     return [name for line in text.split("\n") if (name := _entry(line)) and "://" not in name]
 
 
-def _line(line: str) -> str:
-    data = line.encode("utf-8", "replace")
-    if len(data) <= MAX_LINE_BYTES:
-        return line
-    return data[: MAX_LINE_BYTES - 3].decode("utf-8", "ignore") + "…"
-
-
 def _limited(text: str) -> Index:
     """First the lines, then the bytes, as both count; where those are too many, long lines are cut, and then never half a line."""
     lines = text.strip("\n").split("\n") if text.strip() else []
