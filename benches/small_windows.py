@@ -75,7 +75,7 @@ def play(
     answer: Answer,
     *,
     turns: int = TURNS,
-    steps: int = 2,
+    steps: int = 1,
     seed: int = 1,
     model: str = "smollm2",
 ) -> Played:
@@ -86,7 +86,7 @@ def play(
     calls = 0
     for turn in range(turns):
         before = len(manager.history)
-        question = words(rng, int(window * rng.uniform(0.005, 0.02)))
+        question = words(rng, int(window * rng.uniform(0.005, 0.015)))
         manager.add({"role": "user", "content": f"Question {turn}: {question}?"})
         for _ in range(rng.randrange(steps + 1)):
             _ask(manager, seen, turn, answer, "")
@@ -94,11 +94,11 @@ def play(
             manager.add(
                 {"role": "assistant", "content": [{**use, "input": {"path": f"{calls}.py"}}]}
             )
-            given = words(rng, int(window * rng.uniform(0.01, 0.05)))
+            given = words(rng, int(window * rng.uniform(0.01, 0.025)))
             block = {"type": "tool_result", "tool_use_id": f"call_{calls}", "content": given}
             manager.add({"role": "user", "content": [block]})
             calls += 1
-        said = words(rng, int(window * rng.uniform(0.005, 0.03)))
+        said = words(rng, int(window * rng.uniform(0.005, 0.015)))
         manager.observe(_ask(manager, seen, turn, answer, said))
         seen.growth.append(_tokens(manager, before))
     code = manager.decide().code

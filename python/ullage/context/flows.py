@@ -25,6 +25,7 @@ from ullage.exceptions import CompactionError, ContextTooLarge, InvalidMessage, 
 from ullage.stages import collapse, fold, offers, squeeze, truncate
 from ullage.stages.binding import unbind
 from ullage.stages.report import StageReport
+from ullage.window import FULL_WINDOW_TOKENS
 
 __all__ = ["Host", "answered", "autocompact", "compact", "noted", "prepare"]
 
@@ -254,7 +255,7 @@ def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
 def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Any:
     options = {
         "window_tokens": machine.window.context,
-        "trigger_tokens": machine.trigger(),
+        "trigger_tokens": _trigger_estimated(machine),
         "weights": machine.view.weights,
         "overhead_tokens": machine.overhead_tokens,
         "memory": host.memory,
@@ -281,6 +282,15 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
 
 def _shown_turn(turn: int | None) -> str:
     return "" if turn is None else str(turn)
+
+
+def _trigger_estimated(machine: Machine) -> int:
+    """The trigger, in a small window in tokens of our estimate: what a provider counts beyond it is much of so little room."""
+    trigger = machine.trigger()
+    if machine.window.prompt >= FULL_WINDOW_TOKENS:
+        return trigger
+    estimated = int(machine.view.ledger.tokens()) + machine.overhead_tokens
+    return min(trigger, trigger * estimated // max(1, machine.tokens))
 
 
 def _share_kept(machine: Machine) -> int | None:
