@@ -144,11 +144,11 @@ def scripted(window: int, **options: Any) -> Played:
 
 def real(window: int, **options: Any) -> Played:
     """A real model answers; what is over its window it refuses."""
-    with SmallModel(window_tokens=window, max_output_tokens=16) as small:
+    with SmallModel(window_tokens=window, max_output_tokens=16, threads=1) as small:
         client = anthropic.Anthropic(base_url=small.url, api_key="none", max_retries=0)
 
         def answer(messages: list[Any], said: str) -> Mapping[str, Any]:
-            reply = client.messages.create(model="smollm2", max_tokens=12, messages=messages)
+            reply = client.messages.create(model="smollm2", max_tokens=4, messages=messages)
             text = "".join(getattr(block, "text", "") for block in reply.content)
             usage = reply.usage.model_dump(include={"input_tokens", "output_tokens"})
             return {"role": "assistant", "content": text.strip() or "ok", "usage": usage}
