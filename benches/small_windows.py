@@ -150,7 +150,7 @@ def real(window: int, **options: Any) -> Played:
         def answer(messages: list[Any], said: str) -> Mapping[str, Any]:
             reply = client.messages.create(model="smollm2", max_tokens=4, messages=messages)
             text = "".join(getattr(block, "text", "") for block in reply.content)
-            usage = reply.usage.model_dump(include={"input_tokens", "output_tokens"})
+            usage = reply.usage.model_dump()
             return {"role": "assistant", "content": text.strip() or "ok", "usage": usage}
 
         return play(window, answer, steps=0, **options)
