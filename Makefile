@@ -65,7 +65,7 @@ test-pythons: $(VENV)/.tools ## The suite on every interpreter of PYTHONS that i
 
 # Without the optimisation over all crates, which takes minutes for each interpreter and makes no difference to a test.
 python-test:
-	$(BIN)/maturin build --quiet --release --config 'profile.release.lto=false' --config 'profile.release.codegen-units=16' \
+	CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 $(BIN)/maturin build --quiet --release \
 	  --target-dir target/pythons --interpreter "$(EACH)" --out "$(OUT)-pythons/$(EACH)"
 	$(EACH) -m venv "$(OUT)-pythons/$(EACH)/venv"
 	"$(OUT)-pythons/$(EACH)/venv/bin/python" -m pip install --quiet --upgrade pip
