@@ -14,6 +14,8 @@ from ullage.exceptions import InvalidPolicy
 from ullage.messages import Item
 from ullage.models import ModelTable
 from ullage.providers.items import FormList, read_form
+from ullage.repair import turn_end
+from ullage.thinking import Thinking, is_manual, is_torn, read_thinking, whole_start
 
 __all__ = [
     "KeptWindow",
@@ -184,6 +186,7 @@ def keep_window(
     model: str | None = None,
     table: ModelTable | None = None,
     provider: str | None = None,
+    thinking: Thinking | None = None,
 ) -> KeptWindow:
     """Find the newest part to keep verbatim.
 
@@ -201,6 +204,8 @@ def keep_window(
         table: A model table of your own; `None`: the built-in one.
         provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
             as they are. `None`: items of the Responses API and Gemini's contents are recognised.
+        thinking: The request's `thinking` parameter; `None`: not in use. In manual mode (`enabled`) an open turn begins with
+            thinking (A14): it is kept from where some is, within `max_tokens`; else two messages follow that end it.
 
     Raises:
         InvalidMessage: An item is no message; names its index and field.
@@ -226,6 +231,7 @@ def keep_window(
         )
     form = read_form(messages, provider)
     begin = len(messages) if start is None else start
+    ended: Sequence[Item] = ()
     ledger = _ledger(messages, model, table, form)
     window = ledger.keep_window(
         begin if form is None else form.first(begin),
@@ -234,11 +240,19 @@ def keep_window(
         max_tokens=max_tokens,
         min_text_messages=min_text_messages,
     )
+    if form is None and is_manual(read_thinking(thinking)):
+        most = max(max_tokens, window.tokens)
+        at = whole_start(ledger, window.start, floor=floor, last=len(messages), most=most)
+        if at is not None and at != window.start:
+            window = ledger.keep_window(
+                at, floor=floor, min_tokens=0, max_tokens=1, min_text_messages=0
+            )
+        ended = _ended(ledger, window.start)
     first, orphans = window.start, window.orphans
     if form is not None:
         first = form.owner(first)
         orphans = [(form.owner(message), block) for message, block in orphans]
-    return KeptWindow(list(messages[first:]), first, window.tokens, orphans)
+    return KeptWindow([*messages[first:], *ended], first, window.tokens, orphans)
 
 
 def truncate_head(
@@ -249,6 +263,7 @@ def truncate_head(
     model: str | None = None,
     table: ModelTable | None = None,
     provider: str | None = None,
+    thinking: Thinking | None = None,
 ) -> TruncatedHead:
     """Drop whole oldest API rounds, as after a request that was too long.
 
@@ -261,6 +276,7 @@ def truncate_head(
         table: A model table of your own; `None`: the built-in one.
         provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
             as they are. `None`: items of the Responses API and Gemini's contents are recognised.
+        thinking: As for `keep_window`: so many rounds go that the open turn begins with thinking, or it is ended.
 
     Returns:
         At least one round less, and at least one round. The rest may begin with an assistant message.
@@ -281,6 +297,23 @@ def truncate_head(
     form = read_form(messages, provider)
     ledger = _ledger(messages, model, table, form)
     cut = ledger.truncate_head(gap_tokens, share_percent=share_percent)
+    ended: Sequence[Item] = ()
+    if form is None and is_manual(read_thinking(thinking)):
+        cut = _thoughtful(ledger, cut)
+        ended = _ended(ledger, cut)
     freed = ledger.tokens(0, cut)
     dropped = cut if form is None else form.owner(cut)
-    return TruncatedHead(list(messages[dropped:]), dropped, freed)
+    return TruncatedHead([*messages[dropped:], *ended], dropped, freed)
+
+
+def _thoughtful(ledger: Any, cut: int) -> int:
+    """The next start of a round behind which an open turn begins with thinking, else one before; the very same if there is none."""
+    starts = [int(at) for at in ledger.rounds()]
+    later = [at for at in starts if at >= cut]
+    earlier = [at for at in reversed(starts) if 0 < at < cut]
+    return next((at for at in [*later, *earlier] if not is_torn(ledger, at)), cut)
+
+
+def _ended(ledger: Any, start: int) -> Sequence[Item]:
+    """What ends an open turn that begins without thinking; nothing while results are still to come."""
+    return turn_end() if is_torn(ledger, start) and not ledger.open_calls() else ()

@@ -24,6 +24,7 @@ from ullage.policy import KeepPolicy, Policy
 from ullage.providers.items import FormList, read_form
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.named import writer_of
+from ullage.thinking import Thinking, read_thinking
 from ullage.transcript.log import TranscriptLog
 from ullage.window import WindowSettings, window
 
@@ -38,6 +39,7 @@ def compact(
     model: str | None = None,
     instructions: str = "",
     keep: KeepPolicy | int | None = None,
+    thinking: Thinking | None = None,
     summarizer: Any = None,
     cancel: CancelToken | None = None,
     listeners: Iterable[Listener] = (),
@@ -56,6 +58,8 @@ def compact(
         instructions: What the summary should mind, in the person's words.
         keep: Newest part that stays word for word: tokens, a `KeepPolicy`, or `None` for the
             policy's. 0: only what must stay (an unanswered message, calls still open).
+        thinking: The `thinking` parameter of the requests that go on; `None`: not in use. With `{"type": "enabled", ...}`
+            an open turn never begins without its thinking (A14): the cut moves, or the turn is ended.
         summarizer: A summarizer, a function that takes a `SummaryRequest` and returns text, or a line
             such as `anthropic:claude-haiku-4-5`; `None`: the extractive one.
         cancel: Anything with `is_set()`; looked at between steps.
@@ -83,7 +87,13 @@ def compact(
     form = read_form(items, provider)
     given = items if form is None else form.messages
     job = job_of(
-        given, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
+        given,
+        model=model,
+        instructions=instructions,
+        keep=keep,
+        thinking=thinking,
+        summarizer=summarizer,
+        **options,
     )
     result = drive(compaction_flow(job), Performer(job, listeners, cancel=cancel), cancel=cancel)
     return result if form is None else in_form(result, form)
@@ -95,6 +105,7 @@ async def acompact(
     model: str | None = None,
     instructions: str = "",
     keep: KeepPolicy | int | None = None,
+    thinking: Thinking | None = None,
     summarizer: Any = None,
     cancel: CancelToken | None = None,
     listeners: Iterable[Listener] = (),
@@ -108,6 +119,7 @@ async def acompact(
         model: As for `compact`.
         instructions: As for `compact`.
         keep: As for `compact`.
+        thinking: As for `compact`.
         summarizer: As for `compact`; a coroutine function too.
         cancel: As for `compact`. Cancelling the task works too: nothing has changed then.
         listeners: As for `compact`.
@@ -125,7 +137,13 @@ async def acompact(
     form = read_form(items, provider)
     given = items if form is None else form.messages
     job = job_of(
-        given, model=model, instructions=instructions, keep=keep, summarizer=summarizer, **options
+        given,
+        model=model,
+        instructions=instructions,
+        keep=keep,
+        thinking=thinking,
+        summarizer=summarizer,
+        **options,
     )
     perform = AsyncPerformer(job, listeners, cancel=cancel)
     result = await adrive(compaction_flow(job), perform, cancel=cancel)
@@ -186,6 +204,7 @@ def job_of(
         options.setdefault("session_id", log.session_id)
     off = WindowSettings.from_env().disable_compact
     fields = {"disabled": off, **_of_model(model), **options}
+    fields["thinking"] = _thinking_of(model, options.get("thinking"))
     try:
         return Job(
             items=items,
@@ -208,6 +227,14 @@ def _window_in(fields: Mapping[str, Any]) -> int:
     """The window that a policy is fitted to; what is none is refused by the job itself."""
     given = fields.get("window_tokens", DEFAULT_WINDOW)
     return given if isinstance(given, int) and given > 0 else DEFAULT_WINDOW
+
+
+def _thinking_of(model: str | None, given: object) -> Thinking | None:
+    """The setting, where its rules are those of Anthropic's models; `None`: not in use, or another's."""
+    row = None if model is None else ModelTable.builtin().find(model)
+    maker = "anthropic" if row is None else row.provider
+    found = read_thinking(given, provider=maker)
+    return found if maker == "anthropic" else None
 
 
 def _of_model(model: str | None) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from ullage.compaction.state import State
 from ullage.compaction.summary import summary_message
 from ullage.facts.reading import text_of
 from ullage.pins import missing_pins
-from ullage.repair import unbound
+from ullage.repair import turn_end, unbound
+from ullage.thinking import is_manual, is_torn
 from ullage.transcript.attachments import render
 from ullage.transcript.write import BoundaryInfo, Kept
 
@@ -94,6 +95,7 @@ def _assemble(
     ]
     first, last = state.kept()
     kept = _without_bound_thinking(state, state.source.stored[first:last])
+    kept = _with_turn_ended(state, kept)
     front, kept = with_item(state.source, state.cut, kept, carried)
     content = with_media(text, kept_media(state), state.job.transcript_path)
     if state.source.entries:
@@ -122,6 +124,19 @@ def _without_bound_thinking(state: State, kept: tuple[Item, ...]) -> tuple[Item,
     if not state.job.bound_thinking or state.cut.start > 0:
         return kept
     return tuple(unbound(kept, close=not state.source.entries))
+
+
+def _with_turn_ended(state: State, kept: tuple[Item, ...]) -> tuple[Item, ...]:
+    """What stays, where manual thinking is on: a turn that lost its first thinking is ended by two lines (A14).
+
+    In a log there are none: the request is mended instead. Nor where results are still to come.
+    """
+    if not is_manual(state.job.thinking) or state.cut.start > 0 or state.source.entries or not kept:
+        return kept
+    ledger = core.Ledger(None, kept)
+    if ledger.open_calls() or not is_torn(ledger):
+        return kept
+    return (*kept, *turn_end())
 
 
 def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:

@@ -10,6 +10,7 @@ from ullage.facts import is_user_input
 from ullage.facts.reading import role_of, text_of
 from ullage.facts.words import others_in
 from ullage.policy import KeepPolicy
+from ullage.thinking import whole_start
 
 __all__ = ["Cut", "Direction", "choose_cut", "least_keep", "legal_cut", "must_stay", "scaled_keep"]
 
@@ -60,6 +61,7 @@ def choose_cut(
     direction: Direction = "full",
     at: int | str | None = None,
     most_kept: int | None = None,
+    manual_thinking: bool = False,
 ) -> Cut:
     """The cut of a compaction; never through a tool pair or a response that was stored in pieces.
 
@@ -71,6 +73,7 @@ def choose_cut(
             before a message.
         at: That message: its uuid or its position in the items; moved back to a legal place.
         most_kept: Tokens that may be kept at most; less is kept where `keep` would exceed it.
+        manual_thinking: An open turn is kept from a message on that begins with thinking, where there is one near.
     """
     length = len(source.context)
     if direction != "full":
@@ -79,8 +82,17 @@ def choose_cut(
     for candidate in (keep, least_keep(keep)):
         start = _kept_from(source, ledger, candidate)
         if most_kept is None or ledger.tokens(start, length) <= most_kept:
-            return Cut(0, start)
+            return Cut(
+                0, _thoughtful(source, ledger, start, most_kept) if manual_thinking else start
+            )
     return Cut(0, must_stay(source, ledger))
+
+
+def _thoughtful(source: Source, ledger: Any, start: int, most: int | None) -> int:
+    """The cut, where an open turn begins with thinking; the very same if there is none: then the turn is ended."""
+    last = must_stay(source, ledger)
+    found = whole_start(ledger, start, floor=0, last=last, most=most)
+    return start if found is None else found
 
 
 def least_keep(keep: KeepPolicy) -> KeepPolicy:

@@ -13,6 +13,7 @@ from ullage.hooks import Hooks
 from ullage.pins import Pin
 from ullage.policy import KeepPolicy, Policy
 from ullage.summarizers.extractive import ExtractiveSummarizer
+from ullage.thinking import Thinking, read_thinking
 
 __all__ = ["DEFAULT_WINDOW", "Job"]
 
@@ -42,6 +43,8 @@ class Job:
         weights: For the calibrated estimate; `None`: rough.
         bound_thinking: The model refuses thinking that stands behind another prefix than the one it was
             made after: what is kept behind the summary goes without its thinking.
+        thinking: The request's `thinking` parameter; `None`: not in use. In manual mode (`enabled`) an open turn is
+            not kept without its first thinking: the cut moves to where some is, or the turn is ended.
         summarizer: Who writes the summary.
         fallback: Who does if that fails; `None`: nobody, the failure stands.
         hooks: Of the host.
@@ -73,6 +76,7 @@ class Job:
     overhead_tokens: int | None = None
     weights: Any = field(default=None, repr=False)
     bound_thinking: bool = False
+    thinking: Thinking | None = None
     summarizer: Any = field(default_factory=ExtractiveSummarizer)
     fallback: Any = None
     hooks: Hooks = field(default_factory=Hooks)
@@ -91,6 +95,7 @@ class Job:
     disabled: bool = False
 
     def __post_init__(self) -> None:
+        read_thinking(self.thinking, provider="")
         _one_of("trigger", self.trigger, ("manual", "auto"))
         _one_of("direction", self.direction, ("full", "from", "up_to"))
         if (self.direction == "full") != (self.at is None):

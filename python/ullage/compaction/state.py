@@ -21,6 +21,7 @@ from ullage.facts.model import Facts
 from ullage.facts.reading import is_boundary, is_summary, message_of, role_of, text_of
 from ullage.facts.sections import looks_like_summary
 from ullage.pins import Pin, read_pins
+from ullage.thinking import is_manual
 
 __all__ = ["State", "prepare", "recut", "since_last"]
 
@@ -139,7 +140,15 @@ def prepare(job: Job) -> State:
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
     most = _most_kept(job, overhead)
     most = max(most - item_tokens(source.context, ledger), 0)
-    cut = choose_cut(source, ledger, keep, direction=job.direction, at=job.at, most_kept=most)
+    cut = choose_cut(
+        source,
+        ledger,
+        keep,
+        direction=job.direction,
+        at=job.at,
+        most_kept=most,
+        manual_thinking=is_manual(job.thinking),
+    )
     cut = behind_item(source, ledger, cut)
     summaries = _summaries(source)
     return State(

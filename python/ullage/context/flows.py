@@ -23,7 +23,7 @@ from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
 from ullage.exceptions import CompactionError, ContextTooLarge, InvalidMessage, LogConflict
 from ullage.stages import collapse, fold, offers, squeeze, truncate
-from ullage.stages.binding import unbind
+from ullage.stages.binding import end_torn_turn, unbind
 from ullage.stages.report import StageReport
 from ullage.window import FULL_WINDOW_TOKENS
 
@@ -95,6 +95,8 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
         reports += [summed] if summed is not None else []
     if machine.window.compaction and machine.tokens > machine.last_resort_tokens:
         reports += yield from shorten(machine, machine.last_resort_tokens)
+    if machine.manual_thinking and _may_be_torn(machine, reports):
+        end_torn_turn(view)
     pinned = put_back(machine, reports)
     reports += [] if pinned is None else [(yield from noted(machine, pinned))]
     if machine.tokens > machine.window.prompt:
@@ -104,6 +106,10 @@ def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None
 
 def _way_out(machine: Machine) -> str:
     return "" if machine.window.compaction else "compaction is turned off: unset DISABLE_COMPACT"
+
+
+def _may_be_torn(machine: Machine, reports: Sequence[StageReport]) -> bool:
+    return bool(reports) or not machine.requests or machine.view.changed_from is not None
 
 
 def noted(machine: Machine, report: StageReport) -> Flow[StageReport]:
@@ -261,6 +267,7 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         "memory": host.memory,
         "disabled": not machine.window.compaction,
         "keep": _share_kept(machine),
+        "thinking": machine.thinking if machine.manual_thinking else None,
         "source": machine.source,
         "turns_since": machine.tracking.turns_since,
         "previous_turn_id": _shown_turn(machine.tracking.compacted_turn),

@@ -27,6 +27,7 @@ from ullage.stages.collapse import QUIET_SOURCES
 from ullage.stages.report import Made, StageReport
 from ullage.stages.view import View
 from ullage.stages.wire import message_of
+from ullage.thinking import Thinking, is_manual
 from ullage.window import Window, WindowSettings, window
 
 __all__ = ["Figure", "Machine", "Tracking", "names_of", "overhead_of", "reported"]
@@ -94,6 +95,7 @@ class Machine:
     source: str = "main"
     provider: str = "anthropic"
     tools: frozenset[str] = frozenset()  # names that the host offers
+    thinking: Thinking | None = None  # the request's parameter
     levels: tuple[pipeline.Level, ...] = pipeline.LEVELS
     history: list[Item] = field(default_factory=list)
     reports: list[StageReport] = field(default_factory=list)
@@ -127,6 +129,11 @@ class Machine:
         self.stated_policy = self.policy
         self.tally = Tally(self.overhead)
         self.set_window(self.model)
+
+    @property
+    def manual_thinking(self) -> bool:
+        """Whether an open turn has to begin with its thinking (A14)."""
+        return is_manual(self.thinking, provider=self.provider)
 
     def set_window(self, model: Model) -> None:
         """Another model, or another window of this one: all marks follow."""

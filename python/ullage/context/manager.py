@@ -33,6 +33,7 @@ from ullage.recall import Recall
 from ullage.stages import context_edits
 from ullage.stages.report import StageReport
 from ullage.summarizers.named import writer_of
+from ullage.thinking import Thinking, read_thinking
 from ullage.tools import ToolAnswer
 from ullage.window import WindowSettings, warn_without_trigger
 
@@ -72,6 +73,8 @@ class ContextManager(Questions):
             here and told in `Request.applied_edits`. `None`: none.
         context_window: The model's window in tokens, in place of what the table says; `None`: as the table says.
         max_output_tokens: The model's largest answer in tokens, likewise.
+        thinking: The requests' `thinking` parameter, as the provider takes it; `None`: not in use. In Anthropic's manual mode
+            (`enabled`) no request begins an open turn without its thinking (A14). It is saved.
 
     Example:
         >>> manager = ContextManager(model="claude-opus-4-5")
@@ -103,6 +106,7 @@ class ContextManager(Questions):
         context_management: Mapping[str, Any] | None = None,
         context_window: int | None = None,
         max_output_tokens: int | None = None,
+        thinking: Thinking | None = None,
     ) -> None:
         stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
         row = (table or ModelTable.builtin()).stated(model, **stated)
@@ -119,6 +123,7 @@ class ContextManager(Questions):
             source=source,
             provider=shape_of(provider),
             tools=names_of(tools),
+            thinking=read_thinking(thinking, provider=shape_of(provider)),
             stated_window={name: given for name, given in stated.items() if given is not None},
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
@@ -139,7 +144,11 @@ class ContextManager(Questions):
         if context_management is not None:
             self.machine.states[context_edits.STAGE].config = dict(context_management)
         self._outgoing = Outgoing(
-            model=row.name, provider=self.machine.provider, system=system, tools=tools
+            model=row.name,
+            provider=self.machine.provider,
+            system=system,
+            tools=tools,
+            thinking=self.machine.thinking,
         )
 
     # ---- what comes in -----------------------------------------------------------------------
@@ -221,6 +230,7 @@ class ContextManager(Questions):
         rules = policy or policy_of(saved["policy"])
         known = {name: saved[name] for name in ("model", "source", "provider")}
         known.update(saved.get("stated_window") or {})
+        known["thinking"] = saved.get("thinking")
         made = cls(policy=rules, **{**known, **outside})
         load(made.machine, saved, history)
         made._outgoing.load(made.machine, saved.get("outgoing") or {})

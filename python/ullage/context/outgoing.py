@@ -15,6 +15,7 @@ from ullage.providers import Loss, anthropic
 from ullage.repair import Repair, Repaired, Repairer
 from ullage.stages.report import StageReport
 from ullage.stages.wire import wire
+from ullage.thinking import Thinking
 
 __all__ = ["Outgoing"]
 
@@ -39,6 +40,7 @@ class Outgoing:
         provider: Whose form; a name of `ullage.outgoing.SHAPES`.
         system: The system prompt; only looked at.
         tools: Tool definitions; only looked at.
+        thinking: The request's parameter of that name; `None`: not in use.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Outgoing:
         provider: str = "anthropic",
         system: Any = None,
         tools: Sequence[Any] = (),
+        thinking: Thinking | None = None,
     ) -> None:
         self._model, self._provider = model, provider
         self._system, self._tools = system, list(tools)
@@ -58,6 +61,8 @@ class Outgoing:
             "tools": self._tools or None,
             "facts": {"skip": ("A24",)},
         }
+        if thinking is not None:
+            self._options["thinking"] = thinking
         own = provider == "anthropic"
         head = anthropic.to_provider((), system=system, tools=self._tools) if own else None
         self._head_losses = () if head is None else head.losses

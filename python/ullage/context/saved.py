@@ -40,6 +40,7 @@ def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
         "model": machine.model.name,
         "source": machine.source,
         "provider": machine.provider,
+        "thinking": None if machine.thinking is None else dict(machine.thinking),
         "policy": changes_of(machine.stated_policy),
         "stated_window": machine.stated_window,
         "overhead": dict(machine.overhead),

@@ -15,6 +15,7 @@ __all__ = [
     "drop_thinking",
     "repair_binding",
     "restore_turn",
+    "turn_end",
     "unbound",
 ]
 
@@ -153,6 +154,13 @@ def unbound(messages: Iterable[Any], *, close: bool = True) -> list[Any]:
         draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
         draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
     return draft.build()
+
+
+def turn_end() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two messages that end a turn whose results have come, so that its thinking may be missing (1.35)."""
+    # In the host's element, so that nobody takes it for the person's words.
+    told = f"<system-reminder>{TURN_CLOSED}</system-reminder>"
+    return {"role": "assistant", "content": RECEIVED}, {"role": "user", "content": told}
 
 
 def drop_thinking(draft: Draft) -> None:

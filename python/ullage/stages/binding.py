@@ -8,11 +8,13 @@ tears the open turn, the turn is ended with two lines of text, which stay too.
 from __future__ import annotations
 
 from ullage.digests import BlockKind, Role
-from ullage.repair.texts import RECEIVED, TURN_CLOSED
+from ullage.repair import turn_end
+from ullage.repair.texts import TURN_CLOSED
 from ullage.stages.report import Made
 from ullage.stages.view import View
+from ullage.thinking import is_torn
 
-__all__ = ["unbind"]
+__all__ = ["end_torn_turn", "unbind"]
 
 _THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 
@@ -43,6 +45,18 @@ def unbind(view: View, first_changed: int) -> int:
     return len(lost)
 
 
+def end_torn_turn(view: View) -> bool:
+    """With manual thinking: end the open turn, for good, if a level cut off the thinking that it began with (A14).
+
+    Returns:
+        Whether it was ended. Not while results are still to come.
+    """
+    if not len(view) or view.ledger.open_calls() or not is_torn(view.ledger):
+        return False
+    view.rearrange([*range(len(view)), *_closing(view)])
+    return True
+
+
 def _thinks(view: View, at: int) -> bool:
     return any(block.kind in _THINKING for block in view.ledger.blocks(at))
 
@@ -70,9 +84,5 @@ def _open_from(view: View) -> int:
 
 def _closing(view: View) -> tuple[Made, Made]:
     key = f"closed:{view.sources[-1]}"
-    # In the host's element, so that nobody takes it for the person's words.
-    text = f"<system-reminder>{TURN_CLOSED}</system-reminder>"
-    return (
-        Made(f"{key}.a", {"role": "assistant", "content": RECEIVED}),
-        Made(f"{key}.u", {"role": "user", "content": text}),
-    )
+    received, closed = turn_end()
+    return Made(f"{key}.a", received), Made(f"{key}.u", closed)
