@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ullage.context.machine import Machine
+from ullage.facts import collect, is_user_input
 from ullage.facts.reading import blocks_of
+from ullage.facts.sections import quoted
 from ullage.pins import missing_pins, write_pins
 from ullage.stages.cuts import whole_cuts
 from ullage.stages.report import Made, StageReport
@@ -18,7 +20,7 @@ STAGE = "pins"
 
 
 def put_back(machine: Machine, reports: Sequence[StageReport]) -> StageReport | None:
-    """Put pinned texts back that left the request; `None` if all are there, or nothing was changed.
+    """Put back what left the request of pinned texts and of the person's newest words; `None` if all is there, or nothing changed.
 
     Only what was changed for this request anyway is changed: the cached prefix does not end any earlier.
 
@@ -27,18 +29,30 @@ def put_back(machine: Machine, reports: Sequence[StageReport]) -> StageReport | 
         reports: Of the levels that acted for this request.
     """
     view = machine.view
-    if not machine.pins or not (reports or view.changed_from is not None):
+    if not (reports or view.changed_from is not None):
         return None
-    lost = missing_pins(machine.pins.values(), list(_texts(view.messages)))
-    if not lost:
+    texts = list(_texts(view.messages))
+    lost = missing_pins(machine.pins.values(), texts)
+    words = _newest_words(machine)
+    said = "" if not words or any(words in text for text in texts) else words
+    if not lost and not said:
         return None
-    text = f"Pinned, to be kept word for word:\n{write_pins(lost)}"
+    told = [f"Pinned, to be kept word for word:\n{write_pins(lost)}"] if lost else []
+    told += [f"The user's newest message, word for word:\n{quoted(said)}"] if said else []
+    text = "\n\n".join(told)
     entry = {"type": "user", "isMeta": True, "message": {"role": "user", "content": text}}
     made = Made(f"{STAGE}:{machine.requests + 1}", entry)
     at = _place(view)
     parts = [*range(at), made, *range(at, len(view))]
-    names = ", ".join(pin.name for pin in lost)
-    return view.rearranged(STAGE, f"{names}: pinned, and not in the request any more", parts)
+    names = [*(pin.name for pin in lost), *(["the user's newest message"] if said else [])]
+    return view.rearranged(STAGE, f"{', '.join(names)}: not in the request any more", parts)
+
+
+def _newest_words(machine: Machine) -> str:
+    """What the person said last; a summary holds it word for word, a record of that summary may not."""
+    newest = next((item for item in reversed(machine.history) if is_user_input(item)), None)
+    inputs = () if newest is None else collect([newest]).inputs
+    return inputs[-1].text if inputs else ""
 
 
 def _place(view: View) -> int:
