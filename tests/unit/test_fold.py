@@ -14,6 +14,7 @@ from ullage.recall import Archive, left
 from ullage.stages import View, fold
 from ullage.stages.lines import Line, fitted, lines_of
 from ullage.testing import assert_legal, conversation
+from ullage.window import WindowSettings
 
 POLICY = Policy.buffered()
 MODEL = "claude-opus-4-5"
@@ -261,3 +262,24 @@ def test_folds_of_a_summary_keep_the_words_that_it_holds(resumed):
             manager.add(message)
     manager.add({"role": "user", "content": "Go on."})
     assert "fold" in long_loop(manager, begin=6)
+
+
+def test_a_fold_behind_a_squeeze_reports_the_places_of_each_as_it_left_the_view():
+    """Squeezing and folding for one refusal: what the first changed stands elsewhere once the second has acted."""
+    marks = WindowSettings(auto_compact_window=60_000, disable_auto_compact=True)
+    made = ContextManager(model="claude-opus-4-5", settings=marks)
+    for number in range(12):
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "run", "input": {}}
+        rows = "row alpha beta\n" * (4_000 if number == 11 else 200)
+        answer = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": rows[:9_000]}
+        made.add({"role": "user", "content": f"Question {number}"})
+        made.add({"role": "assistant", "content": [call]})
+        made.add({"role": "user", "content": [answer]})
+    made.prepare()
+    made.machine.recovered = made.machine.requests
+    made.machine.steps_tried = ["collapse", "compact"]
+    done = made.on_overflow(ValueError("prompt is too long: 60000 tokens > 8000 maximum"))
+    assert [report.stage for report in done.reports] == ["squeeze", "fold"]
+    request = made.prepare()
+    assert "Question 11" in str(request.messages)
+    assert done.reports[0].first_changed > len(request.messages)

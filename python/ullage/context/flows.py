@@ -132,14 +132,18 @@ def shorten(machine: Machine, limit: int) -> Flow[list[StageReport]]:
     # Levels measure by our estimate; the provider's figure for the same messages may be higher.
     size = int(machine.view.ledger.tokens()) + overhead
     ours = min(limit, limit * size // max(1, machine.tokens))
-    reports = [squeeze.apply(machine.view, ours - overhead - margin)]
+    # Each is noted before the next acts: where it changed something is a place in the view as it left it.
+    squeezed = squeeze.apply(machine.view, ours - overhead - margin)
+    reports = yield from all_noted(machine, [squeezed])
+    folded = None
     if machine.tokens > limit:
-        reports.append(
-            fold.apply(machine.view, machine.policy, ours, overhead, history=machine.history)
+        folded = fold.apply(
+            machine.view, machine.policy, ours, overhead, history=machine.history
         )
-    if machine.tokens > limit and reports[-1] is None:
-        reports.append(dropped(machine, ours))
-    return (yield from all_noted(machine, reports))
+        reports += yield from all_noted(machine, [folded])
+    if machine.tokens > limit and folded is None:
+        reports += yield from all_noted(machine, [dropped(machine, ours)])
+    return reports
 
 
 def dropped(machine: Machine, limit: int) -> StageReport | None:

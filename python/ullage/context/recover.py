@@ -58,11 +58,11 @@ def _compact(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]
 def _fold(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
     del host
     margin, overhead = machine.policy.truncate.margin_tokens, machine.overhead_tokens
-    reports = [
-        squeeze.apply(machine.view, goal - overhead),
-        fold.apply(machine.view, machine.policy, goal + margin, overhead, history=machine.history),
-    ]
-    return (yield from flows.all_noted(machine, reports))
+    # Each is noted before the next acts: where it changed something is a place in the view as it left it.
+    reports = yield from flows.all_noted(machine, [squeeze.apply(machine.view, goal - overhead)])
+    view, policy, history = machine.view, machine.policy, machine.history
+    folded = fold.apply(view, policy, goal + margin, overhead, history=history)
+    return [*reports, *(yield from flows.all_noted(machine, [folded]))]
 
 
 def _truncate(machine: Machine, host: Host, goal: int) -> Flow[list[StageReport]]:
