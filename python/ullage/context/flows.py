@@ -137,9 +137,7 @@ def shorten(machine: Machine, limit: int) -> Flow[list[StageReport]]:
     reports = yield from all_noted(machine, [squeezed])
     folded = None
     if machine.tokens > limit:
-        folded = fold.apply(
-            machine.view, machine.policy, ours, overhead, history=machine.history
-        )
+        folded = fold.apply(machine.view, machine.policy, ours, overhead, history=machine.history)
         reports += yield from all_noted(machine, [folded])
     if machine.tokens > limit and folded is None:
         reports += yield from all_noted(machine, [dropped(machine, ours)])
