@@ -70,6 +70,8 @@ class Outgoing:
         losses: What the provider's form cannot express.
         left: What no repair can mend, such as too many tokens.
         awaits_user: The model spoke last: the user's next message has to follow before it is sent.
+        names: The provider's name → ours, for each tool whose name the provider refuses: a call comes back
+            under the provider's.
     """
 
     provider: str
@@ -78,6 +80,7 @@ class Outgoing:
     losses: tuple[Loss, ...] = ()
     left: tuple[Violation, ...] = ()
     awaits_user: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def messages(self) -> list[Any]:
@@ -165,7 +168,15 @@ def outgoing(
     if waits:
         sent = sent[:-1]
     parts = form.shape.parts if done.messages is asked else {**form.shape.parts, form.key: sent}
-    return Outgoing(form.provider, parts, done.repairs, form.shape.losses, done.left, waits)
+    return Outgoing(
+        form.provider,
+        parts,
+        done.repairs,
+        form.shape.losses,
+        done.left,
+        waits,
+        form.shape.names,
+    )
 
 
 def shaped(

@@ -221,9 +221,10 @@ def test_a_message_of_thinking_alone_is_left_out() -> None:
     assert len(shaped.losses) == 1
 
 
-def test_unknown_blocks_pass_through() -> None:
+def test_unknown_blocks_are_sent_as_text() -> None:
     odd = {"type": "hologram", "depth": 3}
-    assert chat([user(odd)])[0]["content"] == [odd]
+    text = '[hologram] {"depth":3}'
+    assert chat([user(odd)])[0]["content"] == [{"type": "text", "text": text}]
 
 
 def test_messages_of_2023_are_carried_whole() -> None:

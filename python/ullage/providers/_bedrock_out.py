@@ -19,7 +19,6 @@ from ullage.providers._common import (
     bare,
     blocks_of,
     foreign,
-    is_anthropic_only,
     is_text,
     note_foreign,
     note_keys,
@@ -127,7 +126,7 @@ class Writer:
 
     def told(self, block: Block, where: str) -> dict[str, Any] | None:
         kind = str(block.get("type"))
-        if kind not in ("image", "document") and not is_anthropic_only(kind):
+        if "type" not in block:  # already in this shape
             return dict(block)
         text = as_text(block)
         self.losses.add(kind, where, "left out" if not text else "sent as text")

@@ -16,19 +16,19 @@ from ullage.providers._common import (
     bare,
     blocks_of,
     foreign,
-    is_anthropic_only,
     is_text,
     note_foreign,
     note_keys,
     to_url,
 )
-from ullage.providers._ids import call_ids, map_ids
+from ullage.providers._ids import call_ids, map_ids, map_names, name_out
 from ullage.providers._json import arguments_out
 
 __all__ = ["Writer", "tools_out"]
 
 SHAPE = "openai_chat"
 
+_OWN_PARTS = frozenset("image_url input_audio file refusal document_url reference".split())
 _TEXT_KEYS = frozenset({"type", "text", FOREIGN})
 _IMAGE_KEYS = frozenset({"type", "source", FOREIGN})
 _DOCUMENT_KEYS = frozenset({"type", "source", "title", FOREIGN})
@@ -40,8 +40,14 @@ _TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict",
 class Writer:
     """Writes one conversation; holds what all its messages share."""
 
-    def __init__(self, dialect: Dialect, messages: Sequence[Item]) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        messages: Sequence[Item],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
         self.dialect = dialect
+        self.names = map_names(messages, tools)
         self.losses = Losses()
         self.ids = map_ids(
             call_ids(messages),
@@ -201,9 +207,9 @@ class Writer:
         data = foreign(block, SHAPE)
         head = {"id": self.ids.get(block["id"], block["id"]), "type": data.get("type", "function")}
         if head["type"] == "custom":
-            body = {"name": block.get("name"), "input": _raw_input(block)}
+            body = {"name": name_out(block, self.names), "input": _raw_input(block)}
         else:
-            body = {"name": block.get("name"), "arguments": arguments_out(block, data)}
+            body = {"name": name_out(block, self.names), "arguments": arguments_out(block, data)}
         return {**data.get("call", {}), **head, head["type"]: {**data.get("function", {}), **body}}
 
     def thought(self, message: Mapping[str, Any], index: int) -> tuple[str, str] | None:
@@ -255,9 +261,9 @@ class Writer:
         return self.told(block, where)
 
     def told(self, block: Block, where: str) -> dict[str, Any] | None:
-        """A block without a word in this shape: its text if it has one, the block itself if unknown."""
+        """A block without a word in this shape, as text; one of its own stays as it is."""
         kind = str(block.get("type"))
-        if kind not in ("image", "document") and not is_anthropic_only(kind):
+        if kind in _OWN_PARTS:
             return dict(block)
         text = as_text(block)
         self.losses.add(kind, where, "left out" if text is None else "sent as text")
@@ -336,7 +342,9 @@ def _pdf_url(block: Block) -> str | None:
     return to_url(source) if known else None
 
 
-def tools_out(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[dict[str, Any]]:
+def tools_out(
+    tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
+) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = []
     for index, tool in enumerate(tools):
         data = foreign(tool, SHAPE)
@@ -346,12 +354,14 @@ def tools_out(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[dict[s
             losses.add("tool", f"tools[{index}]", "a server tool of another provider")
         else:
             note_keys(tool, _TOOL_KEYS, f"tools[{index}]", losses)
-            written.append(_function_tool(tool, data))
+            written.append(_function_tool(tool, data, names))
     return written
 
 
-def _function_tool(tool: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    function = {"name": tool.get("name")}
+def _function_tool(
+    tool: Mapping[str, Any], data: Mapping[str, Any], names: Mapping[str, str]
+) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": name_out(tool, names)}
     if "description" in tool:
         function["description"] = tool["description"]
     function["parameters"] = tool["input_schema"]

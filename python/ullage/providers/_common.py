@@ -71,11 +71,13 @@ class Shaped:
         parts: Keys to put into the request, such as `messages` and `tools`.
         losses: What the shape cannot express.
         ids: The provider's id → our id, for each tool call whose id had to change.
+        names: The provider's name → our name, for each tool whose name had to change, in calls and definitions.
     """
 
     parts: dict[str, Any]
     losses: tuple[Loss, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         sizes = (f"{key}={_size(value)}" for key, value in self.parts.items())
@@ -189,7 +191,7 @@ def is_anthropic_only(kind: Any) -> bool:
 
 
 def as_text(block: Mapping[str, Any]) -> str | None:
-    """A reading of a block that the target cannot hold; `None` if it has nothing for a reader."""
+    """A reading of a block that the target cannot hold, the JSON of one that nobody knows; `None` if it has nothing for a reader."""
     kind = block.get("type")
     if kind == "search_result":
         body = result_text(block.get("content"))
@@ -200,7 +202,10 @@ def as_text(block: Mapping[str, Any]) -> str | None:
         return _document_text(block)
     if kind in ("image", "container_upload"):
         return f"[{kind}]"
-    return None
+    if kind == FOREIGN or is_anthropic_only(kind):
+        return None
+    rest = {key: value for key, value in block.items() if key not in ("type", FOREIGN)}
+    return f"[{kind if isinstance(kind, str) else 'block'}] {dumps(rest)}"
 
 
 def _document_text(block: Mapping[str, Any]) -> str:

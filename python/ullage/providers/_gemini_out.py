@@ -15,7 +15,6 @@ from ullage.providers._common import (
     bare,
     blocks_of,
     foreign,
-    is_anthropic_only,
     is_text,
     note_foreign,
     note_keys,
@@ -166,7 +165,7 @@ class Writer:
 
     def told(self, block: Block, where: str) -> dict[str, Any] | None:
         kind = str(block.get("type"))
-        if kind not in ("image", "document") and not is_anthropic_only(kind):
+        if "type" not in block:  # already in this shape
             return dict(block)
         text = as_text(block)
         self.losses.add(kind, where, "left out" if text is None else "sent as text")

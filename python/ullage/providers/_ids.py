@@ -1,14 +1,16 @@
-"""Ids of tool calls: mapped where a provider refuses them, calls and results alike."""
+"""Ids of tool calls and names of tools: mapped where a provider refuses them, everywhere alike."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ullage.messages import Item
 from ullage.providers._common import bare, blocks_of
 
-__all__ = ["call_ids", "map_ids", "reverse"]
+__all__ = ["call_ids", "map_ids", "map_names", "name_out", "reverse"]
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -57,6 +59,34 @@ def _hashed(text: str, attempt: int, length: int) -> str:
         number, digit = divmod(number, 62)
         digits.append(_BASE62[digit])
     return "".join(digits)
+
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME_CHARS = 48  # of a refused name stay readable
+NAMELESS = "unnamed_tool"
+
+
+def map_names(items: Iterable[Item], tools: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
+    """New names for tools whose name the OpenAI forms refuse, in calls and definitions; the same in every process."""
+    names = [tool.get("name") for tool in tools or () if "input_schema" in tool]
+    for _, message in bare(items):
+        blocks = blocks_of(message.get("content"))
+        names += [block.get("name") for block in blocks if block.get("type") == "tool_use"]
+    listed = dict.fromkeys(name for name in names if isinstance(name, str))
+    taken = {name for name in listed if _NAME.fullmatch(name)}
+    mapped: dict[str, str] = {}
+    for name in listed:
+        if name not in taken and name not in mapped:
+            base = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_CHARS]
+            mapped[name] = _fresh(name, taken, 10, f"{base}_")
+            taken.add(mapped[name])
+    return mapped
+
+
+def name_out(block: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The name under which a call is sent."""
+    name = block.get("name")
+    return names.get(name, name) if isinstance(name, str) else NAMELESS
 
 
 def reverse(ids: Mapping[str, str]) -> dict[str, str]:

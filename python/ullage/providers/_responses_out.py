@@ -20,7 +20,7 @@ from ullage.providers._common import (
     result_text,
     to_url,
 )
-from ullage.providers._ids import call_ids, map_ids
+from ullage.providers._ids import call_ids, map_ids, map_names, name_out
 from ullage.providers._json import arguments_out
 from ullage.providers._responses_in import SHAPE, output_in, side_of
 
@@ -28,6 +28,9 @@ __all__ = ["Writer", "tools_out", "whole_units"]
 
 _MAX_ID_CHARS = 64
 
+_OWN_PARTS = frozenset(
+    "input_text output_text input_image input_file input_audio refusal summary_text".split()
+)
 _TEXT_KEYS = frozenset({"type", "text", FOREIGN})
 _MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
 _CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
@@ -39,8 +42,11 @@ _OUTPUTS = {"custom_tool_call": "custom_tool_call_output"}
 class Writer:
     """Writes one conversation; holds what all its messages share."""
 
-    def __init__(self, messages: Sequence[Item]) -> None:
+    def __init__(
+        self, messages: Sequence[Item], tools: Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
         self.losses = Losses()
+        self.names = map_names(messages, tools)
         self.ids = map_ids(
             call_ids(messages), lambda one: 0 < len(one) <= _MAX_ID_CHARS, length=24, prefix="call_"
         )
@@ -106,7 +112,12 @@ class Writer:
         call_id = self.ids.get(block["id"], block["id"])
         if "whole" in data:
             return {**data["whole"], "call_id": call_id}
-        item = {**data.get("item", {}), "type": kind, "call_id": call_id, "name": block.get("name")}
+        item = {
+            **data.get("item", {}),
+            "type": kind,
+            "call_id": call_id,
+            "name": name_out(block, self.names),
+        }
         if kind == "custom_tool_call":
             value = block.get("input")
             return {
@@ -183,9 +194,9 @@ class Writer:
         return self.read_out(block, where, text_type)
 
     def read_out(self, block: Block, where: str, text_type: str) -> dict[str, Any] | None:
-        """A block without a word in this shape: its text if it has one, the block itself if unknown."""
+        """A block without a word in this shape, as text; one of its own stays as it is."""
         kind = str(block.get("type"))
-        if kind not in ("image", "document") and not is_anthropic_only(kind):
+        if kind in _OWN_PARTS:
             return dict(block)
         text = as_text(block)
         self.losses.add(kind, where, "left out" if text is None else "sent as text")
@@ -248,7 +259,9 @@ def _is_followed(items: list[dict[str, Any]], index: int) -> bool:
     return index + 1 < len(items) and side_of(items[index + 1]) == "assistant"
 
 
-def tools_out(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[dict[str, Any]]:
+def tools_out(
+    tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Definitions of functions; what was carried whole; no server tools of others."""
     written: list[dict[str, Any]] = []
     for index, tool in enumerate(tools):
@@ -262,5 +275,5 @@ def tools_out(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[dict[s
             keys = ("name", "description", "input_schema", "strict")
             renamed = {"input_schema": "parameters"}
             plain = {renamed.get(key, key): tool[key] for key in keys if key in tool}
-            written.append({"type": "function", **plain})
+            written.append({"type": "function", **plain, "name": name_out(tool, names)})
     return written

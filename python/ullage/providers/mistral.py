@@ -48,7 +48,7 @@ def to_provider(
     losses = Losses()
     chat = [_documents_out(message) for message in one_system(shaped.parts["messages"], losses)]
     parts = {**shaped.parts, "messages": _filled(chat)}
-    return Shaped(parts, shaped.losses + losses.all(), reverse(ids))
+    return Shaped(parts, shaped.losses + losses.all(), reverse(ids), shaped.names)
 
 
 def from_provider(

@@ -50,12 +50,12 @@ def to_provider(
     """
     wanted = DIALECTS[dialect]
     wanted = wanted._replace(system_role=system_role) if system_role else wanted
-    writer = Writer(wanted, messages)
+    writer = Writer(wanted, messages, tools)
     chat = [*writer.system(system), *writer.turns(messages)]
     parts: dict[str, Any] = {"messages": adapt(chat, wanted, writer.losses)}
     if tools is not None:
-        parts["tools"] = tools_out(tools, writer.losses)
-    return Shaped(parts, writer.losses.all(), reverse(writer.ids))
+        parts["tools"] = tools_out(tools, writer.losses, writer.names)
+    return Shaped(parts, writer.losses.all(), reverse(writer.ids), reverse(writer.names))
 
 
 def from_provider(

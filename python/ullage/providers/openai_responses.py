@@ -45,7 +45,7 @@ def to_provider(
     Returns:
         `input` and, if given, `instructions` and `tools`; losses; ids that had to change.
     """
-    writer = Writer(messages)
+    writer = Writer(messages, tools)
     items = whole_units(writer.items(messages), store=store, losses=writer.losses)
     parts: dict[str, Any] = {"input": items}
     if system:
@@ -53,8 +53,8 @@ def to_provider(
             writer.told(block, "system") for block in blocks_of(system)
         )
     if tools is not None:
-        parts["tools"] = tools_out(tools, writer.losses)
-    return Shaped(parts, writer.losses.all(), reverse(writer.ids))
+        parts["tools"] = tools_out(tools, writer.losses, writer.names)
+    return Shaped(parts, writer.losses.all(), reverse(writer.ids), reverse(writer.names))
 
 
 def from_provider(

@@ -22,12 +22,15 @@ __all__ = ["Verifier", "Violation", "check"]
 
 # One state in so many messages is kept: after an edit at most this many are read once more.
 STRIDE = 64
+# A state that remembers more open calls than this is not kept: memory stays in proportion to the messages.
+KEPT_CALLS = 512
 
 
 class Family(Protocol):
     """The rules of one provider family, as a state that messages are fed to."""
 
     def copy(self) -> Family: ...
+    def calls(self) -> int: ...
     def feed(self, index: int, view: View, out: Findings) -> None: ...
     def finish(self, view: View, out: Findings) -> None: ...
 
@@ -57,7 +60,9 @@ class Verifier:
         self._ledger = ledger
         self._out = Findings(known.skip)
         self._state = _family(provider, known)
-        self._kept = [self._state.copy()]  # before message 0, STRIDE, 2 * STRIDE, ...
+        # States before message 0 and before some that STRIDE divides, with the numbers of these.
+        self._kept = [(0, self._state.copy())]
+        self._keeps = True
         self._upto = 0
         self._version = ledger.version
         self._read = 0
@@ -80,15 +85,16 @@ class Verifier:
     def _rewind(self, index: int) -> None:
         if index >= self._upto:
             return
-        keep = index // STRIDE
-        del self._kept[keep + 1 :]
-        self._state = self._kept[keep].copy()
-        self._upto = keep * STRIDE
+        while len(self._kept) > 1 and self._kept[-1][0] > index:
+            self._kept.pop()
+        self._upto, state = self._kept[-1]
+        self._state = state.copy()
         self._out.rewind(self._upto)
 
     def _feed(self, index: int) -> None:
-        if index == STRIDE * len(self._kept):
-            self._kept.append(self._state.copy())
+        due = self._keeps and index % STRIDE == 0 and index > self._kept[-1][0]
+        if due and self._state.calls() <= KEPT_CALLS:
+            self._kept.append((index, self._state.copy()))
         message = self._ledger.message(index)
         # Envelopes without a message are not on the wire.
         if message.role == Role.NONE and not message.flags & MessageFlag.BAD_ROLE:
@@ -126,4 +132,6 @@ def check(ledger: LedgerLike, provider: str, facts: Mapping[str, Any]) -> list[V
     Raises:
         InvalidPolicy: An unknown provider or fact.
     """
-    return Verifier(ledger, provider, facts).check()
+    once = Verifier(ledger, provider, facts)
+    once._keeps = False
+    return once.check()

@@ -86,6 +86,11 @@ class Anthropic:
             loop=replace(self.loop),
         )
 
+    def calls(self) -> int:
+        """Calls that it remembers."""
+        pairing = self.pairing
+        return len(pairing.awaiting) + len(pairing.answered) + len(self.server.open)
+
     def feed(self, index: int, view: View, out: Findings) -> None:
         role = view.message.role
         self.placement.feed(index, role, view, self.facts, out)

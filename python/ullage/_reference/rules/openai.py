@@ -48,6 +48,10 @@ class OpenAI:
             local=replace(self.local),
         )
 
+    def calls(self) -> int:
+        """Calls that it remembers."""
+        return len(self.awaiting) + len(self.answered)
+
     def feed(self, index: int, view: View, out: Findings) -> None:
         self.messages += 1
         role, flags = view.message.role, view.message.flags

@@ -82,6 +82,11 @@ impl Anthropic {
         }
     }
 
+    /// Calls that it remembers.
+    pub(crate) fn calls(&self) -> usize {
+        self.pairing.calls() + self.server.calls()
+    }
+
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         self.placement.feed(view, facts, out);
         self.blocks.feed(view, facts, out);

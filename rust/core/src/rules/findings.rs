@@ -56,10 +56,6 @@ impl Findings {
         self.note(rule, true, at, detail.into());
     }
 
-    pub(crate) fn warning(&mut self, rule: &'static str, at: At, detail: impl Into<String>) {
-        self.note(rule, false, at, detail.into());
-    }
-
     pub(crate) fn note(&mut self, rule: &'static str, error: bool, at: At, detail: String) {
         if self.skip.iter().any(|skipped| skipped == rule.as_bytes()) {
             return;

@@ -32,6 +32,8 @@ use view::View;
 
 /// One state in so many messages is kept: after an edit at most this many are read once more.
 const STRIDE: usize = 64;
+/// A state that remembers more open calls than this is not kept: memory stays in proportion to the messages.
+const KEPT_CALLS: usize = 512;
 
 /// The rules of one provider family, as a state that messages are fed to.
 #[derive(Clone, Debug)]
@@ -59,6 +61,14 @@ impl Family {
         Ok(Self::OpenAi(Box::new(OpenAi::start(dialect))))
     }
 
+    /// Calls that the state remembers.
+    fn calls(&self) -> usize {
+        match self {
+            Self::Anthropic(state) => state.calls(),
+            Self::OpenAi(state) => state.calls(),
+        }
+    }
+
     fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         match self {
             Self::Anthropic(state) => state.feed(view, facts, out),
@@ -80,8 +90,9 @@ pub struct Verifier {
     facts: Facts,
     out: Findings,
     state: Family,
-    /// Before message 0, `STRIDE`, 2 * `STRIDE`, ...
-    kept: Vec<Family>,
+    /// States before message 0 and before some that `STRIDE` divides, with the numbers of these.
+    kept: Vec<(usize, Family)>,
+    keeps: bool,
     upto: usize,
     version: u64,
     read: usize,
@@ -93,9 +104,10 @@ impl Verifier {
         let state = Family::new(provider, &facts)?;
         Ok(Self {
             out: Findings::new(&facts.skip),
-            kept: vec![state.clone()],
+            kept: vec![(0, state.clone())],
             state,
             facts,
+            keeps: true,
             upto: 0,
             version: ledger.version(),
             read: 0,
@@ -123,16 +135,18 @@ impl Verifier {
         if index >= self.upto {
             return;
         }
-        let keep = index / STRIDE;
-        self.kept.truncate(keep + 1);
-        self.state = self.kept[keep].clone();
-        self.upto = keep * STRIDE;
+        let keep = self.kept.partition_point(|(at, _)| *at <= index).max(1);
+        self.kept.truncate(keep);
+        let (at, state) = &self.kept[keep - 1];
+        (self.upto, self.state) = (*at, state.clone());
         self.out.rewind(self.upto);
     }
 
     fn feed(&mut self, index: usize, ledger: &Ledger) {
-        if index == STRIDE * self.kept.len() {
-            self.kept.push(self.state.clone());
+        let due =
+            self.keeps && index.is_multiple_of(STRIDE) && index > self.kept[self.kept.len() - 1].0;
+        if due && self.state.calls() <= KEPT_CALLS {
+            self.kept.push((index, self.state.clone()));
         }
         let message = ledger.message(index);
         // Envelopes without a message are not on the wire.
@@ -173,5 +187,7 @@ fn place(found: &Violation) -> (i64, i64, &str, &str) {
 
 /// Checks a conversation against the rules of a provider: errors and warnings, sorted by place.
 pub fn check(ledger: &Ledger, provider: &str, facts: Facts) -> Result<Vec<Violation>, Error> {
-    Ok(Verifier::new(ledger, provider, facts)?.check(ledger))
+    let mut once = Verifier::new(ledger, provider, facts)?;
+    once.keeps = false;
+    Ok(once.check(ledger))
 }

@@ -75,6 +75,11 @@ impl OpenAi {
         }
     }
 
+    /// Calls that it remembers.
+    pub(crate) fn calls(&self) -> usize {
+        self.awaiting.len() + self.answered.len()
+    }
+
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         self.messages += 1;
         let role = view.message.role;

@@ -21,6 +21,11 @@ pub(crate) struct Pairing {
 }
 
 impl Pairing {
+    /// Calls that it remembers.
+    pub(crate) fn calls(&self) -> usize {
+        self.awaiting.len() + self.answered.len()
+    }
+
     pub(crate) fn feed(&mut self, view: View<'_>, out: &mut Findings) {
         match view.message.role {
             Role::Assistant => self.assistant(view, out),

@@ -36,6 +36,11 @@ pub(crate) struct ServerTools {
 }
 
 impl ServerTools {
+    /// Calls that it remembers.
+    pub(crate) fn calls(&self) -> usize {
+        self.open.len()
+    }
+
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         match view.message.role {
             Role::Assistant => self.assistant(view, out),
