@@ -39,6 +39,7 @@ def compact(
     model: str | None = None,
     instructions: str = "",
     keep: KeepPolicy | int | None = None,
+    target_tokens: int | None = None,
     thinking: Thinking | None = None,
     summarizer: Any = None,
     cancel: CancelToken | None = None,
@@ -58,6 +59,10 @@ def compact(
         instructions: What the summary should mind, in the person's words.
         keep: Newest part that stays word for word: tokens, a `KeepPolicy`, or `None` for the
             policy's. 0: only what must stay (an unanswered message, calls still open).
+        target_tokens: Most that the new context may have, system prompt and tools included where known. Half of it
+            is for what is kept: large results there are cut in their middle first (in bare messages; the
+            lines of a transcript stay whole), then less is kept, then the summary is shorter. What cannot be
+            smaller is told by the warning `over_target:n`. `None`: no such limit.
         thinking: The `thinking` parameter of the requests that go on; `None`: not in use. With `{"type": "enabled", ...}`
             an open turn never begins without its thinking (A14): the cut moves, or the turn is ended.
         summarizer: A summarizer, a function that takes a `SummaryRequest` and returns text, or a line
@@ -91,6 +96,7 @@ def compact(
         model=model,
         instructions=instructions,
         keep=keep,
+        target_tokens=target_tokens,
         thinking=thinking,
         summarizer=summarizer,
         **options,
@@ -105,6 +111,7 @@ async def acompact(
     model: str | None = None,
     instructions: str = "",
     keep: KeepPolicy | int | None = None,
+    target_tokens: int | None = None,
     thinking: Thinking | None = None,
     summarizer: Any = None,
     cancel: CancelToken | None = None,
@@ -119,6 +126,7 @@ async def acompact(
         model: As for `compact`.
         instructions: As for `compact`.
         keep: As for `compact`.
+        target_tokens: As for `compact`.
         thinking: As for `compact`.
         summarizer: As for `compact`; a coroutine function too.
         cancel: As for `compact`. Cancelling the task works too: nothing has changed then.
@@ -141,6 +149,7 @@ async def acompact(
         model=model,
         instructions=instructions,
         keep=keep,
+        target_tokens=target_tokens,
         thinking=thinking,
         summarizer=summarizer,
         **options,

@@ -19,6 +19,7 @@ from ullage.compaction.summary import summary_message
 from ullage.facts.reading import text_of
 from ullage.pins import missing_pins
 from ullage.repair import turn_end, unbound
+from ullage.summarizers.layout import cost
 from ullage.thinking import is_manual, is_torn
 from ullage.transcript.attachments import render
 from ullage.transcript.write import BoundaryInfo, Kept
@@ -34,10 +35,22 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, Repair]:
     cap = 0 if accepted.by_code or accepted.carried else min(cap, state.removed_tokens // 3)
     if accepted.facts_tokens is not None:
         cap = min(cap, accepted.facts_tokens)
+    if state.job.target_tokens is not None:
+        cap = min(cap, max(left_of_target(state, state.job.target_tokens) - cost(accepted.text), 0))
     fixed = repair(state.facts, accepted.text, tokens=cap) if cap else Repair("", {}, 0)
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
     text = summary_message(body, state.situation(), pins=state.pins)
     return (state.job.redact(text) if state.job.redact else text), fixed
+
+
+FRAME_TOKENS = 150
+"""What the summary message says around a summary."""
+
+
+def left_of_target(state: State, target_tokens: int) -> int:
+    """Tokens of a target beside system prompt, tools, what is kept, and the frame of the summary."""
+    kept = state.tokens - state.removed_tokens - state.freed_tokens
+    return target_tokens - state.overhead - kept - FRAME_TOKENS
 
 
 def weighed(
@@ -93,8 +106,7 @@ def _assemble(
         }
         for name, said in hook_context
     ]
-    first, last = state.kept()
-    kept = _without_bound_thinking(state, state.source.stored[first:last])
+    kept = _without_bound_thinking(state, state.kept_items())
     kept = _with_turn_ended(state, kept)
     front, kept = with_item(state.source, state.cut, kept, carried)
     content = with_media(text, kept_media(state), state.job.transcript_path)
@@ -259,6 +271,9 @@ def _counted(state: State, result: CompactionResult) -> list[Item]:
 
 
 def _size_warnings(state: State, after: int) -> list[str]:
+    target = state.job.target_tokens
+    if target is not None and after > target:
+        return [f"over_target:{after - target}"]
     limit = state.job.trigger_tokens
     if limit is None:
         return []

@@ -14,12 +14,13 @@ from ullage.compaction.parts import split_in_parts
 from ullage.compaction.plain import plain_messages
 from ullage.compaction.prompt import PLAIN_SYSTEM, summary_prompt
 from ullage.compaction.state import State, room_after
+from ullage.compaction.target import LEAST_SUMMARY_TOKENS
 from ullage.effects import Cancelled, Emit, Flow, Summarize, Wait
 from ullage.events import CompactionRetried, CompactionSummaryRejected
 from ullage.exceptions import CompactionError, InvalidPolicy, MissingExtra
 from ullage.facts.reading import flat_text
 from ullage.providers.overflow import Classified, classify
-from ullage.summarizers.extractive import render
+from ullage.summarizers.extractive import DEFAULT_TOKENS, render
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.streams import PrefixLost
 
@@ -196,11 +197,25 @@ class _Call:
         """Room for the answer: the policy's, the model's, and for copies a share of their source."""
         most = self.state.job.policy.summary.max_output_tokens
         limit = min(getattr(self.who, "max_output_tokens", None) or most, most)
+        state = self.state
         if self.local:
-            limit = min(limit, max(self.state.removed_tokens // EXTRACTIVE_SHARE, 1))
+            limit = min(limit, self._most_copied())
             limit = min(limit, max(self._room(), LEAST_OUTPUT_TOKENS))
+        if state.job.target_tokens is not None:
+            kept = state.tokens - state.removed_tokens - state.freed_tokens
+            left = state.job.target_tokens - state.overhead - kept - FRAME
+            limit = min(limit, max(left, LEAST_SUMMARY_TOKENS))
+        if state.summary_limit is not None:
+            limit = min(limit, state.summary_limit)
         window = getattr(self.who, "window_tokens", None)
         return int(limit if window is None else min(limit, max(window // 4, 1)))
+
+    def _most_copied(self) -> int:
+        """Of copies: a share of their source, or nearly all of it where somebody said how much they may take."""
+        removed = self.state.removed_tokens
+        most = getattr(self.who, "max_tokens", DEFAULT_TOKENS)
+        told = self.state.job.target_tokens is not None or most != DEFAULT_TOKENS
+        return max(removed * 9 // 10 if told else removed // EXTRACTIVE_SHARE, 1)
 
     def _room(self) -> int:
         """What is left beside what is kept, so that the next compaction is far off (P-8)."""

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ullage.compaction.assemble import summary_text, weighed
-from ullage.compaction.attachments import rebuild, within
+from ullage.compaction.attachments import Attachment, rebuild, within
 from ullage.compaction.calls import Accepted, write_summary
 from ullage.compaction.job import Job
 from ullage.compaction.remembered import SESSION_MEMORY, remembered
 from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.state import State, prepare, since_last
+from ullage.compaction.target import LEAST_SUMMARY_TOKENS
 from ullage.effects import Call, Cancelled, Emit, Flow, RunHook, Store
 from ullage.events import (
     CacheReset,
@@ -30,6 +31,7 @@ from ullage.events import (
 from ullage.exceptions import CompactionError, UllageError
 from ullage.facts.reading import text_of
 from ullage.hooks import Hook, HookReply
+from ullage.summarizers.layout import cost
 
 __all__ = ["compaction_flow"]
 
@@ -143,7 +145,7 @@ def _compact(state: State) -> Flow[CompactionResult]:
         return hooked
     instructions, notices = hooked
     state, accepted, passed = yield from _written(state, instructions)
-    result = yield from _built(state, accepted, passed)
+    result = yield from _built(state, accepted, passed, instructions)
     if not result.compacted:
         return result
     if job.store is not None:
@@ -173,21 +175,66 @@ def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, lis
     return state, accepted, [f"session_memory_passed:{passed}"] if passed else []
 
 
-def _built(state: State, accepted: Accepted, told: list[str]) -> Flow[CompactionResult]:
+def _built(
+    state: State, accepted: Accepted, told: list[str], instructions: str
+) -> Flow[CompactionResult]:
     """The new context, or why it would be no gain."""
     job = state.job
-    text, fixed = summary_text(state, accepted)
-    first, last = state.kept()
-    kept = state.source.stored[first:last]
     attached, warnings = yield from rebuild(
-        job.providers, state.facts, state.visible, job.policy.restore, state.measure, kept
+        job.providers,
+        state.facts,
+        state.visible,
+        job.policy.restore,
+        state.measure,
+        state.kept_items(),
     )
     begun = yield from _told_by(
         job, "SessionStart", job.hooks.session_start, "compact", {"source": "compact"}
     )
     hook_context = begun.texts
     warnings = [*told, *warnings, *begun.warnings]
+    result = _put_together(state, accepted, attached, hook_context, warnings)
+    for _ in range(MOST_FITTINGS):
+        limit = _smaller(state, accepted, result.report)
+        if limit is None:
+            break
+        state = replace(state, summary_limit=limit)
+        accepted = yield from write_summary(state, instructions)
+        result = _put_together(state, accepted, attached, hook_context, warnings)
+    if result.report.tokens_after >= result.report.tokens_before:
+        return _no_op(state, "not_smaller")
+    return replace(result, user_notice=" ".join(begun.notices), stop=begun.stop)
+
+
+MOST_FITTINGS = 6
+"""Times that a summary of our own is written anew, smaller; the estimate is near after one or two."""
+
+
+def _smaller(state: State, accepted: Accepted, report: CompactionReport) -> int | None:
+    """How long our own summary may be so that the target holds; `None`: it holds, or no summary would do it."""
+    target = state.job.target_tokens
+    over = 0 if target is None else report.tokens_after - target
+    size = cost(accepted.text)
+    if over <= 0 or not accepted.by_code or size <= LEAST_SUMMARY_TOKENS:
+        return None
+    return max(size - over - over // 8 - 8, LEAST_SUMMARY_TOKENS)
+
+
+def _put_together(
+    state: State,
+    accepted: Accepted,
+    attached: list[Attachment],
+    hook_context: Sequence[tuple[str, str]],
+    told: list[str],
+) -> CompactionResult:
+    job, warnings = state.job, list(told)
+    text, fixed = summary_text(state, accepted)
     result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
+    over = result.report.tokens_after - (job.target_tokens or result.report.tokens_after)
+    if over > 0 and fixed.text and not accepted.by_code:
+        fewer = replace(accepted, facts_tokens=max(cost(fixed.text) - over - over // 8, 0))
+        text, fixed = summary_text(state, fewer)
+        result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
     if attached and _too_large(job, accepted, result.report):
         # Better without some of them than not at all.
         warnings.append("attachments_left_out")
@@ -196,9 +243,7 @@ def _built(state: State, accepted: Accepted, told: list[str]) -> Flow[Compaction
         fitting = within(attached, room, state.measure)
         result = weighed(state, text, fitting, hook_context, accepted, fixed, warnings)
         result = bare if _too_large(job, accepted, result.report) else result
-    if result.report.tokens_after >= result.report.tokens_before:
-        return _no_op(state, "not_smaller")
-    return replace(result, user_notice=" ".join(begun.notices), stop=begun.stop)
+    return result
 
 
 def _too_large(job: Job, accepted: Accepted, report: CompactionReport) -> bool:
@@ -208,7 +253,8 @@ def _too_large(job: Job, accepted: Accepted, report: CompactionReport) -> bool:
 def _most(job: Job, accepted: Accepted, report: CompactionReport) -> int:
     """From here on it is no gain; notes must also leave room before the next compaction (SPEC KEEP-5)."""
     limit = job.trigger_tokens if accepted.summarizer == SESSION_MEMORY else None
-    return report.tokens_before if limit is None else min(limit, report.tokens_before)
+    most = report.tokens_before if limit is None else min(limit, report.tokens_before)
+    return most if job.target_tokens is None else min(most, job.target_tokens + 1)
 
 
 def _started(state: State) -> CompactionStarted:

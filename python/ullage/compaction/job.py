@@ -36,6 +36,9 @@ class Job:
         at: That message, by uuid or position; for a partial direction only.
         keep: Newest part that stays: tokens, a `KeepPolicy`, or `None` for the policy's, fitted to
             the window. 0: only what must stay.
+        target_tokens: Most that the new context may have, system prompt and tools included where known; what is
+            kept has half of it at most, and large results in it are shortened. What does not fit in spite of all
+            is told by the warning `over_target:n`. `None`: no such limit.
         policy: Thresholds.
         window_tokens: Context window of the model that goes on.
         trigger_tokens: Where the next automatic compaction would start; `None`: unknown, not compared.
@@ -70,6 +73,7 @@ class Job:
     direction: Direction = "full"
     at: int | str | None = None
     keep: KeepPolicy | int | None = None
+    target_tokens: int | None = None
     policy: Policy = field(default_factory=Policy, repr=False)
     window_tokens: int = DEFAULT_WINDOW
     trigger_tokens: int | None = None
@@ -102,6 +106,11 @@ class Job:
             raise InvalidPolicy("at", self.at, "is needed for a partial direction, and only there")
         if isinstance(self.window_tokens, bool) or self.window_tokens < 1:
             raise InvalidPolicy("window_tokens", self.window_tokens, "must be at least 1")
+        target: object = self.target_tokens
+        if target is not None and (
+            isinstance(target, bool) or not isinstance(target, int) or target < 1
+        ):
+            raise InvalidPolicy("target_tokens", target, "must be a number of tokens, at least 1")
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -9,17 +9,19 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.compaction.carried import behind_item, item_tokens
-from ullage.compaction.cut import Cut, choose_cut, scaled_keep
+from ullage.compaction.cut import Cut, choose_cut, legal_cut, must_stay, scaled_keep
 from ullage.compaction.job import Job
 from ullage.compaction.source import Source, read_source
 from ullage.compaction.summary import Situation
 from ullage.compaction.tally import Tally
+from ullage.compaction.target import kept_share, scaled_to_target, shorter_results
 from ullage.exceptions import CompactionError
 from ullage.facts import is_user_input
 from ullage.facts.collect import Collector, collect
 from ullage.facts.model import Facts
 from ullage.facts.reading import is_boundary, is_summary, message_of, role_of, text_of
 from ullage.facts.sections import looks_like_summary
+from ullage.messages import Item
 from ullage.pins import Pin, read_pins
 from ullage.thinking import is_manual
 
@@ -68,6 +70,11 @@ class State:
     removed_tokens: int
     overhead: int  # system prompt and tools
     tally: Tally = field(default_factory=Tally, repr=False)  # of the summary calls
+    shortened: tuple[Item, ...] | None = field(
+        default=None, repr=False
+    )  # kept messages, to fit a target
+    freed_tokens: int = 0  # by shortening them
+    summary_limit: int | None = None  # most tokens of the summary, to fit a target
 
     @property
     def facts(self) -> Facts:
@@ -100,6 +107,11 @@ class State:
     def kept(self) -> tuple[int, int]:
         """First and last + 1 of the kept run in the context."""
         return self.cut.kept(len(self.source.context))
+
+    def kept_items(self) -> tuple[Item, ...]:
+        """What is kept, as it was stored, or shortened to fit a target."""
+        first, last = self.kept()
+        return self.source.stored[first:last] if self.shortened is None else self.shortened
 
     def situation(self) -> Situation:
         """Where the conversation stands for the model that goes on."""
@@ -138,6 +150,8 @@ def prepare(job: Job) -> State:
     tokens = int(ledger.tokens())
     overhead = _overhead(job, ledger)
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
+    if job.target_tokens is not None and job.keep is None:
+        keep = scaled_to_target(keep, kept_share(job.target_tokens, overhead))
     most = _most_kept(job, overhead)
     most = max(most - item_tokens(source.context, ledger), 0)
     cut = choose_cut(
@@ -151,7 +165,7 @@ def prepare(job: Job) -> State:
     )
     cut = behind_item(source, ledger, cut)
     summaries = _summaries(source)
-    return State(
+    state = State(
         job=job,
         source=source,
         ledger=ledger,
@@ -163,6 +177,48 @@ def prepare(job: Job) -> State:
         removed_tokens=int(ledger.tokens(cut.start, cut.stop)),
         overhead=overhead,
     )
+    return _within_target(state)
+
+
+def _within_target(state: State) -> State:
+    """What is kept brought down to its share of the target: results cut first, then less is kept."""
+    target, first = state.job.target_tokens, state.kept()[0]
+    if target is None:
+        return state
+    share = kept_share(target, state.overhead)
+    tokens = int(state.ledger.tokens(*state.kept()))
+    if tokens <= share:
+        return state
+    if not state.source.entries:
+        # The lines of a transcript stay as they are.
+        kept, freed = shorter_results(state.kept_items(), tokens - share, state.measure)
+        if tokens - freed <= share or state.job.direction != "full":
+            return replace(state, shortened=kept, freed_tokens=freed)
+    if state.job.direction != "full":
+        return state
+    least = behind_item(state.source, state.ledger, Cut(0, must_stay(state.source, state.ledger)))
+    if least.stop <= first:
+        return state if state.source.entries else replace(state, shortened=kept, freed_tokens=freed)
+    return _shortened(_least_over(state, share, least), share)
+
+
+def _least_over(state: State, share: int, least: Cut) -> State:
+    """The cut that keeps the most within the share, else what must stay."""
+    for place in range(state.cut.stop + 1, least.stop):
+        if state.ledger.tokens(place, len(state.source.context)) <= share:
+            legal = legal_cut(state.ledger, place)
+            cut = behind_item(state.source, state.ledger, Cut(0, legal))
+            if state.ledger.tokens(cut.stop, len(state.source.context)) <= share:
+                return recut(state, cut)
+    return recut(state, least)
+
+
+def _shortened(state: State, share: int) -> State:
+    excess = int(state.ledger.tokens(*state.kept())) - share
+    if excess <= 0 or state.source.entries:
+        return state
+    kept, freed = shorter_results(state.kept_items(), excess, state.measure)
+    return replace(state, shortened=kept, freed_tokens=freed)
 
 
 def since_last(state: State) -> tuple[int | None, str]:
@@ -189,7 +245,10 @@ def _answer(item: Any) -> Any:
 def recut(state: State, cut: Cut) -> State:
     """The same job with another cut."""
     removed = int(state.ledger.tokens(cut.start, cut.stop))
-    return replace(state, cut=cut, known=Known(state.source, cut), removed_tokens=removed)
+    known = Known(state.source, cut)
+    return replace(
+        state, cut=cut, known=known, removed_tokens=removed, shortened=None, freed_tokens=0
+    )
 
 
 def _overhead(job: Job, ledger: Any) -> int:

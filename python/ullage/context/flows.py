@@ -223,7 +223,9 @@ def autocompact(
     return result, report
 
 
-def compact(machine: Machine, host: Host, instructions: str) -> Flow[CompactionResult]:
+def compact(
+    machine: Machine, host: Host, instructions: str, target_tokens: int | None = None
+) -> Flow[CompactionResult]:
     """A compaction that a person or host asked for.
 
     Raises:
@@ -231,7 +233,8 @@ def compact(machine: Machine, host: Host, instructions: str) -> Flow[CompactionR
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
     base = list(machine.view.messages)
-    job = job_for(machine, host, base, "manual", instructions=instructions)
+    told = {} if target_tokens is None else {"target_tokens": target_tokens}
+    job = job_for(machine, host, base, "manual", instructions=instructions, **told)
     result = yield from compaction_flow(job)
     if result.compacted:
         report = yield from _installed(

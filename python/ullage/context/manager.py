@@ -265,23 +265,42 @@ class ContextManager(Questions):
         return request
 
     def compact(
-        self, instructions: str = "", *, cancel: CancelToken | None = None
+        self,
+        instructions: str = "",
+        *,
+        target_tokens: int | None = None,
+        cancel: CancelToken | None = None,
     ) -> CompactionResult:
         """Compact now; where compaction is turned off altogether the outcome is `blocked`.
+
+        Args:
+            instructions: What the summary should mind; empty: nothing special.
+            target_tokens: As for `ullage.compact`; `None`: no limit beyond the policy's.
+            cancel: Anything with `is_set()`.
 
         Raises:
             CompactionError: It failed; nothing has changed.
         """
         return self._run(
-            flows.compact(self._seen(self.window.compaction), self.host, instructions), cancel
+            flows.compact(
+                self._seen(self.window.compaction), self.host, instructions, target_tokens
+            ),
+            cancel,
         )
 
     async def acompact(
-        self, instructions: str = "", *, cancel: CancelToken | None = None
+        self,
+        instructions: str = "",
+        *,
+        target_tokens: int | None = None,
+        cancel: CancelToken | None = None,
     ) -> CompactionResult:
         """`compact`, without blocking the event loop."""
         return await self._arun(
-            flows.compact(self._seen(self.window.compaction), self.host, instructions), cancel
+            flows.compact(
+                self._seen(self.window.compaction), self.host, instructions, target_tokens
+            ),
+            cancel,
         )
 
     def on_overflow(self, error: Any) -> Recovery:

@@ -62,8 +62,14 @@ _LINE = re.compile(
     r"^[ \t]{0,8}(?:#{1,6}[ \t]{0,3})?(?:\*\*|__)?[ \t]{0,3}(?:(?P<number>\d{1,2})[.)][ \t]{0,3})?(?:\*\*|__)?"
     r"(?P<title>[A-Za-z][A-Za-z ,/&-]{3,60}?)[ \t]{0,3}(?:\*\*|__)?[ \t]{0,3}(?::(?:\*\*|__)?|$)(?P<rest>.*)$"
 )
-_DRAFT = re.compile(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
-_SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
+_DRAFT, _DRAFT_END = "<analysis>", "</analysis>"
+_HANDED_OVER = re.compile(r"</analysis>\s{0,200}<summary>")
+_OPENS = re.compile(r"(?:^|</summary>|</analysis>)[ \t]{0,40}<summary>", re.MULTILINE)
+_SUMMARY, _SUMMARY_END = "<summary>", "</summary>"
+
+MOST_BLOCKS = 8
+"""Blocks of an answer that may be the summary; a draft that names the tag more often is not read further."""
+
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
@@ -74,9 +80,44 @@ def looks_like_summary(text: str) -> bool:
 
 def strip_draft(text: str) -> str:
     """A model's answer without its draft: what stands in `<summary>`, or all but the draft."""
-    rest = _DRAFT.sub("", text, count=1)
-    found = _SUMMARY.search(rest)
-    return (found[1] if found else rest).strip()
+    rest = _after_draft(text)
+    blocks = [block for block in _blocks(rest) if block]
+    if not blocks:
+        return rest.strip()
+    # A summary of work on HTML may hold the tag itself: the block with the most sections is meant.
+    return max(reversed(blocks), key=lambda block: len(parse_sections(block)))
+
+
+def _after_draft(text: str) -> str:
+    """What is left without the draft, which may name the tags of the answer."""
+    start = text.find(_DRAFT)
+    if start < 0 or _SUMMARY in text[:start]:
+        return text
+    handed = [match.start() for match in _HANDED_OVER.finditer(text, start)]
+    end = handed[-1] if handed else text.rfind(_DRAFT_END)
+    if end >= start:
+        return text[:start] + text[end + len(_DRAFT_END) :]
+    opened = [match.start() for match in _OPENS.finditer(text, start)]
+    place = opened[-1] if opened else text.rfind(_SUMMARY)
+    return text[:start] + (text[place:] if place >= start else "")
+
+
+def _blocks(text: str) -> list[str]:
+    """What stands in `<summary>`, for each place where it may begin, in order."""
+    starts = [match.end() for match in _OPENS.finditer(text)]
+    if not starts and _SUMMARY in text:
+        starts = [text.find(_SUMMARY) + len(_SUMMARY)]
+    found = []
+    for at, start in enumerate(starts):
+        later = starts[at + 1] - len(_SUMMARY) if at + 1 < len(starts) else len(text)
+        own = text.find(_SUMMARY_END, start, later)
+        last = text.rfind(_SUMMARY_END, start)
+        # One that runs on to the end of the answer, and one that ends before the next begins.
+        found += [text[start:last] if last >= start else text[start:]]
+        if own >= 0 and own != last:
+            found.append(text[start:own])
+    short = found if len(found) <= MOST_BLOCKS else [*found[:2], *found[-(MOST_BLOCKS - 2) :]]
+    return [block.strip() for block in short]
 
 
 def _number_of(line: str) -> tuple[int, str]:
@@ -114,7 +155,9 @@ def parse_sections(text: str) -> dict[int, str]:
 
 def parse_summary(text: str) -> Previous:
     """A summary message, ours or another tool's, as its sections."""
-    body = strip_draft(text.rpartition(f"\n{CLOSING}")[0] or text)
+    body = text.rpartition(f"\n{CLOSING}")[0] or text
+    if not text.lstrip().startswith(OPENING):
+        body = strip_draft(body)  # ours has none, and may quote such tags
     written, _, kept = body.partition(f"\n{KEPT_HEADING}\n")
     found = _parse_notes(written) if holds_notes(text) else parse_sections(written)
     inputs, rest = _kept_by_code(kept)

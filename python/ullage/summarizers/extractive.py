@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts, UserInput
 from ullage.facts.sections import HEADINGS
 from ullage.summarizers import lines
 from ullage.summarizers.carry import carried_units
-from ullage.summarizers.layout import Unit, allot, cost, fill, joined, shorten
+from ullage.summarizers.layout import Unit, allot, cost, fill, joined
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.summarizers.words import essential_tokens, trimmed, user_messages
 
 __all__ = ["DEFAULT_TOKENS", "ExtractiveSummarizer", "render"]
 
@@ -101,24 +102,83 @@ def render(
     """
     room = max(tokens, MIN_TOKENS) - _FRAME
     focus = _words(instructions)
-    new, old = (
-        _focused(_new_units(facts, instructions), focus),
-        _focused(carried_units(facts), focus),
-    )
+    new = _focused(_new_units(facts, instructions), focus)
+    old = _focused(carried_units(facts), focus)
     inputs = _inputs(facts, newest_apart=newest_apart)
+    first = _first(facts, inputs, old, focus, room)
+    lost, again = lines.standing(facts, first.words)
+    new[1] = [*new[1], *_focused({1: _before_all(lost)}, focus)[1], *again]
     demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in range(1, 10)}
-    demands[6] += sum(cost(lines.user_messages((entry,), _ALL)) for entry in inputs)
+    demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
     demands[9] = cost(lines.next_step(facts, _ALL))
     demands[NAMES] = cost(lines.names(facts, "", _ALL))
-    given = allot(dict(sorted(demands.items())), SHARES, room)
+    given = _allotted(demands, {6: first.tokens, 1: first.rules}, room)
     body = {
-        n: _section(n, facts, new.get(n, []), old.get(n, []), inputs, given[n])
+        n: _section(n, facts, new.get(n, []), old.get(n, []), given[n])
         for n in range(1, 10)
+        if n != 6
     }
+    body[6] = _said(inputs, old.get(6, []), given[6], focus)
     spent = sum(cost(text) for text in body.values())
     names = lines.names(facts, "\n".join(body.values()), room - spent)
     body[2] = joined((body[2], names))
     return _assemble(body)
+
+
+WORDS_PERCENT = 60
+"""Of the room that the user's words may take before anything else is thought of."""
+
+
+RULES_PERCENT = 20
+"""Further, for rules of the user that do not stand among those words."""
+
+
+class _First(NamedTuple):
+    """What is set aside before the sections share the rest."""
+
+    words: str  # section 6, within what is set aside for it
+    tokens: int
+    rules: int
+
+
+def _first(
+    facts: Facts,
+    inputs: tuple[UserInput, ...],
+    old: dict[int, list[Unit]],
+    focus: tuple[str, ...],
+    room: int,
+) -> _First:
+    need = essential_tokens(inputs) + _cost(old.get(6)) + _NOTE_TOKENS
+    tokens = min(room * WORDS_PERCENT // 100, need) if inputs or old.get(6) else 0
+    words = _said(inputs, old.get(6, []), tokens, focus)
+    lost, _ = lines.standing(facts, words)
+    return _First(words, tokens, min(room * RULES_PERCENT // 100, _cost(lost)))
+
+
+def _said(
+    inputs: tuple[UserInput, ...], old: Sequence[Unit], room: int, focus: tuple[str, ...]
+) -> str:
+    """Section 6: what the previous summary told of the words, and the words."""
+    kept = fill(old, room, "{} points of the previous summary") if old else ""
+    return joined((kept, user_messages(inputs, room - _spent(kept), focus)))
+
+
+def _spent(text: str) -> int:
+    return cost(text) if text else 0
+
+
+def _before_all(units: Sequence[Unit]) -> list[Unit]:
+    return [unit._replace(rank=unit.rank - _ALL) for unit in units]
+
+
+def _allotted(demands: dict[int, int], least: dict[int, int], room: int) -> dict[int, int]:
+    """Shares of the room; what is set aside for a section is its own also where its share is smaller."""
+    given = allot(dict(sorted(demands.items())), SHARES, room)
+    short = {n: tokens for n, tokens in least.items() if given[n] < tokens}
+    if not short:
+        return given
+    others = {n: demand for n, demand in sorted(demands.items()) if n not in short}
+    return {**allot(others, SHARES, room - sum(short.values())), **short}
 
 
 _WORD = re.compile(r"[\w./-]{4,}")
@@ -157,7 +217,7 @@ def _inputs(facts: Facts, *, newest_apart: bool) -> tuple[UserInput, ...]:
     if not newest_apart or not facts.inputs:
         return facts.inputs
     newest = facts.inputs[-1]
-    return (*facts.inputs[:-1], replace(newest, text=shorten(newest.text, NEWEST_TOKENS)))
+    return (*facts.inputs[:-1], replace(newest, text=trimmed(newest.text, NEWEST_TOKENS)))
 
 
 def _cost(units: Sequence[Unit] | None) -> int:
@@ -169,14 +229,11 @@ def _section(
     facts: Facts,
     new: Sequence[Unit],
     old: Sequence[Unit],
-    inputs: tuple[UserInput, ...],
     room: int,
 ) -> str:
-    for_old = max(room * CARRIED_PERCENT // 100, room - _cost(new)) if old and number != 6 else room
+    for_old = max(room * CARRIED_PERCENT // 100, room - _cost(new)) if old else room
     kept = fill(old, min(for_old, room), "{} points of the previous summary") if old else ""
     room -= cost(kept) if kept else 0
-    if number == 6:
-        return joined((kept, lines.user_messages(inputs, room)))
     if number == 9:
         return lines.next_step(facts, room)
     return joined((kept, fill(new, room, _LEFT_OUT.get(number, ""))))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from ullage.facts.calls import Action
 from ullage.facts.identifiers import NameKind
 from ullage.facts.model import Command, Facts, Failure, FileUse, Origin, Statement, Task, UserInput
-from ullage.facts.sections import quoted, user_message
+from ullage.facts.sections import quoted
 from ullage.facts.tallies import command_key
 from ullage.facts.words import Kind
 from ullage.summarizers.layout import Unit, cost, inline, joined, one_line, shorten
+from ullage.summarizers.words import trimmed
 
 __all__ = [
     "concepts",
@@ -26,8 +26,8 @@ __all__ = [
     "problem_solving",
     "request",
     "rule_line",
+    "standing",
     "task_line",
-    "user_messages",
 ]
 
 CODE_TOKENS = 220
@@ -46,7 +46,7 @@ NEWEST_SAID = 8
 
 
 def _quote(text: str, tokens: int) -> str:
-    shown = shorten(text, tokens)
+    shown = trimmed(text, tokens)
     return f"“{shown}”" if "\n" not in shown else f"\n{quoted(shown)}"
 
 
@@ -62,14 +62,34 @@ def request(facts: Facts, instructions: str = "") -> list[Unit]:
         units.append(Unit(f"- Newest request: {_quote(prompts[-1].text, 200)}", 0))
     if instructions:
         units.append(Unit(f"- To mind after this compaction: {_quote(instructions, 200)}", 0))
-    users = [rule for rule in facts.standing if rule.origin is Origin.USER]
-    units.extend(Unit(rule_line(rule), 2 + len(users) - at) for at, rule in enumerate(users))
     units.extend(
         Unit(f"- Instructions from the host:\n{quoted(shorten(rule.text, 600))}", 1000)
         for rule in facts.standing
         if rule.origin is Origin.HOST
     )
     return units
+
+
+def standing(facts: Facts, words: str = "") -> tuple[list[Unit], list[Unit]]:
+    """The person's rules for section 1: those that section 6 does not hold whole, and those that it does.
+
+    Args:
+        facts: What is known.
+        words: Section 6; of the rules that stand there only those that hold from now on are said again.
+    """
+    users = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
+    lost = [rule for rule in users if rule.text not in words]
+    again = [rule for rule in users if rule.text in words and rule.lasting]
+    return _ranked_rules(lost), _ranked_rules(again)
+
+
+def _ranked_rules(rules: list[UserInput]) -> list[Unit]:
+    """What holds from now on before what holds for a task, the newest first."""
+    count = len(rules)
+    return [
+        Unit(rule_line(rule), count - at + count * (not rule.lasting))
+        for at, rule in enumerate(rules)
+    ]
 
 
 def rule_line(rule: UserInput) -> str:
@@ -202,12 +222,19 @@ def _reports(facts: Facts) -> list[Dated]:
     recent = {said.index for said in _since_request(facts)[-NEWEST_SAID:]}
     told = [s for s in facts.statements[:-1] if s.index not in recent]
     told = [s for s in told if s.closing or len(s.text) >= WEIGHTY]
+    told = _once(told)
     dated = []
     for age, said in enumerate(reversed(told), 1):
         text = one_line(said.text, 420 if age <= 4 else 220)
         label = "Reported" if said.closing else "Found"
         dated.append((said.index, Unit(f"- {label}: {text}", age * (2 if said.closing else 4))))
     return dated
+
+
+def _once(told: list[Statement]) -> list[Statement]:
+    """Each text once, at its newest place."""
+    newest = {" ".join(said.text.split()): said for said in told}
+    return sorted(newest.values(), key=lambda said: said.index)
 
 
 def _since_request(facts: Facts) -> list[Statement]:
@@ -268,53 +295,6 @@ def _end(command: Command) -> str:
     doubtful = command.ok and _FAILED_LINE.search(command.line)
     how = "ended" if doubtful else "ok" if command.ok else "failed"
     return f" → {how}{code}{seconds}{line}"
-
-
-def user_messages(inputs: Sequence[UserInput], tokens: int) -> str:
-    """Section 6: every message of the person, word for word; the oldest are shortened first.
-
-    Args:
-        inputs: The messages, oldest first.
-        tokens: The cap. Over it, messages are cut from the oldest on: first those above 300 tokens
-            to that, then all to 60, then to 15; then the oldest are only counted.
-    """
-    texts = [entry.text for entry in inputs]
-    costs = [cost(_message(at, entry, entry.text)) for at, entry in enumerate(inputs, 1)]
-    total = sum(costs)
-    for at, floor in _cuts(len(inputs), tokens):
-        if total <= tokens:
-            break
-        shorter = shorten(inputs[at].text, max(floor, costs[at] - (total - tokens) - 12))
-        price = cost(_message(at + 1, inputs[at], shorter))
-        if price < costs[at]:
-            texts[at], total, costs[at] = shorter, total - costs[at] + price, price
-    first = 0
-    while total > tokens and first < len(inputs) - 1:
-        total -= costs[first]
-        first += 1
-    lines = [_message(at + 1, entry, texts[at]) for at, entry in enumerate(inputs) if at >= first]
-    if first:
-        lines.insert(0, f"({first} earlier messages left out for room)")
-    return "\n".join(lines)
-
-
-def _cuts(count: int, tokens: int) -> list[tuple[int, int]]:
-    """Which message is cut next, and to how many tokens at least: the oldest first, the newest last.
-
-    Before the short messages of old go, a newest one that takes more than half gives.
-    """
-    older, newest = range(count - 1), count - 1
-    cuts = [(at, 300) for at in older] + [(newest, max(tokens // 2, 15))] * (count > 0)
-    cuts += [(at, floor) for floor in (60, 15) for at in older]
-    return [*cuts, (newest, 15)] if count else []
-
-
-def _message(number: int, entry: UserInput, text: str) -> str:
-    question = one_line(entry.question, 200).replace("”", "'")
-    about = f"(asked: “{question}”)" if question else ""
-    if entry.kind is Kind.FEEDBACK:
-        about = "(refusing a tool call)"
-    return user_message(number, text, about)
 
 
 def pending(facts: Facts) -> list[Unit]:
@@ -383,5 +363,7 @@ def next_step(facts: Facts, tokens: int) -> str:
     asked = (
         f"The newest request: “{one_line(facts.inputs[-1].text, 200)}”\n" if facts.inputs else ""
     )
+    if cost(asked) + 45 > tokens:
+        asked = ""  # section 6 ends with it
     room = max(tokens - cost(asked) - 25, 20)
     return f"{asked}{lead}:\n{quoted(shorten(last.text, room))}"

@@ -1,0 +1,141 @@
+"""`target_tokens`: the new context fits it, or a warning says by how much it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ullage import ContextManager, acompact, compact, validate
+from ullage.exceptions import InvalidPolicy
+from ullage.facts.sections import HEADINGS
+from ullage.testing import conversation
+
+MODEL = "claude-opus-4-5"
+NINE = "\n".join(f"{n}. {title}:\n  real text {n} about it" for n, title in enumerate(HEADINGS, 1))
+
+
+def words(count: int) -> str:
+    return " ".join(f"w{n * 7919 % 100_003}" for n in range(count))
+
+
+def entries(messages: list[dict]) -> list[dict]:
+    ids = [f"00000000-0000-4000-8000-{at:012d}" for at in range(len(messages))]
+    parents = [None, *ids]
+    return [
+        {"type": m["role"], "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": m}
+        for m, uuid, parent in zip(messages, ids, parents, strict=False)
+    ]
+
+
+def large_result() -> list[dict]:
+    """A newest turn whose one result is larger than most targets."""
+    use = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "/a.py"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": words(5_000)}
+    return [
+        {"role": "user", "content": "old " + words(600)},
+        {"role": "assistant", "content": "ok " + words(600)},
+        {"role": "user", "content": "read it"},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": "done"},
+    ]
+
+
+def held(result, target: int) -> None:
+    report = result.report
+    over = [w for w in report.warnings if w.startswith("over_target:")]
+    if report.tokens_after > target:
+        assert over == [f"over_target:{report.tokens_after - target}"]
+    else:
+        assert over == []
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 5),
+    st.integers(300, 30_000),
+    st.sampled_from([None, 0, 500, 8_000]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_target_holds_or_is_told(seed, target, keep, by_model, as_entries):
+    items = conversation(seed=seed, tokens=20_000)
+    items = entries(items) if as_entries else items
+    before = copy.deepcopy(items)
+    result = compact(
+        items,
+        model=MODEL,
+        keep=keep,
+        target_tokens=target,
+        summarizer=(lambda request: NINE) if by_model else None,
+    )
+    assert items == before
+    held(result, target)
+    if result.compacted and not by_model and not as_entries and target > 1_500:
+        assert result.report.tokens_after <= target
+    if result.compacted and not as_entries:
+        found = validate(list(result.messages), model=MODEL).violations
+        assert [v.rule for v in found if v.severity == "error"] == []
+
+
+@pytest.mark.parametrize("target", [1_500, 3_000, 6_000])
+def test_results_are_cut_before_messages_go(target):
+    items = large_result()
+    plain = compact(items, model=MODEL, keep=1_000).report
+    assert plain.tokens_after > target
+    result = compact(items, model=MODEL, keep=1_000, target_tokens=target)
+    assert result.report.tokens_after <= target
+    kept = [item for item in result.messages if item in (items[3], items[5])]
+    assert len(kept) == 2
+    cut = result.kept[1]["content"][0]["content"]
+    assert cut.startswith("w0 ")
+    assert "characters left out to fit" in cut
+    assert len(items[4]["content"][0]["content"]) > len(cut)
+
+
+def test_a_target_that_is_not_reached_changes_nothing_else():
+    items = conversation(seed=3, tokens=40_000)
+    assert compact(items, model=MODEL, target_tokens=10**6).report.warnings == ()
+
+
+def test_what_must_stay_is_told():
+    items = [
+        *conversation(seed=3, tokens=8_000, ending="assistant"),
+        {"role": "user", "content": words(3_000)},
+    ]
+    report = compact(items, model=MODEL, target_tokens=2_000).report
+    assert report.warnings == (f"over_target:{report.tokens_after - 2_000}",)
+
+
+@pytest.mark.parametrize("target", [0, -1, True, "many", 1.5])
+def test_a_target_that_is_no_size_is_refused(target):
+    with pytest.raises(InvalidPolicy, match="target_tokens"):
+        compact(conversation(seed=1, tokens=5_000), target_tokens=target)
+
+
+def test_a_manager_takes_a_target_too():
+    manager = ContextManager(model=MODEL)
+    for item in large_result():
+        manager.add(item)
+    report = manager.compact(target_tokens=3_000).report
+    assert report.tokens_after <= 3_000
+    assert manager.usage().tokens == report.tokens_after
+
+
+def test_the_asynchronous_twin_takes_a_target():
+    result = asyncio.run(acompact(large_result(), model=MODEL, keep=1_000, target_tokens=3_000))
+    assert result.report.tokens_after <= 3_000
+
+
+def test_files_are_read_once_however_often_the_summary_is_written():
+    from ullage.compaction.attachments import Providers
+
+    read: list[str] = []
+    providers = Providers(read_file=lambda path: read.append(path) or "x " * 4_000)
+    result = compact(large_result(), keep=0, target_tokens=900, providers=providers)
+    assert result.report.tokens_after <= 900
+    assert len(read) == len(set(read))
