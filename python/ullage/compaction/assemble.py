@@ -37,7 +37,10 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, Repair]:
         cap = min(cap, accepted.facts_tokens)
     if state.job.target_tokens is not None:
         cap = min(cap, max(left_of_target(state, state.job.target_tokens) - cost(accepted.text), 0))
-    fixed = repair(state.facts, accepted.text, tokens=cap) if cap else Repair("", {}, 0)
+    words = state.job.policy.summary.user_messages_max_tokens
+    fixed = Repair("", {}, 0)
+    if cap:
+        fixed = repair(state.facts, accepted.text, tokens=cap, user_tokens=words)
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
     text = summary_message(body, state.situation(), pins=state.pins)
     return (state.job.redact(text) if state.job.redact else text), fixed

@@ -303,6 +303,7 @@ class _Caller:
             max_output_tokens=self._call.output_tokens(),
             facts=state.facts,
             instructions=self._call.instructions,
+            user_messages_tokens=policy.user_messages_max_tokens,
             newest_apart=bool(state.situation().newest_input),
             deadline_seconds=policy.deadline_seconds,
             stall_seconds=policy.stall_seconds,

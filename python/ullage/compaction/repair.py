@@ -26,7 +26,7 @@ class Repair(NamedTuple):
     left_out: int  # facts that were missing and did not fit
 
 
-def repair(facts: Facts, summary: str, *, tokens: int) -> Repair:
+def repair(facts: Facts, summary: str, *, tokens: int, user_tokens: int | None = None) -> Repair:
     """What the summary lost of the facts, within a cap; over it, the least important are left out.
 
     The order is: user messages, decisions, files that were changed, open tasks, failures that were not
@@ -36,20 +36,25 @@ def repair(facts: Facts, summary: str, *, tokens: int) -> Repair:
         facts: Of what was summarised.
         summary: As the summarizer wrote it.
         tokens: The cap, in UTF-8 bytes / 4; 0: nothing is appended.
+        user_tokens: Of that, most for the user's messages; `None`: no limit but the cap.
     """
     flat = " ".join(summary.split())
     room = tokens - cost(KEPT_HEADING)
     rows: list[str] = []
     appended: dict[str, int] = {}
-    left_out = 0
+    left_out = said = 0
     for kind, find in _KINDS:
         for row in find(facts, flat):
             price = cost(row)
-            if price > room:
+            words = kind == "user_messages"
+            if price > (
+                room if user_tokens is None or not words else min(room, user_tokens - said)
+            ):
                 left_out += 1
                 continue
             rows.append(row)
             room -= price
+            said += price * words
             appended[kind] = appended.get(kind, 0) + 1
     return Repair("\n".join([KEPT_HEADING, *rows]) if rows else "", appended, left_out)
 

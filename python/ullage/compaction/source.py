@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ullage.facts.reading import is_boundary, message_of, role_of
+from ullage.facts.reading import blocks_of, is_boundary, message_of, role_of, text_of
+from ullage.facts.words import Kind, words_of
 from ullage.messages import listed
 from ullage.transcript.resume import resume
 from ullage.transcript.view import to_messages
@@ -49,7 +50,11 @@ class Source:
         """
         part = self.context[start:stop]
         if not self.entries:
-            return [dict(message) for message in part]
+            return [
+                dict(message)
+                for at, message in enumerate(part)
+                if not (plain and at and _only_reminders(message))
+            ]
         if plain:
             pairs = zip(part, self.stored[start:stop], strict=True)
             part = tuple(item for item, stored in pairs if not _attached(item, stored))
@@ -58,6 +63,14 @@ class Source:
 
 def _attached(item: Item, stored: Item) -> bool:
     return stored.get("type") == "attachment" and item.get("isMeta") is True
+
+
+def _only_reminders(message: Item) -> bool:
+    """Whether a bare message holds what a host attached and nothing else: bare messages have no other mark."""
+    if role_of(message) != "user" or any(b.get("type") != "text" for b in blocks_of(message)):
+        return False
+    text = text_of(message).strip()
+    return text.startswith("<system-reminder>") and words_of(text).kind is Kind.NONE
 
 
 def read_source(given: Sequence[Item]) -> Source:

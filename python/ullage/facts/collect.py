@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from ullage.facts.answers import asked_by, question_answers, tool_references
 from ullage.facts.calls import Action, Call, describe, read_call
+from ullage.facts.corrections import superseded
+from ullage.facts.findings import decided, figures_in, numbers_in, still_open
 from ullage.facts.identifiers import commits_in, urls_in
 from ullage.facts.model import (
     AgentRun,
@@ -20,6 +22,7 @@ from ullage.facts.model import (
     Commit,
     Decision,
     Facts,
+    Finding,
     Origin,
     Previous,
     Statement,
@@ -56,6 +59,9 @@ MAX_STEPS = 400
 """Newest calls that are remembered line by line; the tallies count all."""
 
 _SHORT_ANSWER = 300
+
+MAX_SEEN_URLS = 3
+"""Addresses of one result; a page of links is data."""
 
 MAX_CALLS = 12
 """Effects of one call that are listed line by line."""
@@ -161,6 +167,11 @@ class Collector:
         self._files, self._failures, self._names = FileTally(), FailureTally(), NameTally()
         self._board = TaskBoard()
         self._calls: dict[str, _Open] = {}
+        self._findings: list[Finding] = []
+        self._numbers: dict[str, int] = {}
+        self._seen_urls: dict[str, None] = {}
+        self._settled: list[Statement] = []
+        self._open: list[Statement] = []
         self._plan, self._plan_mode, self._interrupted = "", False, False
         self._previous: Previous | None = None
         self._last_said, self._pending_question = "", ""
@@ -217,6 +228,8 @@ class Collector:
             seen = {entry.text for entry in self._inputs}
             lost = [text for text in told if text not in seen]
             self._inputs.extend(UserInput(index, text, origin=Origin.SUMMARY) for text in lost)
+            for text in lost:
+                self._lasting(index, text, Origin.SUMMARY)
 
     def _words(self, index: int, text: str, uuid: str, origin: str = "") -> None:
         if origin:
@@ -242,13 +255,14 @@ class Collector:
         self._close_statement()
         self._names.add(_ends(text), "user", index)
         self._urls.update(dict.fromkeys(urls_in(text)))
+        self._repeated(text)
         if kind is Kind.PROMPT:
             self._lasting(index, text)
 
-    def _lasting(self, index: int, text: str) -> None:
+    def _lasting(self, index: int, text: str, origin: Origin = Origin.USER) -> None:
         for rule in rules_of(text):
             lasting = rule.strength is Strength.LASTING
-            self._standing.append(UserInput(index, rule.text, lasting=lasting))
+            self._standing.append(UserInput(index, rule.text, origin=origin, lasting=lasting))
 
     def _told(self, index: int, others: list[Other]) -> None:
         """What teammates and sub-agents say in the user's role is data, like a tool's answer."""
@@ -298,7 +312,22 @@ class Collector:
         self._pending_question = asks(text)
         self._statements.append(Statement(index, text, closing=False))
         self._names.add(_ends(text), "assistant", index)
+        self._settled += [Statement(index, part, closing=False) for part in decided(text)]
+        self._open += [Statement(index, part, closing=False) for part in still_open(text)]
+        self._repeated(text)
         self._urls.update(dict.fromkeys(urls_in(text)))
+
+    def _repeated(self, text: str) -> None:
+        """A number of a result that somebody names again is one that matters."""
+        for number in numbers_in(text) & self._numbers.keys():
+            place = self._numbers.pop(number)
+            self._findings[place] = replace(self._findings[place], used=True)
+
+    def _showed(self, index: int, text: str) -> None:
+        for line in figures_in(text):
+            self._numbers.update(dict.fromkeys(numbers_in(line), len(self._findings)))
+            self._findings.append(Finding(index, line))
+        self._seen_urls.update(dict.fromkeys(urls_in(text[:NAMES_CHARS])[:MAX_SEEN_URLS]))
 
     def _close_statement(self) -> None:
         if self._statements:
@@ -326,6 +355,7 @@ class Collector:
         text = result_text(block)
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
         self._names.add(_ends(text), "result", index)
+        self._showed(index, text)
         for branch, digest, subject in commits_in(text[:4000]):
             self._commits[digest] = Commit(index, branch, digest, subject)
         if opened is not None:
@@ -390,7 +420,7 @@ class Collector:
         if statements:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
         return Facts(
-            inputs=tuple(self._inputs),
+            inputs=tuple(superseded(self._inputs)),
             standing=tuple({rule.text: rule for rule in self._standing}.values()),
             files=self._files.files(),
             commands=tuple(self._commands),
@@ -402,6 +432,10 @@ class Collector:
             decisions=tuple(self._decisions),
             tasks=self._board.tasks(),
             statements=tuple(statements),
+            findings=tuple({found.line: found for found in self._findings}.values()),
+            seen_urls=tuple(url for url in self._seen_urls if url not in self._urls),
+            settled=tuple({said.text: said for said in self._settled}.values()),
+            still_open=tuple({said.text: said for said in self._open}.values()),
             agents=tuple(self._agents),
             skills=tuple(self._skills),
             found_tools=tuple(self._found_tools),

@@ -17,6 +17,7 @@ __all__ = [
     "Facts",
     "Failure",
     "FileUse",
+    "Finding",
     "Name",
     "Origin",
     "Previous",
@@ -48,6 +49,7 @@ class UserInput:
     origin: Origin = Origin.USER
     uuid: str = ""
     lasting: bool = True  # of a rule: it says itself that it holds from now on
+    corrected: str = ""  # the later sentence that replaces a value in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,16 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """A line of a result that names a number."""
+
+    index: int
+    line: str
+    used: bool = False  # somebody repeated the number later
+    origin: Origin = Origin.TOOL
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One tool call with its outcome, in one line."""
 
@@ -211,6 +223,10 @@ class Facts:
     decisions: tuple[Decision, ...] = ()
     tasks: tuple[Task, ...] = ()
     statements: tuple[Statement, ...] = ()
+    findings: tuple[Finding, ...] = ()  # lines of results that name a number
+    seen_urls: tuple[str, ...] = ()  # addresses that only results showed
+    settled: tuple[Statement, ...] = ()  # what the assistant said was decided
+    still_open: tuple[Statement, ...] = ()  # what it said was still to do
     agents: tuple[AgentRun, ...] = ()
     skills: tuple[str, ...] = ()
     found_tools: tuple[str, ...] = ()

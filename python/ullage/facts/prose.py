@@ -15,7 +15,15 @@ from typing import NamedTuple
 
 from ullage.facts.fences import unfenced
 
-__all__ = ["Rule", "Strength", "is_all_prose", "note_rules", "rules_of", "sentences"]
+__all__ = [
+    "Rule",
+    "Strength",
+    "is_all_prose",
+    "note_rules",
+    "rules_of",
+    "sentences",
+    "typed_sentences",
+]
 
 MAX_PROSE = 20_000
 """Characters of a message that are searched for rules; longer ones are pasted for the most part."""
@@ -194,6 +202,11 @@ def sentences(text: str) -> list[tuple[str, str]]:
             start = mark.end()
         found.append((paragraph[start:], covered[start:]))
     return [(whole.strip(), bare.strip()) for whole, bare in found if whole.strip()]
+
+
+def typed_sentences(text: str) -> list[tuple[str, str]]:
+    """`sentences` of what is typed prose."""
+    return sentences(_typed(text))
 
 
 # ---- which of it binds -------------------------------------------------------------------------

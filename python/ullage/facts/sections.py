@@ -181,6 +181,10 @@ _OF_NOTES = {
 """Where the sections of session notes go on in the nine sections."""
 
 
+_NOTED_INPUT = re.compile(r"- User (\d{1,6})(?: \([^()\n]{0,400}\)){0,2}: “(.*)”$")
+"""A row of session notes that repeats a user message on one line."""
+
+
 def holds_notes(text: str) -> bool:
     """Whether a summary message is made of the session's notes."""
     return looks_like_summary(text) and f"\n{NOTES_OPENING}\n" in text[:1000]
@@ -191,7 +195,10 @@ def _parse_notes(body: str) -> dict[int, str]:
     current = 5
     for line in body.partition(NOTES_OPENING)[2].split("\n"):
         current = _OF_NOTES.get(line.removeprefix("# "), current)
-        if not line.startswith("# ") and not (line.startswith("_") and line.endswith("_")):
+        said = _NOTED_INPUT.match(line)
+        if said:
+            found.setdefault(6, []).append(user_message(int(said[1]), said[2]))
+        elif not line.startswith("# ") and not (line.startswith("_") and line.endswith("_")):
             found.setdefault(current, []).append(line)
     return {number: "\n".join(lines).strip("\n") for number, lines in found.items()}
 
@@ -217,7 +224,9 @@ def _kept_by_code(text: str) -> tuple[tuple[str, ...], str]:
 
 
 _RUN = re.compile(r"`{3,}|~{3,}")
-_ITEM = re.compile(r"^(\d{1,6})\. ?(?:\((?:asked: “[^”\n]*”|refusing a tool call)\) ?)?(.*)$")
+_ITEM = re.compile(
+    r"^(\d{1,6})\. ?(?:\((?:(?:asked|since corrected): “[^”\n]*”|refusing a tool call)\) ?){0,2}(.*)$"
+)
 
 
 def quoted(text: str, info: str = "text") -> str:

@@ -28,6 +28,7 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     if not previous.sections:
         return {5: _ranked([f"- From the previous summary: {one_line(previous.text, 2000)}"])}
     carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5)}
+    carried[1] = [piece for piece in carried[1] if not _ruled(piece, facts)]
     carried[3] = [piece for piece in carried[3] if not _replaced(piece, facts)]
     carried[5].extend(_past_work(previous))
     if not any(entry.index <= previous.index for entry in facts.inputs):
@@ -69,6 +70,12 @@ def _said(piece: list[str]) -> Iterator[str]:
         and not text.endswith("left out)")
     ):
         yield text
+
+
+def _ruled(piece: str, facts: Facts) -> bool:
+    """Whether a rule is among those of the messages, which are weighed anew."""
+    said = "(user): “" in piece
+    return said and any(rule.text in piece for rule in facts.standing)
 
 
 def _replaced(piece: str, facts: Facts) -> bool:

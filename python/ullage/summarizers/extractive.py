@@ -76,6 +76,7 @@ class ExtractiveSummarizer:
             request.facts,
             tokens=tokens,
             newest_apart=request.newest_apart,
+            user_tokens=request.user_messages_tokens,
             instructions=request.instructions,
         )
         return SummaryReply(text=text, finish_reason="stop", model=self.name)
@@ -87,6 +88,7 @@ def render(
     tokens: int = DEFAULT_TOKENS,
     newest_apart: bool = False,
     instructions: str = "",
+    user_tokens: int | None = None,
 ) -> str:
     """A summary of facts in nine sections.
 
@@ -96,6 +98,7 @@ def render(
         newest_apart: The newest user input stands elsewhere, whole: if long, it is shortened here.
         instructions: What the person wants the summary to mind: repeated in section 1, and what holds
             one of its words comes before what does not.
+        user_tokens: Most that section 6 may have; `None`: no limit but the budget.
 
     Returns:
         Markdown. Never longer than the budget, unless that is below what nine headings need.
@@ -105,13 +108,17 @@ def render(
     new = _focused(_new_units(facts, instructions), focus)
     old = _focused(carried_units(facts), focus)
     inputs = _inputs(facts, newest_apart=newest_apart)
-    first = _first(facts, inputs, old, focus, room)
+    most = room if user_tokens is None else min(room, user_tokens)
+    first = _first(facts, inputs, old, focus, room, most)
     lost, again = lines.standing(facts, first.words)
     new[1] = [*new[1], *_focused({1: _before_all(lost)}, focus)[1], *again]
     demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in range(1, 10)}
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
+    demands[6] = min(demands[6], most)
     demands[9] = cost(lines.next_step(facts, _ALL))
     demands[NAMES] = cost(lines.names(facts, "", _ALL))
+    beside = _beside(facts, room)
+    room -= sum(map(_spent, beside.values()))
     given = _allotted(demands, {6: first.tokens, 1: first.rules}, room)
     body = {
         n: _section(n, facts, new.get(n, []), old.get(n, []), given[n])
@@ -119,6 +126,8 @@ def render(
         if n != 6
     }
     body[6] = _said(inputs, old.get(6, []), given[6], focus)
+    body = {n: joined((text, beside.get(n, ""))) for n, text in body.items()}
+    room += sum(map(_spent, beside.values()))
     spent = sum(cost(text) for text in body.values())
     names = lines.names(facts, "\n".join(body.values()), room - spent)
     body[2] = joined((body[2], names))
@@ -147,9 +156,10 @@ def _first(
     old: dict[int, list[Unit]],
     focus: tuple[str, ...],
     room: int,
+    most: int,
 ) -> _First:
     need = essential_tokens(inputs) + _cost(old.get(6)) + _NOTE_TOKENS
-    tokens = min(room * WORDS_PERCENT // 100, need) if inputs or old.get(6) else 0
+    tokens = min(room * WORDS_PERCENT // 100, need, most) if inputs or old.get(6) else 0
     words = _said(inputs, old.get(6, []), tokens, focus)
     lost, _ = lines.standing(facts, words)
     return _First(words, tokens, min(room * RULES_PERCENT // 100, _cost(lost)))
@@ -165,6 +175,16 @@ def _said(
 
 def _spent(text: str) -> int:
     return cost(text) if text else 0
+
+
+BESIDE_PERCENT, BESIDE_TOKENS = 1, 60
+"""Of the room for figures, addresses and decisions out of results and answers: names are worth more to who goes on."""
+
+
+def _beside(facts: Facts, room: int) -> dict[int, str]:
+    tokens = max(room * BESIDE_PERCENT // 100, min(BESIDE_TOKENS, room // 20))
+    still_open = fill(lines.left_open(facts), tokens // 3)
+    return {7: still_open, 5: fill(lines.asides(facts), tokens - _spent(still_open))}
 
 
 def _before_all(units: Sequence[Unit]) -> list[Unit]:

@@ -14,12 +14,14 @@ from ullage.summarizers.layout import Unit, cost, inline, joined, one_line, shor
 from ullage.summarizers.words import trimmed
 
 __all__ = [
+    "asides",
     "concepts",
     "current_work",
     "errors",
     "failure_line",
     "file_line",
     "files",
+    "left_open",
     "names",
     "next_step",
     "pending",
@@ -41,6 +43,12 @@ MOST_NAMES = 300
 WEIGHTY = 240
 """Characters from which words in the middle of a turn count as a finding, not as a remark."""
 
+SEEN_URLS = 12
+FIGURES = 24
+SETTLED = 12
+STILL_OPEN = 8
+"""Newest of each that are told."""
+
 NEWEST_SAID = 8
 """Remarks since the newest request that section 8 repeats."""
 
@@ -50,6 +58,10 @@ def _quote(text: str, tokens: int) -> str:
     return f"“{shown}”" if "\n" not in shown else f"\n{quoted(shown)}"
 
 
+def _since(entry: UserInput) -> str:
+    return f" (since corrected: “{one_line(entry.corrected, 160)}”)" if entry.corrected else ""
+
+
 def request(facts: Facts, instructions: str = "") -> list[Unit]:
     """Section 1: how it began, what was asked last, which rules hold, what this compaction should mind."""
     prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
@@ -57,7 +69,7 @@ def request(facts: Facts, instructions: str = "") -> list[Unit]:
         prompts.pop(0)  # a bare `/mode` or `hi` opens nothing
     units = []
     if prompts and (facts.previous is None or prompts[0].origin is Origin.SUMMARY):
-        units.append(Unit(f"- Opened with: {_quote(prompts[0].text, 250)}", 1))
+        units.append(Unit(f"- Opened with: {_quote(prompts[0].text, 250)}{_since(prompts[0])}", 1))
     if len(prompts) > 1:
         units.append(Unit(f"- Newest request: {_quote(prompts[-1].text, 200)}", 0))
     if instructions:
@@ -214,6 +226,37 @@ def _decisions(facts: Facts) -> list[Dated]:
             Unit(f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”", 0),
         )
         for d in facts.decisions
+    ]
+
+
+def asides(facts: Facts) -> list[Unit]:
+    """For section 5 if there is room: what the assistant settled, and what results showed."""
+    settled, urls = facts.settled[-SETTLED:], facts.seen_urls[-SEEN_URLS:]
+    figures = facts.findings[-FIGURES:]
+    units = [
+        (s.index, Unit(f"- The assistant said: “{s.text}”", 3 * (len(settled) - at)))
+        for at, s in enumerate(settled)
+    ]
+    units += [
+        (
+            f.index,
+            Unit(f"- Seen: {inline(f.line, LINE)}", (1 if f.used else 30) + len(figures) - at),
+        )
+        for at, f in enumerate(figures)
+    ]
+    dated = [unit for _, unit in sorted(units, key=lambda pair: pair[0])]
+    return [
+        *dated,
+        *(Unit(f"- Seen: {url}", 20 + len(urls) - at) for at, url in enumerate(urls)),
+    ]
+
+
+def left_open(facts: Facts) -> list[Unit]:
+    """For section 7 if there is room: what the assistant said was still to do."""
+    told = facts.still_open[-STILL_OPEN:]
+    return [
+        Unit(f"- Said to be open: {one_line(s.text, 300)}", len(told) - at)
+        for at, s in enumerate(told)
     ]
 
 

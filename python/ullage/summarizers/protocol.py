@@ -34,6 +34,7 @@ class SummaryRequest:
         max_output_tokens: Room for the answer.
         facts: What code knows of the same messages; a summarizer without a model needs only this.
         instructions: The person's own and those of hooks, which `prompt` holds too.
+        user_messages_tokens: Most that the user's messages may take in the summary, in UTF-8 bytes / 4.
         newest_apart: The newest user input stands word for word elsewhere, after the summary.
         deadline_seconds: For the whole call; `None`: none.
         stall_seconds: Longest wait for the next token of a stream; `None`: none.
@@ -49,6 +50,7 @@ class SummaryRequest:
     max_output_tokens: int = 20_000
     facts: Facts = field(default_factory=Facts, repr=False)
     instructions: str = ""
+    user_messages_tokens: int = 20_000
     newest_apart: bool = False
     deadline_seconds: float | None = None
     stall_seconds: float | None = None

@@ -49,6 +49,11 @@ class _Row:
         return user_message(self.number, self.text, self._about())
 
     def _about(self) -> str:
+        corrected = one_line(self.entry.corrected, 160).replace("”", "'")
+        since = f"(since corrected: “{corrected}”)" if corrected else ""
+        return f"{self._context()} {since}".strip()
+
+    def _context(self) -> str:
         if self.entry.kind is Kind.FEEDBACK:
             return "(refusing a tool call)"
         question = one_line(self.entry.question, 200).replace("”", "'") if self.asked else ""

@@ -260,7 +260,7 @@ def _documentation(facts: Facts) -> list[Unit]:
 
 
 def _learnings(facts: Facts) -> list[Unit]:
-    rules = [rule for rule in facts.standing if rule.origin is Origin.USER]
+    rules = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
     units = [Unit(lines.rule_line(rule), len(rules) - at) for at, rule in enumerate(rules)]
     return units + [
         Unit(f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”", 0)

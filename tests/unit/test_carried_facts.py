@@ -1,0 +1,181 @@
+"""What results showed and answers settled, corrections, and what earlier notes and attachments hold."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage import Policy, compact
+from ullage.compaction.attachments import Providers
+from ullage.facts import collect
+from ullage.facts.corrections import superseded
+from ullage.facts.findings import decided, figures_in, still_open
+from ullage.facts.model import UserInput
+from ullage.facts.sections import HEADINGS, read_user_messages
+from ullage.memory.session import SessionMemory
+from ullage.summarizers.words import user_messages
+from ullage.testing import conversation
+
+RULE = "Never touch migrations/0042_lock.sql, because the DBA owns that file."
+NINE = "\n".join(f"{n}. {title}:\n  real text {n} about it" for n, title in enumerate(HEADINGS, 1))
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+def said(text: str) -> dict:
+    return {"role": "assistant", "content": text}
+
+
+def chat(count: int) -> list[dict]:
+    return [item for n in range(count) for item in (user(f"Part {n}."), said("I see. " * 300))]
+
+
+def summary_of(items: list[dict], **more) -> str:
+    return compact(items, keep=0, **more).summary_messages[0]["content"]
+
+
+def result(text: str) -> list[dict]:
+    call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "check"}}
+    answer = {"type": "tool_result", "tool_use_id": "t", "content": text}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer]}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["rejected: 48213", "p99 latency = 412 ms", "Total rows: 1,204,332", "coverage: 81.4 %"],
+)
+def test_figures_of_results_are_kept_as_data(line):
+    rows = "row\n" * 300
+    items = [
+        user("check"),
+        *result(f"{rows}{line}\nsee https://x.example/7\n{rows}"),
+        said("Long. " * 40),
+    ]
+    text = summary_of([*items, *chat(10)])
+    assert f"`{line}`" in text
+    assert "https://x.example/7" in text
+
+
+def test_a_table_is_no_finding():
+    assert figures_in("".join(f"row {n}: {n * 17}\n" for n in range(200))) == []
+
+
+def test_a_figure_that_is_named_again_comes_first():
+    lines = "\n".join(f"metric {chr(97 + n)}: {9000 + n}" for n in range(3))
+    facts = collect([user("go"), *result(lines), said("So 9001 it is.")])
+    assert [found.used for found in facts.findings] == [False, True, False] or any(
+        found.used and "9001" in found.line for found in facts.findings
+    )
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "We decided to use a B-tree index.",
+        "I'll go with option 3.",
+        "Decision: no cache.",
+        "We agreed on port 80.",
+    ],
+)
+def test_decisions_of_the_assistant_are_kept(sentence):
+    items = [user("check"), said("It is long. " * 30 + sentence + " More. " * 30), *chat(12)]
+    assert sentence in summary_of(items)
+    assert decided(sentence) == [sentence]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "TODO: write the changelog",
+        "- [ ] add a test for tabs",
+        "The parser still needs to handle tabs.",
+    ],
+)
+def test_what_is_said_to_be_open_is_kept(row):
+    items = [user("check"), said(f"Done so far.\n{row}\nThat is all. " + "More. " * 60), *chat(12)]
+    assert row.removeprefix("- ") in summary_of(items)
+    assert still_open(row)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The deploy port is 8029.", "Correction: the deploy port is 2296."),
+        ("The deploy port is 8029.", "No, the deploy port is 2296."),
+        ("Deploy on 8029: the deploy port is 8029.", "Use 2296 instead of 8029."),
+        ("The config file is conf/a.toml.", "The config file is conf/b.toml now."),
+        ("our release branch is rel/2.1", "Change the release branch from rel/2.1 to rel/2.2."),
+    ],
+)
+def test_a_corrected_value_is_marked(old, new):
+    text = summary_of([user(old), said("ok"), *chat(6), user(new), said("ok"), user("go")])
+    rows = [row for row in text.splitlines() if old in row]
+    assert rows
+    assert all("since corrected" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    "new", ["The test port is 2296.", "The deploy port is 8029.", "Is the deploy port 2296?"]
+)
+def test_other_values_are_not_marked(new):
+    inputs = [UserInput(0, "The deploy port is 8029."), UserInput(1, new)]
+    assert [entry.corrected for entry in superseded(inputs)] == ["", ""]
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_marks_are_read_back_as_what_they_are(text, corrected):
+    text = " ".join(text.split()) or "x"
+    if text.startswith("("):
+        return
+    row = user_messages([UserInput(0, text, corrected=" ".join(corrected.split()))], 10_000)
+    assert read_user_messages(row) == [text]
+
+
+def test_notes_hold_what_their_own_earlier_summary_told(tmp_path):
+    notes = SessionMemory(str(tmp_path / "notes"), mode="inline")
+    first = conversation(seed=5, tokens=20_000, ending="assistant")
+    items = [user(f"Look at the parser.\n{RULE}"), said("I will."), *first]
+    for seed in (6, 7, 8):
+        notes.update(items)
+        done = compact(items, keep=2_000, memory=notes)
+        assert done.report.summarizer == "session_memory"
+        assert RULE in str(list(done.messages))
+        items = [*done.messages, *conversation(seed=seed, tokens=20_000, ending="assistant")]
+
+
+def test_what_was_put_back_is_not_summarised_again():
+    requests = []
+
+    def write(request):
+        requests.append(request)
+        return NINE
+
+    providers = Providers(read_file=lambda path: "FILEBODY " + path)
+    first = compact(conversation(seed=3, tokens=60_000), summarizer=write, providers=providers)
+    assert "FILEBODY" in str(list(first.messages))
+    compact(
+        [*first.messages, *conversation(seed=9, tokens=60_000)],
+        summarizer=write,
+        providers=providers,
+    )
+    assert "FILEBODY" not in str([dict(message) for message in requests[-1].messages])
+
+
+@pytest.mark.parametrize("by_model", [True, False])
+def test_the_users_messages_have_a_cap(by_model):
+    def policy(most: int) -> Policy:
+        return Policy.buffered().change({"summary.user_messages_max_tokens": most})
+
+    items = [
+        item
+        for n in range(60)
+        for item in (user(f"Part {n} is {'long ' * 20}."), said("I see. " * 60))
+    ]
+    write = (lambda request: NINE) if by_model else None
+    short, whole = (
+        summary_of(items, summarizer=write, policy=policy(most)) for most in (100, 20_000)
+    )
+    assert short.count("long long") < whole.count("long long")
