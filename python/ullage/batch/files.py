@@ -11,6 +11,9 @@ from ullage.exceptions import StoreError
 
 __all__ = ["SUFFIXES", "Found", "find_transcripts"]
 
+NOTES = "session-memory"
+"""Folders of notes that `ullage session-memory` keeps beside a session: theirs are no transcripts."""
+
 SUFFIXES = (".jsonl", ".json", ".traj")
 """What the tools that we read name their sessions; the content decides later."""
 
@@ -34,7 +37,7 @@ class Found:
 
 
 def find_transcripts(paths: Iterable[str | os.PathLike[str]], *, pattern: str = "") -> list[Found]:
-    """Files that may be transcripts, sorted; hidden files and folders are left out.
+    """Files that may be transcripts, sorted; hidden files and folders, and the notes of sessions, are left out.
 
     Args:
         paths: Folders, searched to any depth, and files, taken whatever their name.
@@ -61,7 +64,7 @@ def _below(path: Path, pattern: str) -> Iterator[Found]:
     if not path.is_dir():
         raise StoreError("is no file and no folder", path=str(path))
     for folder, folders, names in os.walk(path, onerror=_refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != NOTES)
         for name in names:
             each = Found(Path(folder, name), path)
             if not name.startswith(".") and _fits(each, pattern) and each.path.is_file():

@@ -131,7 +131,12 @@ def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:
 
 def _append(path: Path, line: bytes) -> None:
     try:
-        with path.open("ab", buffering=0) as file:
+        # As private as the transcripts whose paths and sizes stand in it.
+        with open(path, "ab", buffering=0, opener=_private) as file:
             file.write(line)
     except OSError as exc:
         raise StoreError(f"cannot be written: {exc.strerror}", path=str(path)) from exc
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

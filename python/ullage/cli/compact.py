@@ -81,7 +81,7 @@ def compact_command(
     out = Output(as_json=json)
     writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
-    target = _target(file, output, in_place=in_place, dry_run=dry_run)
+    target = _target(file, output, in_place=in_place, dry_run=dry_run, force=force)
     rules = Policy.load(policy)
     memory = None
     if session_memory or memory_folder is not None:
@@ -110,9 +110,14 @@ def compact_command(
     return 0 if done.result.compacted else 1
 
 
-def _target(file: Path, output: Path | None, *, in_place: bool, dry_run: bool) -> Path | None:
+def _target(
+    file: Path, output: Path | None, *, in_place: bool, dry_run: bool, force: bool
+) -> Path | None:
     if in_place and output is not None:
         raise InvalidPolicy("--in-place", str(output), "cannot be given together with --output")
+    if output is not None and output.exists() and output.samefile(file) and not force:
+        hint = "--in-place appends to it, and so does --force"
+        raise InvalidPolicy("--output", str(output), "must not be the file itself", hint=hint)
     if dry_run:
         return None
     if in_place:
@@ -133,6 +138,7 @@ def report_of(
         "file": str(opened.path),
         "outcome": result.outcome.value,
         "reason": result.reason,
+        "notice": result.user_notice,
         "written": None if done.path is None else str(done.path),
         "format": done.format,
         "tokens_before": counts.tokens_before,
@@ -167,7 +173,8 @@ def show(out: Output, report: dict[str, Any]) -> None:
     before, after = report["tokens_before"], report["tokens_after"]
     out.heading(report["file"])
     if report["outcome"] != "compacted":
-        out.line(f"nothing was changed: {report['reason'].replace('_', ' ')}")
+        why = report["reason"].replace("_", " ")
+        out.line(report["notice"] or f"nothing was changed: {why}")
         return
     gone, kept = report["messages_summarized"], report["messages_kept"]
     out.line(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ullage.compaction.calls import write_summary
-from ullage.compaction.flow import LEAST_REMOVED_TOKENS
+from ullage.compaction.floor import LEAST_REMOVED_TOKENS
 from ullage.compaction.job import Job
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.compaction.state import prepare

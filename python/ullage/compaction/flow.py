@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from ullage.compaction.assemble import summary_text, weighed
 from ullage.compaction.attachments import Attachment, rebuild, within
 from ullage.compaction.calls import Accepted, write_summary
+from ullage.compaction.floor import LEAST_REMOVED_TOKENS, advice, only_summary, too_little
 from ullage.compaction.job import Job
 from ullage.compaction.remembered import SESSION_MEMORY, remembered
 from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
@@ -36,9 +37,6 @@ from ullage.summarizers.layout import cost
 __all__ = ["compaction_flow"]
 
 Item: TypeAlias = Mapping[str, Any]
-
-LEAST_REMOVED_TOKENS = 400
-"""Below it nine headings cost more than they save."""
 
 
 def compaction_flow(job: Job) -> Flow[CompactionResult]:
@@ -140,6 +138,10 @@ def _compact(state: State) -> Flow[CompactionResult]:
     yield Emit(_started(state))
     if state.removed_tokens < LEAST_REMOVED_TOKENS:
         return _no_op(state, "nothing_to_compact")
+    if only_summary(state):
+        return _no_op(state, "nothing_new")
+    if too_little(state, state.removed_tokens):
+        return _no_op(state, "frees_too_little")
     hooked = yield from _pre_compact(state)
     if isinstance(hooked, CompactionResult):
         return hooked
@@ -203,6 +205,8 @@ def _built(
         result = _put_together(state, accepted, attached, hook_context, warnings)
     if result.report.tokens_after >= result.report.tokens_before:
         return _no_op(state, "not_smaller")
+    if too_little(state, result.report.tokens_before - result.report.tokens_after):
+        return _no_op(state, "frees_too_little")
     return replace(result, user_notice=" ".join(begun.notices), stop=begun.stop)
 
 
@@ -274,7 +278,9 @@ def _started(state: State) -> CompactionStarted:
 
 
 def _no_op(state: State, reason: str) -> CompactionResult:
-    return _ended(state.job, Outcome.NO_OP, reason, report=_unchanged(state))
+    notice = advice(state, reason)
+    report = _unchanged(state)
+    return _ended(state.job, Outcome.NO_OP, reason, report=report, user_notice=notice)
 
 
 # ---- hooks -----------------------------------------------------------------------------------

@@ -72,6 +72,13 @@ class SummaryPolicy(Group):
     )
     deadline_seconds: int = number(180, "seconds", "for the whole call", low=1)
     stall_seconds: int = number(60, "seconds", "without any token", low=1)
+    min_freed_percent: int = number(
+        5,
+        "percent of the context",
+        "a compaction by hand that frees less changes nothing",
+        high=90,
+        low=0,
+    )
     facts_max_tokens: int = number(6_000, "tokens", "appended facts that the summary lost", low=0)
     user_messages_max_tokens: int = number(
         20_000, "tokens", "user messages kept word for word, newest first", low=100

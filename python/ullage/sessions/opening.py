@@ -13,6 +13,7 @@ from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.messages import Item, message_of
 from ullage.models import ModelTable
 from ullage.outgoing import Outgoing, outgoing, report_of
+from ullage.sessions.chain import COPY_OF
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.formats import detect, read
 from ullage.transcript.pin import FilePin
@@ -209,10 +210,12 @@ def _whole(value: Any) -> int:
 def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
     """Thinking with what stood before it when it was made: after each boundary that is something else."""
     cuts = [at for at, line in enumerate(lines) if line.get("subtype") == "compact_boundary"]
+    copies = {line.get("uuid"): line.get(COPY_OF) for line in lines if COPY_OF in line}
     made, seen = Originals(), set[str]()
     for cut in [*cuts, len(lines)]:
         view = resume(lines[:cut])
-        fresh = {at for at, ids in enumerate(view.sources) if not seen.issuperset(ids)}
+        sources = [{str(copies.get(each, each)) for each in ids} for ids in view.sources]
+        fresh = {at for at, ids in enumerate(sources) if not seen.issuperset(ids)}
         made.follow(view.messages, fresh, system=system, tools=tools)
-        seen.update(*view.sources)
+        seen.update(*sources)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,10 +16,11 @@ from ullage.compaction.source import read_source
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.messages import Item
 from ullage.providers.anthropic import clean_entries
+from ullage.sessions.chain import entries_to_write, on_one_chain
 from ullage.sessions.drafts import copy_of, draft_of, put_in_place
 from ullage.sessions.opening import CLAUDE_CODE, Session, open_session
 from ullage.sessions.own import APPENDED, lines_of, shown
-from ullage.transcript import TranscriptLog, resume
+from ullage.transcript import Transcript, TranscriptLog, resume
 from ullage.transcript.formats import Source
 from ullage.transcript.log import line_of
 from ullage.transcript.logfile import LogFile
@@ -119,6 +120,7 @@ def _as_claude_code(
     with draft_of(target) as draft:
         _copy(session, draft)
         size = draft.stat().st_size
+        result = on_one_chain(result, Transcript.open(draft))
         _append(draft, result)
         if resume(draft).messages != messages:
             raise StoreError("reads back differently from what was compacted", path=str(target))
@@ -141,19 +143,28 @@ def _copy(session: Session, draft: Path) -> None:
         copy_of(session.path, draft, session.pin)
         return
     with TranscriptLog.open(draft, durability="none") as log:
-        log.write([_placed(entry) for entry in session.history])
+        log.write(_placed(session.history))
 
 
-def _placed(entry: Item) -> Mapping[str, Any]:
-    """An entry of another format with what Claude Code expects on each line."""
-    return {"parentUuid": None, "isSidechain": False, "userType": "external", **entry}
+def _placed(history: Sequence[Item]) -> list[Item]:
+    """Entries of another format with what Claude Code expects on each line, one chain between two boundaries."""
+    placed: list[Item] = []
+    parent = None
+    for entry in history:
+        mark = entry.get("subtype") == "compact_boundary"
+        links = {"parentUuid": None if mark else parent}
+        if mark:
+            links["logicalParentUuid"] = parent
+        placed.append({**links, "isSidechain": False, "userType": "external", **entry})
+        parent = entry.get("uuid") or parent
+    return placed
 
 
 def _append(path: Path, result: CompactionResult) -> None:
     with TranscriptLog.open(path, create=False, durability="none") as log:
         # Titles and tags again at the end: lists of sessions only read the last part of a file.
         metadata = list(log.transcript().metadata.values())
-        log.write([*result.new_entries, *metadata])
+        log.write([*entries_to_write(result), *metadata])
 
 
 # ---- in the file's own format ----------------------------------------------------------------

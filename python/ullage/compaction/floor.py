@@ -1,0 +1,61 @@
+"""What a compaction by hand must gain: below it nothing is changed, and the person is told what would go further."""
+
+from __future__ import annotations
+
+from ullage.compaction.cut import choose_cut, scaled_keep
+from ullage.compaction.state import State, recut
+from ullage.facts.reading import is_summary, text_of
+from ullage.facts.sections import looks_like_summary
+
+__all__ = ["LEAST_REMOVED_TOKENS", "advice", "only_summary", "too_little"]
+
+LEAST_REMOVED_TOKENS = 400
+"""Below it nine headings cost more than they save."""
+
+
+def only_summary(state: State) -> bool:
+    """Whether nothing but an earlier summary, and what was put back with it, would be summarised by hand."""
+    if state.job.trigger != "manual":
+        return False
+    removed = state.source.context[state.cut.start : state.cut.stop]
+    summaries = [is_summary(item) or looks_like_summary(text_of(item)) for item in removed]
+    restored = [item.get("isMeta") is True for item in removed]
+    both = zip(summaries, restored, strict=True)
+    return any(summaries) and all(summary or back for summary, back in both)
+
+
+def too_little(state: State, freed: int) -> bool:
+    """Whether a compaction by hand would rewrite the context, and lose the cache, for next to nothing."""
+    least = state.job.policy.summary.min_freed_percent
+    return state.job.trigger == "manual" and freed * 100 < state.size * least
+
+
+def advice(state: State, reason: str) -> str:
+    """Why nothing was done by hand, and which option would go further; empty for other reasons."""
+    least = state.job.policy.summary.min_freed_percent
+    why = {
+        "nothing_to_compact": "what may be summarised is too small",
+        "nothing_new": "nothing that may be summarised is new since the last compaction",
+        "frees_too_little": f"less than {least} % of {state.size:,} tokens would be freed (summary.min_freed_percent)",
+    }.get(reason)
+    if why is None or state.job.trigger != "manual":
+        return ""
+    more = _further(state)
+    if not more:
+        return f"Nothing was changed: {why}."
+    kept = state.tokens - state.removed_tokens
+    return (
+        f"Nothing was changed: {why}. {kept:,} tokens stay word for word: a smaller keep (--keep) goes further, "
+        f"keep=0 would summarise {more:,} tokens."
+    )
+
+
+def _further(state: State) -> int:
+    """Tokens that a compaction with nothing kept could summarise; 0 if no more than this one."""
+    job = state.job
+    keep = scaled_keep(0, job.policy.keep, job.window_tokens)
+    cut = choose_cut(state.source, state.ledger, keep, direction=job.direction, at=job.at)
+    found = int(state.ledger.tokens(cut.start, cut.stop))
+    if found <= max(state.removed_tokens, LEAST_REMOVED_TOKENS):
+        return 0
+    return 0 if only_summary(recut(state, cut)) else found
