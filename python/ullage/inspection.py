@@ -32,6 +32,9 @@ CATEGORIES = (
     "summary", "user", "assistant", "thinking", "tool calls", "tool results", "media", "other",
 )  # fmt: skip
 
+BESIDE = "system prompt and tools"
+"""What a usage figure holds beyond the messages."""
+
 _CATEGORY = {
     BlockKind.TOOL_USE: "tool calls",
     BlockKind.SERVER_TOOL_USE: "tool calls",
@@ -82,9 +85,10 @@ class Inspection:
     Attributes:
         tokens: Calibrated estimate of all messages; without system prompt and tool definitions.
         anchored_tokens: The provider's newest usage figure plus the estimate of what follows; with
-            system prompt and tools where the figure had them. Equal to `tokens` if nothing was reported.
+            system prompt and tools where the figure had them. If nothing was reported: `tokens` and `overhead_tokens`.
         anchored: Whether a usage figure was found.
-        categories: Tokens by what they are; they sum to `tokens` but for each message's own overhead.
+        categories: Tokens by what they are, system prompt and tools among them where a usage figure tells; they sum to
+            `anchored_tokens`.
         rounds: API rounds. `largest_round` is the tokens of the largest.
     """
 
@@ -115,7 +119,11 @@ class _Result:
 
 
 def inspect_messages(
-    items: Sequence[Item], *, weights: Any = None, policy: Policy | None = None
+    items: Sequence[Item],
+    *,
+    weights: Any = None,
+    policy: Policy | None = None,
+    overhead_tokens: int = 0,
 ) -> Inspection:
     """Say what fills a conversation.
 
@@ -123,6 +131,7 @@ def inspect_messages(
         items: Bare messages or entries, as they would be sent.
         weights: For the calibrated estimate; `None`: characters / 4.
         policy: For what each level would free; `None`: `Policy.buffered()`.
+        overhead_tokens: System prompt and tools, where no usage figure of these items tells; 0: not known.
 
     Returns:
         Counts and estimates, in tokens.
@@ -132,14 +141,15 @@ def inspect_messages(
     """
     ledger = core.Ledger(weights, items)
     count = ledger.anchored()
+    whole = int(count.total) + (0 if count.anchor is not None else overhead_tokens)
     rounds = _round_sizes(ledger)
     results = list(_results(ledger, items))
     return Inspection(
         messages=len(items),
         tokens=ledger.tokens(),
-        anchored_tokens=count.total,
+        anchored_tokens=whole,
         anchored=count.anchor is not None,
-        categories=_categories(ledger),
+        categories=_shares(_categories(ledger), int(ledger.tokens()), whole),
         tools=_tools(ledger, results),
         files=_files(results),
         rounds=len(rounds),
@@ -164,6 +174,21 @@ def _categories(ledger: Any) -> dict[str, int]:
     for _, message, block in _digests(ledger):
         found[_category(message, block)] += block.tokens
     return {name: found[name] for name in CATEGORIES if found[name]}
+
+
+def _shares(found: dict[str, int], estimated: int, whole: int) -> dict[str, int]:
+    """The categories so that they sum to the whole: with each message's own frame, and what is beside the messages."""
+    frames = estimated - sum(found.values())
+    beside = whole - estimated
+    if frames:
+        found["other"] = found.get("other", 0) + frames
+    if beside > 0:
+        found[BESIDE] = beside
+    elif beside < 0 and estimated:  # the provider counts less than the estimate
+        found = {name: count * whole // estimated for name, count in found.items()}
+        largest = max(found, key=lambda name: found[name])
+        found[largest] += whole - sum(found.values())
+    return found
 
 
 def _category(message: MessageDigest, block: BlockDigest) -> str:

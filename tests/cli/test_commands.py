@@ -70,7 +70,7 @@ def test_inspect_adds_up(session):
 def test_inspect_in_words(session):
     done = ullage("inspect", session)
     assert done.returncode == 0
-    assert "What the messages hold" in done.stdout
+    assert "What the window holds" in done.stdout
     assert "What each level would free now" in done.stdout
     assert "\x1b[" not in done.stdout  # no colours in a pipe
 

@@ -38,7 +38,9 @@ def inspect_file(
     session = open_session(found.path)
     name = model or session.model
     row = ModelTable.builtin().lookup(name)
-    held = inspect_messages(session.items, weights=weights_for(row), policy=policy)
+    weights = weights_for(name or None)  # as a compaction counts
+    beside = session.overhead_tokens(weights)
+    held = inspect_messages(session.items, weights=weights, policy=policy, overhead_tokens=beside)
     marks = window(row, settings=WindowSettings.from_env())
     return {
         **_facts(session),

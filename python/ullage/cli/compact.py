@@ -15,6 +15,7 @@ from ullage.policy import Policy
 from ullage.redact import Redactor
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
 from ullage.summarizers import summarizer_of
+from ullage.transcript import resume
 
 __all__ = ["compact_command", "report_of", "show"]
 
@@ -134,6 +135,8 @@ def report_of(
 ) -> dict[str, Any]:
     """Everything that `compact` prints, as plain data."""
     result, counts = done.result, done.result.report
+    before = len(opened.messages)
+    kept = len(resume(result.kept).messages) if result.compacted else before
     report = {
         "file": str(opened.path),
         "outcome": result.outcome.value,
@@ -144,10 +147,10 @@ def report_of(
         "tokens_before": counts.tokens_before,
         "tokens_after": counts.tokens_after,
         "summary_tokens": counts.summary_tokens,
-        "messages_before": len(opened.messages),
+        "messages_before": before,
         "messages_after": len(done.messages),
-        "messages_summarized": len(counts.removed),
-        "messages_kept": len(counts.kept),
+        "messages_summarized": before - kept,
+        "messages_kept": kept,
         "summarizer": counts.summarizer,
         "facts_appended": dict(counts.facts_appended),
         "losses": dict(done.losses),
@@ -184,7 +187,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         f"after   {bar(after, before):<28}  {tokens(after)} tokens in {report['messages_after']:,} messages"
     )
     out.line(
-        f"freed   {tokens(before - after)} tokens ({share(before - after, before)}): of {gone + kept:,} entries {gone:,} "
+        f"freed   {tokens(before - after)} tokens ({share(before - after, before)}): of {gone + kept:,} messages {gone:,} "
         f"became a summary of {tokens(report['summary_tokens'])} tokens, {kept:,} stay word for word"
     )
     for text in report.get("summary", ()):

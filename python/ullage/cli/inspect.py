@@ -58,7 +58,9 @@ def report_of(
     row = ModelTable.builtin().lookup(name)
     if model is None and opened.window_tokens:
         row = dataclasses.replace(row, context_window=opened.window_tokens)
-    found = inspect_messages(opened.items, weights=weights_for(row), policy=policy)
+    weights = weights_for(name or None)  # as a compaction counts
+    beside = opened.overhead_tokens(weights)
+    found = inspect_messages(opened.items, weights=weights, policy=policy, overhead_tokens=beside)
     return {
         "file": str(opened.path),
         "format": opened.format,
@@ -150,7 +152,7 @@ def _state(window: Mapping[str, Any]) -> str:
 def _show_categories(out: Output, report: Mapping[str, Any]) -> None:
     found = report["categories"]
     whole = sum(found.values())
-    out.heading("What the messages hold")
+    out.heading("What the window holds")
     rows = (
         (name, tokens(count), share(count, whole), bar(count, whole))
         for name, count in found.items()

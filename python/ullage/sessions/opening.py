@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ullage._engine import core
 from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.messages import Item, message_of
 from ullage.models import ModelTable
@@ -86,6 +87,25 @@ class Session:
             InvalidPolicy: An unknown provider.
         """
         return report_of(self.messages, **self._asked(provider, model))
+
+    def overhead_tokens(self, weights: Any = None) -> int:
+        """System prompt and tools, as the newest usage figure tells; 0 if the session has none.
+
+        After a compaction no figure is of the context any more: the newest one before it still tells what was sent
+        beside the messages.
+
+        Args:
+            weights: For the calibrated estimate of the messages, see `weights_for`; `None`: characters / 4.
+        """
+        found = _overhead(self.items, weights)
+        if found is None and self.boundaries:
+            lines = [*self.transcript.entries()] if self.transcript else list(self.history)
+            cuts = [
+                at for at, line in enumerate(lines) if line.get("subtype") == "compact_boundary"
+            ]
+            earlier = (_overhead(resume(lines[:cut]).entries, weights) for cut in reversed(cuts))
+            found = next((each for each in earlier if each is not None), None)
+        return found or 0
 
     def _asked(self, provider: str, model: str | None) -> dict[str, Any]:
         name = model or self.model or None
@@ -201,6 +221,12 @@ def _other(path: Path, kind: str, number: int) -> Session:
         tools=session.tools,
         window_tokens=_whole(session.metadata.get("context_window_tokens")),
     )
+
+
+def _overhead(items: Sequence[Item], weights: Any) -> int | None:
+    ledger = core.Ledger(weights, items)
+    anchor = ledger.anchor()
+    return max(0, int(anchor.usage) - int(ledger.tokens(0, anchor.covers))) if anchor else None
 
 
 def _whole(value: Any) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ullage.compaction import CompactionResult, compact
 from ullage.compaction.source import read_source
+from ullage.estimates import weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.messages import Item
 from ullage.providers.anthropic import clean_entries
@@ -91,6 +92,8 @@ def compact_session(
     if target is not None:
         _refuse(session, target, overwrite)
     options.setdefault("model", session.model or None)
+    weights = options.get("weights") or weights_for(options["model"])
+    options.setdefault("overhead_tokens", session.overhead_tokens(weights))
     if session.format in APPENDED and format != CLAUDE_CODE:
         done = _in_own_format(session, target, options)
         if done is not None:
