@@ -352,6 +352,8 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path):
     (tmp_path / "cyclopts.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'cyclopts'\", name='cyclopts')"
     )
-    done = ullage("demo", PYTHONPATH=str(tmp_path))
+    done = ullage(
+        "demo", PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    )
     assert done.returncode == 2
     assert "pip install 'ullage[cli]'" in done.stderr
