@@ -138,9 +138,8 @@ def is_cold(view: View, model: Model, now_ms: int | None) -> bool:
     if now_ms is None or not lives:
         return False
     for at in range(len(view) - 1, -1, -1):
-        message = view.ledger.message(at)
-        if message.role == Role.ASSISTANT:
-            return bool(0 < message.timestamp < now_ms - 1000 * min(lives))
+        if view.ledger.message(at).role == Role.ASSISTANT:
+            return 0 < view.time_at(at) < now_ms - 1000 * min(lives)
     return False
 
 

@@ -51,7 +51,7 @@ def manager(writer: Any, events: list[Any] | None = None, **rules: Any) -> Conte
         summarizer=writer,
         policy=Policy().change({**RULES, **rules}),
         listeners=[] if events is None else [events.append],
-        options={"keep": 500},
+        keep=500,
     )
 
 

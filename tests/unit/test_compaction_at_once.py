@@ -201,8 +201,7 @@ def test_of_two_at_once_one_wins(form, log, monkeypatch):
 @BOTH
 def test_two_managers_do_not_touch(form):
     managers = [
-        ContextManager(model="claude-opus-4-5", summarizer=lambda r: NINE, options={"keep": 0})
-        for _ in "ab"
+        ContextManager(model="claude-opus-4-5", summarizer=lambda r: NINE, keep=0) for _ in "ab"
     ]
     for manager, mark in zip(managers, "ab", strict=True):
         for message in turns(4):
@@ -232,7 +231,7 @@ def test_two_compactions_of_one_manager_at_once():
                 await asyncio.sleep(0.001)
             return NINE
 
-        manager = ContextManager(model="claude-opus-4-5", summarizer=writer, options={"keep": 0})
+        manager = ContextManager(model="claude-opus-4-5", summarizer=writer, keep=0)
         for message in turns():
             manager.add(message)
         calls = (manager.acompact() for _ in range(2))
@@ -254,7 +253,7 @@ def test_a_message_that_a_manager_gets_meanwhile_stays():
             await asyncio.sleep(0.05)
             return NINE
 
-        manager = ContextManager(model="claude-opus-4-5", summarizer=writer, options={"keep": 0})
+        manager = ContextManager(model="claude-opus-4-5", summarizer=writer, keep=0)
         for message in turns():
             manager.add(message)
         task = asyncio.create_task(manager.acompact())

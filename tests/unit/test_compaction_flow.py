@@ -124,7 +124,7 @@ def test_an_item_that_is_no_object_is_named():
         ({"at": 3}, "at"),
         ({"direction": "up_to", "at": 99}, "at"),
         ({"summarizer": 7}, "summarizer"),
-        ({"colour": "red"}, "options"),
+        ({"colour": "red"}, "colour"),
         ({"hooks": {"pre_compact": [7]}}, "hooks"),
     ],
 )

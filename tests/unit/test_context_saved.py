@@ -55,11 +55,12 @@ def test_the_restored_one_goes_on_as_the_saved_one_would(seed, cut, preset, insi
     messages = conversation(seed, tokens=18_000)
     cut = min(cut, len(messages) - 1)
     store = MemoryStore()
-    first = ContextManager(model=MODEL, policy=policy_of(preset), store=store)
+    outside = {"store": store, "clock": lambda: 1_700_000_000_000}
+    first = ContextManager(model=MODEL, policy=policy_of(preset), **outside)
     for at in range(cut):
         turn(first, messages, at)
     saved = back(first.save(history=inside))
-    second = ContextManager.restore(saved, None if inside else first.history, store=store)
+    second = ContextManager.restore(saved, None if inside else first.history, **outside)
     assert second.save() == first.save()
     assert second.policy == first.policy
     assert second.decide() == first.decide()
@@ -132,7 +133,7 @@ def test_another_history_is_refused():
 def test_thinking_that_is_bound_to_its_prefix_is_as_legal_after_a_restore(cut):
     session = scenario(11, tokens=14_000, model="claude-opus-5-5")
     policy = policy_of("ladder").change({"snip.start_percent": 0, "snip.max_chars": 1_000})
-    outside = {"system": session.system, "tools": session.tools}
+    outside = {"system": session.system, "tools": session.tools, "clock": lambda: 1_700_000_000_000}
     first = ContextManager(model="claude-opus-5-5", policy=policy, **outside)
     messages = session.messages
     for at in range(min(cut, len(messages) - 1)):

@@ -58,9 +58,7 @@ def work(folder: Path, store: type[FileStore] = FileStore) -> Iterator[str]:
     """What a host does for a request; yields the name of each thing that is done."""
     result = {"type": "tool_result", "tool_use_id": "t5", "content": TEXT}
     with TranscriptLog.open(folder / "s.jsonl") as log:
-        manager = ContextManager(
-            model=MODEL, policy=POLICY, store=store(folder / "results"), options={"log": log}
-        )
+        manager = ContextManager(model=MODEL, policy=POLICY, store=store(folder / "results"))
         for entry in log.resume().entries:
             manager.add(entry)
         manager.add(log.append({"role": "user", "content": [result]}))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, Literal
 
+from ullage._arguments import known_arguments, refuse_unknown
 from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
 from ullage.compaction.flow import compaction_flow
@@ -21,6 +23,7 @@ from ullage.hooks import Hooks
 from ullage.models import ModelTable
 from ullage.pins import Pin
 from ullage.policy import KeepPolicy, Policy
+from ullage.policy.given import policy_given
 from ullage.providers.items import FormList, read_form
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.named import writer_of
@@ -33,6 +36,7 @@ __all__ = ["acompact", "compact", "job_of"]
 Item = Mapping[str, Any]
 
 
+@known_arguments
 def compact(
     items: Sequence[Item],
     *,
@@ -45,7 +49,26 @@ def compact(
     cancel: CancelToken | None = None,
     listeners: Iterable[Listener] = (),
     provider: str | None = None,
-    **options: Any,
+    trigger: Literal["manual", "auto"] = "manual",
+    direction: Direction = "full",
+    at: int | str | None = None,
+    policy: Policy | str | None = None,
+    fallback: Any = None,
+    hooks: Hooks | Mapping[str, Any] | None = None,
+    providers: Providers | None = None,
+    pins: Iterable[Pin] = (),
+    template: str = "",
+    redact: Callable[[str], str] | None = None,
+    transcript_path: str = "",
+    session_id: str = "",
+    cwd: str = "",
+    store: Any = None,
+    memory: Any = None,
+    log: TranscriptLog | None = None,
+    window_tokens: int | None = None,
+    trigger_tokens: int | None = None,
+    overhead_tokens: int | None = None,
+    weights: Any = None,
 ) -> CompactionResult:
     """Replaces the older part of a conversation by a summary, and keeps the newest part as it is.
 
@@ -72,9 +95,26 @@ def compact(
         provider: Whose form the items have: `openai_responses`, `gemini` or `bedrock`, and the result has it
             too; the others are read as they are. `None`: items of the Responses API and Gemini's contents are
             recognised.
-        **options: Fields of `Job`: `trigger`, `direction`, `at`, `policy`, `fallback`, `hooks`,
-            `providers`, `pins`, `template`, `redact`, `transcript_path`, `session_id`, `cwd`, `store`, `memory`,
-            `log` (an open `TranscriptLog` to install in), `trigger_tokens`, `overhead_tokens`, `window_tokens`, `weights`.
+        trigger: `manual`: failures are raised. `auto`: they are outcomes, and the model is told to go on.
+        direction: `full`, or `from` the message `at` to the end, or `up_to` that message.
+        at: For the latter two: a position in `items`, or a uuid.
+        policy: Thresholds, or the name of a preset; `None`: the default.
+        fallback: Who writes if the summarizer fails; `None`: for an automatic compaction the extractive one, else nobody.
+        hooks: `Hooks`, or their fields as a mapping.
+        providers: What to put back afterwards.
+        pins: `Pin`s to carry word for word.
+        template: Replaces the prompt; empty: ours.
+        redact: Applied to all text that leaves for a model or becomes the summary; `None`: nothing is.
+        transcript_path: Told to the model and to hooks; empty: that of `log`, if it is given.
+        session_id: Told to hooks; empty: that of `log`.
+        cwd: Told to hooks.
+        store: Installs the result; `None`: that is up to the caller.
+        memory: Notes of the session, tried before a summary is written; `None`: there are none.
+        log: An open log that the items came from: the result is installed there.
+        window_tokens: Context window; `None`: the model's.
+        trigger_tokens: Where the next automatic compaction would start; `None`: as for the model.
+        overhead_tokens: System prompt and tools; `None`: taken from the newest usage figure, if any.
+        weights: For the calibrated estimate; `None`: the model's.
 
     Returns:
         The result; see `CompactionResult.outcome`. A no-op gives back the items.
@@ -89,22 +129,15 @@ def compact(
         >>> result.outcome.value, result.reason
         ('no_op', 'nothing_to_compact')
     """
+    apart = ("cancel", "listeners", "items", "provider")
+    given = {name: each for name, each in locals().items() if name not in (*apart, "apart")}
     form = read_form(items, provider)
-    given = items if form is None else form.messages
-    job = job_of(
-        given,
-        model=model,
-        instructions=instructions,
-        keep=keep,
-        target_tokens=target_tokens,
-        thinking=thinking,
-        summarizer=summarizer,
-        **options,
-    )
+    job = job_of(items if form is None else form.messages, **given)
     result = drive(compaction_flow(job), Performer(job, listeners, cancel=cancel), cancel=cancel)
     return result if form is None else in_form(result, form)
 
 
+@known_arguments
 async def acompact(
     items: Sequence[Item],
     *,
@@ -117,7 +150,26 @@ async def acompact(
     cancel: CancelToken | None = None,
     listeners: Iterable[Listener] = (),
     provider: str | None = None,
-    **options: Any,
+    trigger: Literal["manual", "auto"] = "manual",
+    direction: Direction = "full",
+    at: int | str | None = None,
+    policy: Policy | str | None = None,
+    fallback: Any = None,
+    hooks: Hooks | Mapping[str, Any] | None = None,
+    providers: Providers | None = None,
+    pins: Iterable[Pin] = (),
+    template: str = "",
+    redact: Callable[[str], str] | None = None,
+    transcript_path: str = "",
+    session_id: str = "",
+    cwd: str = "",
+    store: Any = None,
+    memory: Any = None,
+    log: TranscriptLog | None = None,
+    window_tokens: int | None = None,
+    trigger_tokens: int | None = None,
+    overhead_tokens: int | None = None,
+    weights: Any = None,
 ) -> CompactionResult:
     """`compact`, without blocking the event loop: summarizers, hooks and providers may be asynchronous.
 
@@ -132,7 +184,26 @@ async def acompact(
         cancel: As for `compact`. Cancelling the task works too: nothing has changed then.
         listeners: As for `compact`.
         provider: As for `compact`.
-        **options: As for `compact`.
+        trigger: As for `compact`; so are all that follow.
+        direction: As for `compact`.
+        at: As for `compact`.
+        policy: As for `compact`.
+        fallback: As for `compact`.
+        hooks: As for `compact`.
+        providers: As for `compact`.
+        pins: As for `compact`.
+        template: As for `compact`.
+        redact: As for `compact`.
+        transcript_path: As for `compact`.
+        session_id: As for `compact`.
+        cwd: As for `compact`.
+        store: As for `compact`.
+        memory: As for `compact`.
+        log: As for `compact`.
+        window_tokens: As for `compact`.
+        trigger_tokens: As for `compact`.
+        overhead_tokens: As for `compact`.
+        weights: As for `compact`.
 
     Returns:
         As `compact`.
@@ -142,18 +213,10 @@ async def acompact(
         InvalidMessage: As for `compact`.
         InvalidPolicy: As for `compact`.
     """
+    apart = ("cancel", "listeners", "items", "provider")
+    given = {name: each for name, each in locals().items() if name not in (*apart, "apart")}
     form = read_form(items, provider)
-    given = items if form is None else form.messages
-    job = job_of(
-        given,
-        model=model,
-        instructions=instructions,
-        keep=keep,
-        target_tokens=target_tokens,
-        thinking=thinking,
-        summarizer=summarizer,
-        **options,
-    )
+    job = job_of(items if form is None else form.messages, **given)
     perform = AsyncPerformer(job, listeners, cancel=cancel)
     result = await adrive(compaction_flow(job), perform, cancel=cancel)
     return result if form is None else in_form(result, form)
@@ -183,7 +246,7 @@ def job_of(
     hooks: Hooks | Mapping[str, Any] | None = None,
     providers: Providers | None = None,
     pins: Iterable[Pin] = (),
-    policy: Policy | None = None,
+    policy: Policy | str | None = None,
     redact: Callable[[str], str] | None = None,
     log: TranscriptLog | None = None,
     **options: Any,
@@ -203,33 +266,67 @@ def job_of(
         policy: `None`: the default.
         redact: See `Job`.
         log: An open log that the items came from: the result is installed there.
-        **options: Further fields of `Job`.
+        **options: Further fields of `Job`; `None` in place of a model's figure: the model's.
     """
+    refuse_unknown(options, _FIELDS)
+    options = {
+        name: each for name, each in options.items() if each is not None or name not in _OF_MODEL
+    }
     writer = writer_of(summarizer)
     if fallback is None and trigger == "auto" and not isinstance(writer, ExtractiveSummarizer):
         fallback = ExtractiveSummarizer()
     if log is not None:
-        options = {"store": log_store(log), "transcript_path": log.path, **options}
-        options.setdefault("session_id", log.session_id)
+        of_log = {
+            "store": log_store(log),
+            "transcript_path": log.path,
+            "session_id": log.session_id,
+        }
+        options = {**options, **{k: each for k, each in of_log.items() if not options.get(k)}}
     off = WindowSettings.from_env().disable_compact
     fields = {"disabled": off, **_of_model(model), **options}
     fields["thinking"] = _thinking_of(model, options.get("thinking"))
-    try:
-        return Job(
-            items=items,
-            summarizer=writer,
-            fallback=writer_of(fallback) if fallback is not None else None,
-            trigger=trigger,
-            direction=direction,
-            hooks=hooks if isinstance(hooks, Hooks) else Hooks(**(hooks or {})),
-            providers=providers or Providers(),
-            pins=tuple(pins),
-            policy=(policy or Policy()).fitted(_window_in(fields)),
-            redact=redact,
-            **fields,
+    return Job(
+        items=items,
+        summarizer=writer,
+        fallback=writer_of(fallback) if fallback is not None else None,
+        trigger=trigger,
+        direction=direction,
+        hooks=_hooks(hooks),
+        providers=providers or Providers(),
+        pins=_pins(pins),
+        policy=policy_given(policy, Policy()).fitted(_window_in(fields)),
+        redact=redact,
+        **fields,
+    )
+
+
+_FIELDS = tuple(each.name for each in dataclass_fields(Job))
+_OF_MODEL = ("window_tokens", "trigger_tokens", "weights")
+
+
+def _hooks(given: Hooks | Mapping[str, Any] | None) -> Hooks:
+    if isinstance(given, Hooks):
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidPolicy(
+            "hooks", type(given).__name__, "must be Hooks, or their fields as a mapping"
         )
-    except TypeError as exc:
-        raise InvalidPolicy("options", sorted(options), f"unknown argument: {exc}") from exc
+    refuse_unknown(given or {}, [each.name for each in dataclass_fields(Hooks)], "hooks.")
+    return Hooks(**(given or {}))
+
+
+def _pins(given: Iterable[Pin]) -> tuple[Pin, ...]:
+    told: Any = given  # whoever calls may not check types
+    pins = (told,) if isinstance(told, str) else tuple(told)
+    for pin in pins:
+        if not isinstance(pin, Pin):
+            raise InvalidPolicy(
+                "pins",
+                type(pin).__name__,
+                "must hold Pins",
+                hint='Pin("name", "text"), of ullage.pins',
+            )
+    return pins
 
 
 def _window_in(fields: Mapping[str, Any]) -> int:

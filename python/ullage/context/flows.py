@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ullage import pipeline
 from ullage.compaction import CompactionResult
 from ullage.compaction.ahead import Ahead, fitted
 from ullage.compaction.api import job_of
 from ullage.compaction.attachments import Providers
+from ullage.compaction.cut import Direction
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.remembered import SESSION_MEMORY
 from ullage.context.ahead import taken
@@ -21,13 +22,28 @@ from ullage.context.pinned import put_back
 from ullage.context.values import Request
 from ullage.effects import Emit, Flow
 from ullage.events import LevelActed
-from ullage.exceptions import CompactionError, ContextTooLarge, InvalidMessage, LogConflict
-from ullage.stages import collapse, fold, offers, squeeze, truncate
+from ullage.exceptions import (
+    CompactionError,
+    ContextTooLarge,
+    InvalidMessage,
+    InvalidPolicy,
+    LogConflict,
+)
+from ullage.policy import KeepPolicy
+from ullage.stages import (
+    collapse,
+    fold,
+    microcompact,
+    offers,
+    provider_clearing,
+    squeeze,
+    truncate,
+)
 from ullage.stages.binding import end_torn_turn, unbind
 from ullage.stages.report import StageReport
 from ullage.window import FULL_WINDOW_TOKENS
 
-__all__ = ["Host", "answered", "autocompact", "compact", "noted", "prepare"]
+__all__ = ["Asked", "Host", "answered", "autocompact", "compact", "noted", "prepare"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +62,7 @@ class Host:
         listeners: Told of every event.
         ahead: Writes summaries ahead of need; `None`: nobody does.
         beside: The same for spans that a context collapse will need.
+        logged: The conversation is in a log that holds what the history holds.
     """
 
     summarizer: Any = None
@@ -59,11 +76,12 @@ class Host:
     listeners: tuple[Any, ...] = ()
     ahead: Ahead | None = None
     beside: Any = None
+    logged: bool = False
 
     @property
     def store(self) -> Any:
-        """Where a compaction is installed beside the view, as performers ask for it."""
-        return self.options.get("store")
+        """Where a compaction is installed beside the view: nowhere, its lines are written when the call ends."""
+        return None
 
 
 def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None) -> Flow[Request]:
@@ -223,18 +241,29 @@ def autocompact(
     return result, report
 
 
-def compact(
-    machine: Machine, host: Host, instructions: str, target_tokens: int | None = None
-) -> Flow[CompactionResult]:
-    """A compaction that a person or host asked for.
+class Asked(NamedTuple):
+    """What a person or host asks of a compaction; see `ContextManager.compact`."""
+
+    instructions: str = ""
+    keep: KeepPolicy | int | None = None
+    direction: Direction = "full"
+    at: int | str | None = None
+    target_tokens: int | None = None
+
+
+def compact(machine: Machine, host: Host, asked: Asked) -> Flow[CompactionResult]:
+    """A compaction that a person or host asked for; microcompact comes before it (FULL-6).
 
     Raises:
         CompactionError: It failed; nothing has changed.
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
+    # Before anything is changed: what is asked for may be wrong.
+    job_for(machine, host, machine.view.messages, "manual", **_asked(machine, asked))
+    if machine.window.compaction:
+        yield from _shortened(machine, host)
     base = list(machine.view.messages)
-    told = {} if target_tokens is None else {"target_tokens": target_tokens}
-    job = job_for(machine, host, base, "manual", instructions=instructions, **told)
+    job = job_for(machine, host, base, "manual", **_asked(machine, asked))
     result = yield from compaction_flow(job)
     if result.compacted:
         report = yield from _installed(
@@ -244,6 +273,44 @@ def compact(
             raise LogConflict("the conversation changed while it was compacted")
         _resized(machine, host)
     return result
+
+
+def _asked(machine: Machine, asked: Asked) -> dict[str, Any]:
+    given: dict[str, Any] = {"instructions": asked.instructions, "direction": asked.direction}
+    if asked.keep is not None:
+        given["keep"] = asked.keep
+    if asked.target_tokens is not None:
+        given["target_tokens"] = asked.target_tokens
+    if asked.at is not None:
+        given["at"] = _place_of(machine, asked.at)
+    return given
+
+
+def _place_of(machine: Machine, at: int | str) -> int | str:
+    """A position in the view; the view's messages have no uuids of their own."""
+    view = machine.view
+    if isinstance(at, str):
+        found = next((place for place in range(len(view)) if view.uuid_at(place) == at), None)
+        if found is None:
+            raise InvalidPolicy(
+                "at", at, "must be the uuid of a message in the context, or its position"
+            )
+        return found
+    return at + len(view) if at < 0 else at
+
+
+def _shortened(machine: Machine, host: Host) -> Flow[None]:
+    """Old results that can be had again become short, whatever the fill: the summary is of what matters."""
+    view, policy = machine.view, machine.policy
+    if provider_clearing.comes_first(view, policy, machine.provider, machine.model):
+        return
+    pressure = microcompact.Pressure(
+        100, 0, machine.overhead_tokens, machine.now_ms, host.line_summarizer
+    )
+    state = machine.states[microcompact.STAGE]
+    report = yield from microcompact.flow(view, policy, pressure, state)
+    if report is not None:
+        yield from noted(machine, report)
 
 
 def _resized(machine: Machine, host: Host) -> None:
@@ -276,7 +343,7 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         "source": machine.source,
         "turns_since": machine.tracking.turns_since,
         "previous_turn_id": _shown_turn(machine.tracking.compacted_turn),
-        **host.options,
+        **{name: value for name, value in host.options.items() if value is not None},
         **more,
     }
     return job_of(

@@ -15,6 +15,7 @@ from ullage.calibration import Correction, Estimate
 from ullage.compaction import CompactionResult
 from ullage.context.call_ids import CallIds
 from ullage.context.explain import RequestRecord
+from ullage.context.known import check_answer, check_item
 from ullage.context.shapes import read_item, read_response
 from ullage.context.tally import Tally
 from ullage.context.values import Decided, Usage
@@ -109,6 +110,7 @@ class Machine:
     stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
     now_ms: int | None = None  # the clock of the newest request; not saved
     records: list[RequestRecord] = field(default_factory=list)
+    prints: list[str] = field(default_factory=list)  # of messages, taken when the state is saved
     figure: Figure | None = None
     stated_policy: Policy = field(
         init=False
@@ -118,8 +120,10 @@ class Machine:
     states: dict[str, Any] = field(init=False)
     correction: Correction = field(init=False)
     tally: Tally = field(init=False)
+    table_window: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.table_window = self.model.context_window
         self.view = View(weights_for(self.model))
         self.states = pipeline.fresh_states(self.levels)
         self.correction = Correction(self.model.name)
@@ -150,6 +154,12 @@ class Machine:
             off = {"collapse.enabled": False, "micro.provider_compact_tokens": 0}
             self.policy = self.policy.change(off)
 
+    def unlearn(self) -> None:
+        """The window is the table's again."""
+        if self.learned_limit is not None:
+            self.learned_limit = None
+            self.set_window(replace(self.model, context_window=self.table_window))
+
     def learn(self, limit: int | None) -> None:
         """A window that a provider's error named (WIN-6); `None` or a larger one: nothing."""
         if limit is not None and limit < self.window.context:
@@ -160,22 +170,26 @@ class Machine:
 
     # ---- what comes in -----------------------------------------------------------------------
 
-    def take(self, item: Any, about: Mapping[str, Any] | None = None) -> list[Item]:
+    def take(
+        self, item: Any, about: Mapping[str, Any] | None = None, *, at_ms: int | None = None
+    ) -> list[Item]:
         """Append an item of the provider's form; gives the messages that it came to.
 
         Args:
             item: A message, or an item of Responses.
             about: `id` and `usage` of the response that it is of.
+            at_ms: When it came, in milliseconds since the epoch; `None`: unknown.
 
         Raises:
             InvalidMessage: No provider could take it; nothing has changed.
         """
+        check_item(item, self.provider)
         found = read_item(
             item, self.provider, position=len(self.history), open_calls=self._open_calls
         )
         made = [{**message, **about} if about else message for message in found]
         for message in made:
-            self.add(message)
+            self.add(message, at_ms=at_ms)
         return made
 
     def _open_calls(self) -> list[tuple[str, str]]:
@@ -183,25 +197,35 @@ class Machine:
         blocks = (ledger.blocks(message)[block] for message, block in ledger.open_calls())
         return [(ledger.string(block.id), ledger.string(block.name)) for block in blocks]
 
-    def add(self, message: Item) -> None:
+    def add(self, message: Item, *, at_ms: int | None = None, uuid: str = "") -> None:
         """Append a message of the internal view.
+
+        Args:
+            message: Bare, or an entry.
+            at_ms: When it came, in milliseconds since the epoch, where it does not say so itself; `None`: unknown.
+            uuid: What a log calls it, where it has no uuid of its own.
 
         Raises:
             InvalidMessage: No provider could take it; nothing has changed.
         """
-        message = self.call_ids.own(message)
-        self.view.add(message, len(self.history))
+        message, place = self.call_ids.own(message), len(self.history)
+        if self.view.add(message, place) and at_ms is not None and "timestamp" not in message:
+            self.view.times[place] = at_ms
+        if uuid and not isinstance(message.get("uuid"), str):
+            self.view.uuids[place] = uuid
         self.history.append(message)
         self.call_ids.take(message)
 
-    def observe(self, response: Any) -> Item:
+    def observe(self, response: Any, *, at_ms: int | None = None) -> Item:
         """Append the model's answer and let the levels see it; gives its newest message."""
         before = int(self.view.ledger.tokens())
         body, items, about = read_response(response, self.provider)
+        check_answer(body, items, self.provider)
         piece = {"id": about["id"]} if "id" in about else {}
         taken: list[Item] = []
         for number, item in enumerate(items):
-            taken += self.take(item, about if number + 1 == len(items) else piece)
+            told = about if number + 1 == len(items) else piece
+            taken += self.take(item, told, at_ms=at_ms)
         self.tracking.turns += 1
         newest = taken[-1] if taken else {}
         self._correct(newest, before)
@@ -209,6 +233,23 @@ class Machine:
             if level.observe is not None:
                 level.observe(body, self.view, self.states.get(level.name))
         return newest
+
+    def forget(self, count: int) -> None:
+        """Let the newest messages go that no request has shown, down to `count`: they were never added."""
+        view = self.view
+        index = len(view)
+        while index and isinstance(source := view.sources[index - 1], int) and source >= count:
+            index -= 1
+        view.cut(index)
+        for place in range(count, len(self.history)):
+            view.uuids.pop(place, None)
+        del self.history[count:], self.prints[count:]
+        self.renumber()
+
+    def renumber(self) -> None:
+        """After messages went: which ids of calls are used follows from those that are left."""
+        self.call_ids = CallIds()
+        self.call_ids.of_all(self.history)
 
     def _correct(self, response: Item, before: int) -> None:
         """What a provider's figure says about our estimates (TOK-2b)."""

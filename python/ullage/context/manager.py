@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
 
+from ullage._arguments import known_arguments
 from ullage.compaction import CompactionResult
 from ullage.compaction.ahead import Ahead
 from ullage.compaction.attachments import Providers
+from ullage.compaction.cut import Direction
 from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.context import flows, tools
 from ullage.context.ahead import look_ahead
 from ullage.context.alone import Alone
 from ullage.context.beside import Beside
 from ullage.context.flows import Host
+from ullage.context.keeping import Keeping, Log, new_uuid, now_in_ms
 from ullage.context.machine import Machine, names_of, overhead_of
 from ullage.context.outgoing import Outgoing
-from ullage.context.questions import Questions
 from ullage.context.recover import recover
-from ullage.context.saved import dump, load, policy_of
 from ullage.context.shapes import shape_of
 from ullage.context.values import Recovery, Request
 from ullage.effects import CancelToken, Flow, adrive, drive
 from ullage.events import Listener
-from ullage.exceptions import InvalidPolicy
 from ullage.models import ModelTable
 from ullage.offload import OffloadStore
 from ullage.pins import pin_of, unpin
-from ullage.policy import Policy
+from ullage.policy import KeepPolicy, Policy
+from ullage.policy.given import policy_given
 from ullage.providers.overflow import classify
 from ullage.recall import Recall
 from ullage.stages import context_edits
@@ -43,7 +46,7 @@ Item = Mapping[str, Any]
 T = TypeVar("T")
 
 
-class ContextManager(Questions):
+class ContextManager(Keeping):
     """Keeps one conversation within its window: `add` what comes, `prepare` what to send, `observe` the answer.
 
     Everything that was added stays in `history`; a request is a view of it. There is no state outside of the object, so a
@@ -53,7 +56,7 @@ class ContextManager(Questions):
         model: Name of the model that goes on; decides window and weights.
         provider: Whose form messages come in and requests go out: `anthropic`, `openai_chat`, `openai_responses`, `gemini`,
             `bedrock` or `mistral`. The history is kept in the internal view.
-        policy: Every threshold; `None`: `Policy.buffered()`.
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
         system: The system prompt, to be counted; never changed.
         tools: Tool definitions, to be counted; never changed.
         summarizer: For automatic and manual compactions; `None`: extractive, without a model.
@@ -68,7 +71,17 @@ class ContextManager(Questions):
         hooks: PreCompact, PostCompact, SessionStart; `Hooks` or its fields.
         providers: What is put back after a compaction.
         listeners: Told of every event, in order.
-        options: Further options of `ullage.compact`, such as `session_id` or `redact`.
+        log: Where the conversation is kept: the path of a new file, or an open and empty `TranscriptLog`. All that was added,
+            observed and decided is there when a call returns; `ContextManager.resume` goes on from it. The manager alone
+            appends to it. `None`: `save` is the host's business.
+        clock: Gives the time in milliseconds since the epoch, for what happens by time; messages are stamped with it as they
+            come in. `None`: the system's. One that returns `None`: nothing happens by time.
+        keep: Newest part that a compaction leaves word for word: tokens, a `KeepPolicy`, or `None` for the policy's.
+        redact: Applied to all text that leaves for a summarizer or becomes the summary; `None`: nothing is.
+        template: Replaces the prompt for summaries; empty: ours.
+        session_id: Told to hooks; empty: the log's, if there is one.
+        transcript_path: Told to the model and to hooks, and searched by recall; empty: the log's, if there is one.
+        cwd: Told to hooks.
         context_management: Anthropic's parameter of that name, as a form of policy: sent on where the provider knows it, else done
             here and told in `Request.applied_edits`. `None`: none.
         context_window: The model's window in tokens, in place of what the table says; `None`: as the table says.
@@ -83,12 +96,13 @@ class ContextManager(Questions):
         [{'role': 'user', 'content': 'hello'}]
     """
 
+    @known_arguments
     def __init__(
         self,
         *,
         model: str,
         provider: str = "anthropic",
-        policy: Policy | None = None,
+        policy: Policy | str | None = None,
         system: Any = None,
         tools: Sequence[Mapping[str, Any]] = (),
         summarizer: Any = None,
@@ -102,15 +116,23 @@ class ContextManager(Questions):
         hooks: Any = None,
         providers: Providers | None = None,
         listeners: Iterable[Listener] = (),
-        options: Mapping[str, Any] | None = None,
         context_management: Mapping[str, Any] | None = None,
         context_window: int | None = None,
         max_output_tokens: int | None = None,
         thinking: Thinking | None = None,
+        log: Log | None = None,
+        clock: Callable[[], int | None] | None = None,
+        keep: KeepPolicy | int | None = None,
+        redact: Callable[[str], str] | None = None,
+        template: str = "",
+        session_id: str = "",
+        transcript_path: str = "",
+        cwd: str = "",
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "log")}
         stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
         row = (table or ModelTable.builtin()).stated(model, **stated)
-        rules = policy or Policy.buffered()
+        rules = policy_given(policy)
         if memory is None and rules.session_memory.enabled:
             raise _no_memory()
         if context_management is not None:
@@ -136,7 +158,14 @@ class ContextManager(Questions):
             hooks=hooks,
             providers=providers or Providers(),
             listeners=tuple(listeners),
-            options=dict(options or {}),
+            options={
+                "keep": keep,
+                "redact": redact,
+                "template": template,
+                "session_id": session_id,
+                "transcript_path": transcript_path,
+                "cwd": cwd,
+            },
             ahead=Ahead(tuple(listeners)),
             beside=Beside(),
         )
@@ -150,6 +179,10 @@ class ContextManager(Questions):
             tools=tools,
             thinking=self.machine.thinking,
         )
+        self._outside = given
+        self._clock, self._ids = clock or now_in_ms, new_uuid
+        if log is not None:
+            self._keep_in(log)
 
     # ---- what comes in -----------------------------------------------------------------------
 
@@ -158,19 +191,44 @@ class ContextManager(Questions):
 
         Raises:
             InvalidMessage: No provider could take it; nothing has changed.
+            StoreError: It could not be written to the log; nothing has changed.
         """
-        self.machine.take(message)
-        self._outgoing.note_answer(self.machine)
+        with self._locked(), self._taken():
+            self.machine.take(message, at_ms=self._clock())
+            written = self._journal is None or self._journal.added(self.machine)
+            self._outgoing.note_answer(self.machine)
+            if not written:
+                self._commit("add")
 
     def observe(self, response: Any) -> None:
         """Append the model's answer, with its usage if it has one: the next count is anchored on it.
 
         Args:
             response: The response's body or an SDK's object of it, or just the message in it.
+
+        Raises:
+            InvalidMessage: It is none of these, or no provider could take it; nothing has changed.
+            StoreError: It could not be written to the log; nothing has changed.
         """
-        newest = self.machine.observe(response)
-        self._outgoing.note_answer(self.machine)
-        flows.answered(self.machine, self.host, newest)
+        with self._locked(), self._taken():
+            newest = self.machine.observe(response, at_ms=self._clock())
+            self._outgoing.note_answer(self.machine)
+            flows.answered(self.machine, self.host, newest)
+            self._commit("observe")
+
+    @contextmanager
+    def _taken(self) -> Iterator[None]:
+        """What came in is there whole, or not at all."""
+        machine = self.machine
+        count = len(machine.history)
+        held = replace(machine.tracking), machine.figure, machine.correction
+        try:
+            yield
+        except BaseException:
+            if len(machine.history) > count:
+                machine.forget(count)
+            machine.tracking, machine.figure, machine.correction = held
+            raise
 
     # ---- pins --------------------------------------------------------------------------------
 
@@ -183,6 +241,7 @@ class ContextManager(Questions):
             by: `host`, `user` or `tool`.
         """
         self.machine.pins[name] = pin_of(name, given, by=by)
+        self._commit("pin")
 
     def unpin(self, name: str) -> None:
         """Let a pinned text go.
@@ -192,49 +251,7 @@ class ContextManager(Questions):
         """
         kept = unpin(self.machine.pins.values(), name)
         self.machine.pins = {pin.name: pin for pin in kept}
-
-    # ---- saving ------------------------------------------------------------------------------
-
-    def save(self, *, history: bool = False) -> dict[str, Any]:
-        """The state as plain JSON: decisions, what levels hold, learned limits, counters, corrections.
-
-        Args:
-            history: Put the messages in. Without them, give them back to `restore`.
-        """
-        found = dump(self.machine, history=history)
-        return {**found, "outgoing": self._outgoing.dump(self.machine)}
-
-    @classmethod
-    def restore(
-        cls,
-        saved: Mapping[str, Any],
-        history: Sequence[Item] | None = None,
-        *,
-        policy: Policy | None = None,
-        **outside: Any,
-    ) -> Self:
-        """A manager that goes on where the saved one stood.
-
-        Args:
-            saved: What `save` gave.
-            history: The messages that had been added, in order, from the host's own log; `None`: those in `saved`. Messages
-                beyond them count as added since.
-            policy: `None`: the saved one.
-            **outside: What is not saved, as for the constructor: `system`, `tools`, `summarizer`, `store`, ...
-
-        Raises:
-            InvalidPolicy: It is no saved state, or the history is another; names the field.
-        """
-        if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
-            raise InvalidPolicy("saved", type(saved).__name__, "must be what save() gave")
-        rules = policy or policy_of(saved["policy"])
-        known = {name: saved[name] for name in ("model", "source", "provider")}
-        known.update(saved.get("stated_window") or {})
-        known["thinking"] = saved.get("thinking")
-        made = cls(policy=rules, **{**known, **outside})
-        load(made.machine, saved, history)
-        made._outgoing.load(made.machine, saved.get("outgoing") or {})
-        return made
+        self._commit("unpin")
 
     # ---- what goes out -----------------------------------------------------------------------
 
@@ -242,16 +259,18 @@ class ContextManager(Questions):
         """Run the levels and give what to send.
 
         Args:
-            now_ms: The clock, for what happens by time; `None`: nothing does.
-            cancel: Looked at between steps; what a level has done by then stays done.
+            now_ms: The time, in milliseconds since the epoch, for what happens by it; `None`: the manager's clock tells it.
+            cancel: Looked at between steps; then all is as before the call, with messages that came meanwhile.
 
         Raises:
             ContextTooLarge: What must stay does not fit; names the floor.
             ManagerBusy: Another call prepares a request of this conversation, or recovers from a refusal.
+            StoreError: What was decided could not be written to the log; nothing has changed.
         """
         with self._alone("prepare"):
             self.host.beside.stop_task()
-            request = self._run(self._prepare(now_ms), cancel)
+            with self._whole("prepare", careful=cancel is not None):
+                request = self._run(self._prepare(now_ms), cancel)
             self._look_ahead(asynchronous=False)
         return request
 
@@ -260,7 +279,8 @@ class ContextManager(Questions):
     ) -> Request:
         """`prepare`, without blocking the event loop; messages added meanwhile are kept."""
         with self._alone("aprepare"):
-            request = await self._arun(self._prepare(now_ms), cancel)
+            with self._whole("prepare"):
+                request = await self._arun(self._prepare(now_ms), cancel)
             self._look_ahead(asynchronous=True)
         return request
 
@@ -268,40 +288,47 @@ class ContextManager(Questions):
         self,
         instructions: str = "",
         *,
+        keep: KeepPolicy | int | None = None,
+        direction: Direction = "full",
+        at: int | str | None = None,
         target_tokens: int | None = None,
         cancel: CancelToken | None = None,
     ) -> CompactionResult:
         """Compact now; where compaction is turned off altogether the outcome is `blocked`.
 
+        Old tool results that can be had again are shortened first (microcompact), so that the summary is of what matters.
+
         Args:
-            instructions: What the summary should mind; empty: nothing special.
+            instructions: What the summary should mind, in the person's words.
+            keep: Newest part that stays word for word: tokens, a `KeepPolicy`, or `None` for the manager's. 0: only what must stay.
+            direction: `full`, or `from` the message `at` to the end, or `up_to` that message.
+            at: For the latter two: a position in `messages`, or the uuid of a message.
             target_tokens: As for `ullage.compact`; `None`: no limit beyond the policy's.
-            cancel: Anything with `is_set()`.
+            cancel: Looked at between steps.
 
         Raises:
             CompactionError: It failed; nothing has changed.
+            InvalidPolicy: An argument is out of range; names it.
+            StoreError: It could not be written to the log; nothing has changed.
         """
-        return self._run(
-            flows.compact(
-                self._seen(self.window.compaction), self.host, instructions, target_tokens
-            ),
-            cancel,
-        )
+        asked = flows.Asked(instructions, keep, direction, at, target_tokens)
+        with self._compacting():
+            return self._run(self._compact(asked), cancel)
 
     async def acompact(
         self,
         instructions: str = "",
         *,
+        keep: KeepPolicy | int | None = None,
+        direction: Direction = "full",
+        at: int | str | None = None,
         target_tokens: int | None = None,
         cancel: CancelToken | None = None,
     ) -> CompactionResult:
         """`compact`, without blocking the event loop."""
-        return await self._arun(
-            flows.compact(
-                self._seen(self.window.compaction), self.host, instructions, target_tokens
-            ),
-            cancel,
-        )
+        asked = flows.Asked(instructions, keep, direction, at, target_tokens)
+        with self._compacting():
+            return await self._arun(self._compact(asked), cancel)
 
     def on_overflow(self, error: Any) -> Recovery:
         """Make room after the provider refused a request.
@@ -310,18 +337,19 @@ class ContextManager(Questions):
             error: The exception or response.
 
         Returns:
-            True (as a truth value) if it was an overflow and room was made: prepare again and retry.
+            True (as a truth value) if a retry is worth it: room was made, or a smaller output will do (`max_tokens`). Prepare
+            again and retry.
 
         Raises:
             ContextTooLarge: All last resorts were tried for this request.
             ManagerBusy: As for `prepare`.
         """
-        with self._alone("on_overflow"):
+        with self._alone("on_overflow"), self._whole("on_overflow", careful=False):
             return self._run(self._recover(error))
 
     async def aon_overflow(self, error: Any) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
-        with self._alone("aon_overflow"):
+        with self._alone("aon_overflow"), self._whole("on_overflow"):
             return await self._arun(self._recover(error))
 
     def stage_ahead(self) -> int:
@@ -330,11 +358,13 @@ class ContextManager(Questions):
         Returns:
             How many spans are ready that were not before; 0 where collapse is off or the window is not full enough.
         """
-        return self._run(flows.stage_ahead(self.machine, self.host))
+        with self._whole("stage_ahead", careful=False):
+            return self._run(flows.stage_ahead(self.machine, self.host))
 
     async def astage_ahead(self) -> int:
         """`stage_ahead`, beside the conversation: what is added or changed meanwhile is looked at when it ends."""
-        return await self._arun(flows.stage_ahead(self.machine, self.host))
+        with self._whole("stage_ahead", careful=False):
+            return await self._arun(flows.stage_ahead(self.machine, self.host))
 
     def expand(self, collapse_id: str) -> StageReport:
         """Put a collapsed span back in its place; it is not collapsed again.
@@ -342,7 +372,8 @@ class ContextManager(Questions):
         Raises:
             UnknownHandle: No placeholder with that id is in the context.
         """
-        return self._run(flows.expand(self._seen(True), collapse_id))
+        with self._whole("expand", careful=False):
+            return self._run(flows.expand(self._seen(True), collapse_id))
 
     # ---- tools for the model -----------------------------------------------------------------
 
@@ -361,7 +392,9 @@ class ContextManager(Questions):
         Raises:
             InvalidPolicy: The library has no such tool.
         """
-        return tools.answer(self.machine, self.host, name, given)
+        told = tools.answer(self.machine, self.host, name, given)
+        self._commit("answer")
+        return told
 
     # ---- inside ------------------------------------------------------------------------------
 
@@ -383,7 +416,14 @@ class ContextManager(Questions):
             start(flows.stage_ahead(machine, host), host)
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
-        return flows.prepare(self.machine, self.host, self._outgoing, now_ms)
+        now = self._clock() if now_ms is None else now_ms
+        return flows.prepare(self.machine, self.host, self._outgoing, now)
+
+    def _compact(self, asked: flows.Asked) -> Flow[CompactionResult]:
+        return flows.compact(self._seen(self.window.compaction), self.host, asked)
+
+    def _compacting(self) -> AbstractContextManager[None]:
+        return self._whole("compact")
 
     def _run(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
         perform = Performer(self.host, self.host.listeners, cancel=cancel)

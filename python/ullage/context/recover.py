@@ -29,6 +29,9 @@ ENOUGH_PERCENT = 95
 TRUNCATE_PERCENT = 80
 """The same for hard truncation, after which nothing else is left to try."""
 
+OUTPUT = "output"
+"""In `Machine.steps_tried`: a smaller output was asked for; where that is refused too, room is made."""
+
 Step = Callable[[Machine, Host, int], Flow[list[StageReport]]]
 
 
@@ -91,11 +94,16 @@ def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
         ContextTooLarge: Every step was tried and what must stay is still too much.
     """
     found = classify(error)
-    if not found.kind.startswith("overflow"):
-        return Recovery(found.kind)
-    machine.learn(found.learned_limit)
     if machine.recovered != machine.requests:
         machine.recovered, machine.steps_tried = machine.requests, []
+    if found.kind == "output_budget":
+        smaller = _smaller_output(found)
+        if smaller is not None and OUTPUT not in machine.steps_tried:
+            machine.steps_tried.append(OUTPUT)
+            return Recovery(found.kind, max_tokens=smaller)
+    if not found.is_overflow:
+        return Recovery(found.kind)
+    machine.learn(found.learned_limit)
     goal = _goal(machine, found)
     before, reports = int(machine.view.ledger.tokens()), list[StageReport]()
     for name, step in STEPS if machine.window.compaction else ():
@@ -111,6 +119,16 @@ def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
     if not machine.window.compaction:
         hint = "compaction is turned off: unset DISABLE_COMPACT"
     raise ContextTooLarge(floor, goal, hint=hint)
+
+
+def _smaller_output(found: Classified) -> int | None:
+    """The most output that the error leaves room for; `None`: it does not say, or that is none."""
+    if found.output_limit_tokens is not None:
+        return found.output_limit_tokens
+    if found.used_tokens is None or found.limit_tokens is None:
+        return None
+    left = found.limit_tokens - found.used_tokens
+    return left if left > 0 else None
 
 
 def _goal(machine: Machine, found: Classified) -> int:

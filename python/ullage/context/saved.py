@@ -13,6 +13,7 @@ from ullage.calibration import Correction
 from ullage.context.call_ids import CallIds
 from ullage.context.explain import RequestRecord
 from ullage.context.machine import Figure, Machine, Tracking
+from ullage.context.rewind import rewind
 from ullage.cost import Cost
 from ullage.exceptions import InvalidPolicy
 from ullage.pins import Pin
@@ -20,7 +21,17 @@ from ullage.policy import Policy
 from ullage.stages.report import Span, StageReport
 from ullage.stages.stored import dump_view, load_view
 
-__all__ = ["FORMAT", "changes_of", "dump", "load", "policy_of"]
+__all__ = [
+    "FORMAT",
+    "changes_of",
+    "dump",
+    "load",
+    "load_account",
+    "policy_of",
+    "set_state",
+    "state_of",
+    "told_since",
+]
 
 FORMAT = 1
 """Raised when an older reader could not read it any more."""
@@ -36,6 +47,38 @@ def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
         history: Put the messages in; without them the host gives them back on restoring.
     """
     found = {
+        **state_of(machine),
+        **told_since(machine, 0, 0),
+        "uuids": [[at, name] for at, name in sorted(machine.view.uuids.items())],
+        "prints": "".join(_prints(machine)),
+    }
+    return {**found, "history": list(machine.history)} if history else found
+
+
+def told_since(machine: Machine, reports: int, records: int) -> dict[str, Any]:
+    """The account of what happened, from so many reports and requests on, as plain JSON."""
+    return {
+        "reports": [_report(report) for report in machine.reports[reports:]],
+        "records": [record.dump() for record in machine.records[records:]],
+    }
+
+
+def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
+    """Take back what `told_since` gave.
+
+    Raises:
+        InvalidPolicy: It is no such account.
+    """
+    try:
+        machine.reports = [_load_report(each) for each in stored["reports"]]
+        machine.records = [RequestRecord.load(each) for each in stored["records"]]
+    except (KeyError, TypeError, ValueError) as exc:
+        raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
+
+
+def state_of(machine: Machine) -> dict[str, Any]:
+    """The state without messages and without the account of what happened, as plain JSON."""
+    return {
         "format": FORMAT,
         "model": machine.model.name,
         "source": machine.source,
@@ -48,8 +91,6 @@ def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
         "count": len(machine.history),
         "fingerprint": _fingerprint(machine.history),
         "view": dump_view(machine.view),
-        "reports": [_report(report) for report in machine.reports],
-        "records": [record.dump() for record in machine.records],
         "pins": [[pin.name, pin.text, pin.by] for pin in machine.pins.values()],
         "tracking": dataclasses.asdict(machine.tracking),
         "requests": machine.requests,
@@ -60,7 +101,6 @@ def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
         "figure": list(machine.figure) if machine.figure else None,
         "states": {name: state.dump() for name, state in machine.states.items()},
     }
-    return {**found, "history": list(machine.history)} if history else found
 
 
 def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None) -> None:
@@ -75,18 +115,36 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
         InvalidPolicy: Not such a form, of a newer one, or the history is another; names the field.
     """
     items = _history(stored, history)
+    count = stored["count"]
+    same = _same(stored, items, count)
+    # What is not there any more is cut off again, when the state that speaks of it is in place.
+    held = [*items[:same], *([_GONE] * (count - same))]
+    set_state(machine, stored, held)
+    machine.view.uuids = {int(at): str(name) for at, name in stored.get("uuids", ())}
+    load_account(machine, stored)
+    if same < count:
+        rewind(machine, same)
+    for item in items[same:]:
+        machine.add(item)
+
+
+def set_state(machine: Machine, stored: Mapping[str, Any], history: list[Item]) -> None:
+    """Put what `state_of` gave into a machine, with the messages that it speaks of.
+
+    Raises:
+        InvalidPolicy: It is no such state; names the field.
+    """
     if not machine.overhead_tokens:
         machine.overhead.update(stored.get("overhead", {}))
-    count = stored["count"]
     try:
-        machine.history = machine.call_ids.of_all(items[:count])
+        machine.call_ids = CallIds()
+        machine.history = machine.call_ids.of_all(history)
         machine.view = load_view(stored["view"], machine.history, machine.view.weights)
-        machine.reports = [_load_report(each) for each in stored["reports"]]
-        machine.records = [RequestRecord.load(each) for each in stored["records"]]
         machine.pins = {name: Pin(name, text, by) for name, text, by in stored["pins"]}
         machine.tracking = Tracking(**stored["tracking"])
         machine.requests, machine.recovered = stored["requests"], stored["recovered"]
         machine.steps_tried = list(stored["steps_tried"])
+        machine.unlearn()
         machine.learn(stored["learned_limit"])
         machine.correction = Correction.load(stored["correction"])
         machine.figure = Figure(*stored["figure"]) if stored["figure"] else None
@@ -97,8 +155,6 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
         if isinstance(exc, InvalidPolicy):
             raise
         raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
-    for item in items[count:]:
-        machine.add(item)
 
 
 def _history(stored: Mapping[str, Any], history: Sequence[Item] | None) -> Sequence[Item]:
@@ -108,19 +164,58 @@ def _history(stored: Mapping[str, Any], history: Sequence[Item] | None) -> Seque
     if items is None:
         hint = "save(history=True), or pass the messages"
         raise InvalidPolicy("history", None, "is needed: it was not saved", hint=hint)
-    items, count = CallIds().of_all(items), stored.get("count", 0)
-    if len(items) < count or _fingerprint(items[:count]) != stored.get("fingerprint"):
-        limit = f"must begin with the {count:,} messages that were saved"
-        raise InvalidPolicy("history", f"{len(items)} messages", limit)
+    items = CallIds().of_all(items)
     return items
+
+
+_GONE: Item = {"role": "user", "content": "."}
+
+
+def _same(stored: Mapping[str, Any], items: Sequence[Item], count: int) -> int:
+    """How many of the saved messages the history begins with."""
+    prints, same = stored.get("prints"), 0
+    if len(items) >= count and _fingerprint(items[:count]) == stored.get("fingerprint"):
+        same = count
+    if isinstance(prints, str) and len(prints) == _PRINT * count:
+        known = [prints[at : at + _PRINT] for at in range(0, len(prints), _PRINT)]
+        pairs = zip(known, items, strict=False)
+        same = next(
+            (at for at, (was, item) in enumerate(pairs) if was != _print(item)),
+            min(count, len(items)),
+        )
+    if count and not same:
+        limit = f"must begin as the {count:,} messages that were saved"
+        raise InvalidPolicy("history", f"{len(items)} messages", limit)
+    return same
+
+
+_PRINT = 12
+"""Hex digits of a message's fingerprint."""
+
+
+def _prints(machine: Machine) -> list[str]:
+    """Of all messages; each is taken once."""
+    known = machine.prints
+    known += [_print(item) for item in machine.history[len(known) :]]
+    return known
+
+
+def _print(item: Item) -> str:
+    return hashlib.sha256(_body(item)).hexdigest()[:_PRINT]
+
+
+def _body(item: Item) -> bytes:
+    try:
+        return orjson.dumps(item, default=repr, option=orjson.OPT_NON_STR_KEYS)
+    except (orjson.JSONEncodeError, RecursionError):  # lone surrogates, integers over 64 bits
+        return repr(item).encode("utf-8", "surrogatepass")
 
 
 def _fingerprint(history: Sequence[Item]) -> str:
     """Of the newest message: enough to tell that a log is another one, or was cut."""
     if not history:
         return ""
-    body = orjson.dumps(history[-1], default=repr, option=orjson.OPT_NON_STR_KEYS)
-    return hashlib.sha256(body).hexdigest()[:16]
+    return hashlib.sha256(_body(history[-1])).hexdigest()[:16]
 
 
 # ---- policy ----------------------------------------------------------------------------------

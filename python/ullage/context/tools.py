@@ -19,7 +19,7 @@ __all__ = ["answer", "recall_of"]
 
 def recall_of(machine: Machine, host: Host) -> Recall:
     """Recall over everything that was added to the conversation."""
-    transcript = host.options.get("transcript_path") or None
+    transcript = None if host.logged else host.options.get("transcript_path") or None
     archive = Archive(machine.history, store=host.offload, transcript=transcript)
     for state in machine.states.values():
         for handle, span in getattr(state, "removed", {}).items():

@@ -71,6 +71,8 @@ class Recovery:
         freed: Tokens by estimate.
         learned_limit: The window that the error named (WIN-6); `None`: it named none.
         reports: Of the steps that acted.
+        max_tokens: The most output that the provider will take with this request: ask for no more, and retry. `None`: output
+            was not what was too much.
     """
 
     kind: str
@@ -78,9 +80,10 @@ class Recovery:
     freed: int = 0
     learned_limit: int | None = None
     reports: tuple[StageReport, ...] = ()
+    max_tokens: int | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.step)
+        return bool(self.step) or self.max_tokens is not None
 
 
 class Request:
@@ -91,7 +94,7 @@ class Request:
 
     Attributes:
         number: Of this request in the conversation, from 1.
-        reports: Of the levels that acted, in order.
+        reports: Of the levels that acted in this call, in order; those of earlier requests are in `ContextManager.explain()`.
         compaction: The compaction that ran, if one did.
         provider: Whose form it has.
         repairs: What was mended so that the provider takes it; the history is as it was added.
@@ -100,7 +103,7 @@ class Request:
         tokens: Estimate of the request, system prompt and tools included.
         params: Parameters to add, such as `context_management`.
         headers: HTTP headers to add, such as `anthropic-beta`.
-        tools: Tool definitions that levels offer to the model, to be added to the host's.
+        tools: Tool definitions that levels offered to the model; they are in `parts` and `body` already, with the host's.
         applied_edits: What was done here of a `context_management` that the provider does not know, in Anthropic's form.
         cache_edits: Tool uses that a host which can may drop from the provider's cached prefix; never sent (MIC-2).
         rewritten_from: First message that differs from the previous request; `None`: that one is wholly a prefix of this.

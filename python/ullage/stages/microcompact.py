@@ -150,9 +150,8 @@ def _idle(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
     if now_ms is None or not micro.by_time or pressure.source != "main":
         return False
     for index in range(len(view) - 1, -1, -1):
-        message = view.ledger.message(index)
-        if message.role == Role.ASSISTANT:
-            return bool(0 < message.timestamp <= now_ms - micro.idle_minutes * 60_000)
+        if view.ledger.message(index).role == Role.ASSISTANT:
+            return 0 < view.time_at(index) <= now_ms - micro.idle_minutes * 60_000
     return False
 
 

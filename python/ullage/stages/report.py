@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ullage.transcript import records
 
-__all__ = ["Decision", "Made", "Span", "StageReport", "decided_records", "spans"]
+__all__ = ["Decision", "Made", "Span", "StageReport", "decided_records", "spans", "unrecorded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class StageReport:
 
     @property
     def freed(self) -> int:
-        """Tokens by estimate."""
-        return self.tokens_before - self.tokens_after
+        """Tokens by estimate; 0 where a level put something back, or a note in."""
+        return max(0, self.tokens_before - self.tokens_after)
 
     def __repr__(self) -> str:
         what = f"{len(self.tool_use_ids)} results"
@@ -118,6 +118,14 @@ def decided_records(
     if cleared:
         lines.append(records.microcompact(list(cleared), texts=cleared))
     return tuple(lines)
+
+
+def unrecorded(count: int) -> str:
+    """Says that no line for the transcript was made, since so many of the messages have no uuid that a log knows."""
+    return (
+        f"no line for the transcript: {count} message(s) have no uuid; give ContextManager(log=...), "
+        "or add what log.append returned"
+    )
 
 
 def spans(positions: Iterable[int]) -> tuple[Span, ...]:

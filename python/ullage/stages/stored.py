@@ -30,6 +30,7 @@ def dump_view(view: View) -> dict[str, Any]:
         "changed_from": view.changed_from,
         "rewrites": view.rewrites,
         "bases": [[source, tokens] for source, tokens in view.bases.items() if source in inside],
+        "times": [[at, came] for at, came in view.times.items() if at in inside],
     }
 
 
@@ -68,6 +69,7 @@ def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Any) 
         view.sent, view.changed_from = stored["sent"], stored["changed_from"]
         view.rewrites = stored["rewrites"]
         view.bases = {source: int(tokens) for source, tokens in stored["bases"]}
+        view.times = {int(at): int(came) for at, came in stored.get("times", ())}
     except (KeyError, TypeError, ValueError, IndexError) as exc:
         raise InvalidPolicy("saved.view", type(exc).__name__, f"cannot be read: {exc}") from exc
     return view

@@ -18,7 +18,7 @@ from ullage.facts.reading import text_of, uuid_of
 from ullage.policy import Policy
 from ullage.recall.archive import Span
 from ullage.stages.cuts import turn_starts, turn_starts_from
-from ullage.stages.report import StageReport
+from ullage.stages.report import StageReport, unrecorded
 from ullage.stages.view import View
 from ullage.tools import Tool, ToolAnswer
 from ullage.transcript import records
@@ -222,7 +222,7 @@ def _remove(view: View, state: TurnSnip) -> StageReport | None:
         for at in range(start, stop)
         if isinstance(view.sources[at], int)  # a placeholder stands for other turns too
     ]
-    uuids = [uuid for at in sorted(gone) if (uuid := uuid_of(view.originals[at]))]
+    uuids = [uuid for at in sorted(gone) if (uuid := view.uuid_at(at))]
     for name, (start, stop) in chosen.items():
         state.removed[name] = _span(view, start, stop)
     why = "; ".join(filter(None, dict.fromkeys(reasons[name] for name in chosen)))[:_REASON_CHARS]
@@ -231,8 +231,9 @@ def _remove(view: View, state: TurnSnip) -> StageReport | None:
         f"{len(chosen)} turn(s) removed by the model: {why or 'no reason given'}",
         [at for at in range(len(view)) if at not in set(gone)],
     )
-    if not uuids:
-        return report
+    if len(uuids) < len(gone):
+        # A line that names some of them would leave calls without results.
+        return replace(report, failures=(unrecorded(len(gone) - len(uuids)),))
     return replace(report, records=(records.snip(uuids, reason=why, freed_tokens=report.freed),))
 
 

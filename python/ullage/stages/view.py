@@ -47,6 +47,8 @@ class View:
         rewrites: How often anything was changed that had been sent.
         reader: Tool results, read once.
         looked: By level: messages before this index it has looked at, and need not again until they change.
+        uuids: By position in the history: the name that a log knows a message by, where the message itself has none.
+        times: By position in the history: when a message came in, in milliseconds since the epoch, where it does not say so.
 
     Args:
         weights: For the calibrated estimate; `None`: characters / 4.
@@ -71,6 +73,8 @@ class View:
         self.reader = Results()
         self.looked: dict[str, int] = {}
         self.bases: dict[int | str, int] = {}  # estimate of what a usage figure covered, by source
+        self.uuids: dict[int, str] = {}
+        self.times: dict[int, int] = {}
         self._lent = False
 
     def __len__(self) -> int:
@@ -114,6 +118,20 @@ class View:
             anchor = self.ledger.anchor()
             if anchor is not None and anchor.last == len(self.messages) - 1:
                 self.bases[self.sources[-1]] = self.ledger.tokens(0, anchor.covers)
+
+    def cut(self, index: int) -> int | None:
+        """Let messages from `index` on go, as if they had never come; returns as `decide`."""
+        for source in self.sources[index:]:
+            self.bases.pop(source, None)
+            if isinstance(source, int):
+                self.uuids.pop(source, None)
+                self.times.pop(source, None)
+        del self.originals[index:], self.shown[index:], self.sources[index:]
+        self.messages, self._lent = self.messages[:index], False
+        self.ledger.truncate(index)
+        changed = self._changed(index)
+        self.sent = min(self.sent, index)
+        return changed
 
     def decide(self, decisions: Iterable[Decision]) -> int | None:
         """Apply decisions; returns the first changed message that was sent before, or `None`."""
@@ -264,6 +282,20 @@ class View:
         )
 
     # ---- questions ---------------------------------------------------------------------------
+
+    def uuid_at(self, index: int) -> str:
+        """The name that a log knows message `index` by; empty: no log knows it, so no line can name it."""
+        own = self.originals[index].get("uuid")
+        if isinstance(own, str):
+            return own
+        source = self.sources[index]
+        return self.uuids.get(source, "") if isinstance(source, int) else ""
+
+    def time_at(self, index: int) -> int:
+        """When message `index` came, in milliseconds since the epoch; 0: unknown."""
+        source = self.sources[index]
+        came = self.times.get(source, 0) if isinstance(source, int) else 0
+        return int(self.ledger.message(index).timestamp) or came
 
     def anchor(self) -> Any | None:
         """The usage figure that holds, or `None`."""

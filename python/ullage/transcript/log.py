@@ -19,7 +19,7 @@ from ullage.transcript.conversation import Conversation
 from ullage.transcript.index import Transcript
 from ullage.transcript.logfile import LogFile
 
-__all__ = ["Durability", "TranscriptLog", "line_of"]
+__all__ = ["Durability", "TranscriptLog", "iso_of", "line_of"]
 
 Durability = Literal["none", "flush", "fsync"]
 
@@ -237,7 +237,7 @@ class TranscriptLog:
             head["logicalParentUuid"] = parent
         tail = {} if "uuid" in found else {"uuid": self._ids()}
         if "timestamp" not in found:
-            tail["timestamp"] = _iso(self._clock())
+            tail["timestamp"] = iso_of(self._clock())
         return {**head, "isSidechain": False, **self._envelope, **found, **tail}
 
     def write(self, entries: Sequence[Mapping[str, Any]]) -> None:
@@ -349,6 +349,7 @@ def _parse(line: bytes) -> Mapping[str, Any]:
     return entry if isinstance(entry, dict) else {}
 
 
-def _iso(milliseconds: int) -> str:
+def iso_of(milliseconds: int) -> str:
+    """A time in milliseconds since the epoch as a transcript writes it."""
     moment = datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -11,7 +11,7 @@ from ullage.messages import Item
 from ullage.transcript import records
 from ullage.transcript.log import TranscriptLog
 
-__all__ = ["BoundaryInfo", "Kept", "boundary_links", "write_compaction"]
+__all__ = ["BoundaryInfo", "Kept", "boundary_links", "compaction_lines", "write_compaction"]
 
 Entry = dict[str, Any]
 
@@ -98,9 +98,44 @@ def write_compaction(
         StoreError: The disk is full, or another fault; the log is as it was.
         ValueError: There is no summary.
     """
+    with log.one_writer:
+        group, tail = compaction_lines(
+            log, boundary, summaries, parent=log.leaf, kept=kept, attachments=attachments,
+            metadata=metadata,
+        )  # fmt: skip
+        log.write([*group, *tail])
+    log.sync()
+    return group
+
+
+def compaction_lines(
+    log: TranscriptLog,
+    boundary: BoundaryInfo,
+    summaries: Sequence[Item],
+    *,
+    parent: str | None,
+    kept: Kept | None = None,
+    attachments: Sequence[Item] = (),
+    metadata: Sequence[Item] | None = None,
+) -> tuple[list[Entry], list[Entry]]:
+    """The lines that `write_compaction` writes, not written: the boundary's group, and what is repeated behind it.
+
+    Args:
+        log: As for `write_compaction`.
+        boundary: As for `write_compaction`.
+        summaries: As for `write_compaction`.
+        parent: Uuid of the entry that the boundary follows; `None`: there is none.
+        kept: As for `write_compaction`.
+        attachments: As for `write_compaction`.
+        metadata: As for `write_compaction`.
+
+    Raises:
+        InvalidMessage: As for `write_compaction`.
+        ValueError: There is no summary.
+    """
     if not summaries:
         raise ValueError("a compaction needs a summary")
-    mark = log.entry(records.compact_boundary(boundary.metadata()), parent=log.leaf)
+    mark = log.entry(records.compact_boundary(boundary.metadata()), parent=parent)
     follow = _chained(log, [*map(_as_summary, summaries), *attachments], str(mark["uuid"]))
     anchor = str(follow[len(summaries) - 1]["uuid"])
     written = [str(entry["uuid"]) for entry in follow]
@@ -108,10 +143,7 @@ def write_compaction(
         boundary_links(str(mark["uuid"]), anchor, written, kept or Kept())
     )
     repeated = list(log.transcript().metadata.values()) if metadata is None else metadata
-    tail = [log.entry(item, parent=None) for item in repeated]
-    log.write([mark, *follow, *tail])
-    log.sync()
-    return [mark, *follow]
+    return [mark, *follow], [log.entry(item, parent=None) for item in repeated]
 
 
 def _uuid(item: Item, index: int) -> str:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -189,6 +189,20 @@ class SessionMemory:
         """
         with self._guard:
             self._progress = self._progress.resized(tokens)
+
+    def dump(self) -> dict[str, Any]:
+        """What has happened since the last update, as plain JSON; a manager saves it with the conversation."""
+        with self._guard:
+            return asdict(self._progress)
+
+    def load(self, stored: Mapping[str, Any]) -> None:
+        """Go on where `dump` stood: the next update comes when it would have come.
+
+        Raises:
+            TypeError: `dump` gave something else.
+        """
+        with self._guard:
+            self._progress = Progress(**stored)
 
     def _begin(
         self, items: tuple[Item, ...], history: Sequence[Item] | None, started: Event

@@ -14,7 +14,7 @@ from ullage.policy import Policy
 from ullage.stages.collapse.spans import Candidate, candidates, protected
 from ullage.stages.collapse.state import Collapse, Committed, Staged, commit_records
 from ullage.stages.collapse.summary import asks_outside, placeholder, summaries
-from ullage.stages.report import Made, StageReport, spans
+from ullage.stages.report import Made, StageReport, spans, unrecorded
 from ullage.stages.view import View
 from ullage.transcript import records
 
@@ -135,6 +135,7 @@ def stage(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[int]:
     if not chosen:
         return 0
     spans = [(view.sources[span.start], view.sources[span.stop - 1]) for span in chosen]
+    names = [(view.uuid_at(span.start), view.uuid_at(span.stop - 1)) for span in chosen]
     items = [(view.originals[span.start], view.originals[span.stop - 1]) for span in chosen]
     state.running += 1
     try:
@@ -142,12 +143,13 @@ def stage(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[int]:
     finally:
         state.running -= 1
     before = len(state.staged)
-    for span, ends, held, text in zip(chosen, spans, items, texts, strict=True):
+    for span, ends, held, named, text in zip(chosen, spans, items, names, texts, strict=True):
         if text:
+            own = (uuid_of(held[0]) or ends[0], uuid_of(held[1]) or ends[1])
             state.staged.append(
                 Staged(
                     int(ends[0]), int(ends[1]), text, 1000 - span.worth, room.now_ms,
-                    uuid_of(held[0]), uuid_of(held[1]), span.stop - span.start,
+                    *named, span.stop - span.start, "|".join(map(str, own)),
                 )
             )  # fmt: skip
     _forget_torn(view, state)
@@ -296,7 +298,8 @@ def _committed(
     )
     told = commit_records((span, made.message["content"]) for span, _, made in chosen)
     lines = (*told, state.snapshot_record()) if told else ()
-    return replace(report, records=lines)
+    untold = 2 * (len(chosen) - len(told))
+    return replace(report, records=lines, failures=(unrecorded(untold),) if untold else ())
 
 
 # ---- expanding -------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ class Staged:
         first_uuid: Of the first entry; empty: it has none.
         last_uuid: Of the last.
         count: How many messages there were; 0: unknown, as after a resume.
+        ends: What the id is made of; empty: the uuids, else the positions.
     """
 
     first: int
@@ -36,11 +37,12 @@ class Staged:
     first_uuid: str = ""
     last_uuid: str = ""
     count: int = 0
+    ends: str = ""
 
     @property
     def collapse_id(self) -> str:
         """The same in every process: a hash of its ends."""
-        ends = f"{self.first_uuid or self.first}|{self.last_uuid or self.last}"
+        ends = self.ends or f"{self.first_uuid or self.first}|{self.last_uuid or self.last}"
         return hashlib.sha256(ends.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

@@ -1,0 +1,75 @@
+"""What has changed between two states of plain JSON, and the later one from the earlier and the change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["SAME", "diff", "patch"]
+
+SAME: dict[str, Any] = {}
+"""The change of what has not changed."""
+
+
+def diff(before: Any, now: Any) -> dict[str, Any]:
+    """How `now` comes of `before`; empty where they are equal.
+
+    Mappings are told by their keys, lists by what follows their common beginning, all else whole.
+    """
+    if before is now or (type(before) is type(now) and before == now):
+        return SAME
+    if isinstance(before, dict) and isinstance(now, dict):
+        return _of_keys(before, now)
+    if isinstance(before, list) and isinstance(now, list):
+        same = _common(before, now)
+        return {"from": same, "tail": now[same:]}
+    return {"is": now}
+
+
+def _of_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    changed = {
+        key: change
+        for key, value in now.items()
+        if (change := diff(before[key], value) if key in before else {"is": value})
+    }
+    gone = [key for key in before if key not in now]
+    if changed:
+        found["keys"] = changed
+    if gone:
+        found["gone"] = gone
+    if list(now) != [*(key for key in before if key in now), *(k for k in now if k not in before)]:
+        return {
+            "is": dict(now)
+        }  # order is part of it: texts are laid over in the order of the decisions
+    return found
+
+
+def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
+    most = min(len(before), len(now))
+    if before[:most] == now[:most]:
+        return most
+    return next(at for at in range(most) if before[at] != now[at])
+
+
+def patch(before: Any, change: Mapping[str, Any]) -> Any:
+    """What `diff` was told as `now`; `before` stays as it was.
+
+    Raises:
+        KeyError: The change belongs to another state; so do the other two.
+        TypeError: As above.
+        ValueError: As above.
+    """
+    if not change:
+        return before
+    if "is" in change:
+        return change["is"]
+    if "tail" in change:
+        if change["from"] > len(before):
+            raise ValueError(f"the list has {len(before)} of {change['from']} values")
+        return [*before[: change["from"]], *change["tail"]]
+    gone = set(change.get("gone", ()))
+    found = {key: value for key, value in before.items() if key not in gone}
+    for key, inner in change.get("keys", {}).items():
+        found[key] = patch(before.get(key), inner)
+    return found

@@ -1,0 +1,31 @@
+"""A policy as it may be given: itself, or the name of a preset."""
+
+from __future__ import annotations
+
+from ullage._arguments import nearest
+from ullage.exceptions import InvalidPolicy
+from ullage.policy.whole import Policy
+
+__all__ = ["policy_given"]
+
+_PRESETS = {"buffered": Policy.buffered, "ladder": Policy.ladder}
+
+
+def policy_given(given: Policy | str | None, usual: Policy | None = None) -> Policy:
+    """A policy, that of a preset's name, or where none is given the usual one: `None`: `buffered`.
+
+    Raises:
+        InvalidPolicy: It is neither; names what was given.
+    """
+    if given is None:
+        return Policy.buffered() if usual is None else usual
+    if isinstance(given, Policy):
+        return given
+    limit = "must be a Policy, or the name of a preset: buffered, ladder"
+    if not isinstance(given, str):
+        raise InvalidPolicy(
+            "policy", type(given).__name__, limit, hint="Policy.load(path) reads a file"
+        )
+    if given not in _PRESETS:
+        raise InvalidPolicy("policy", given, limit, hint=nearest(given, _PRESETS))
+    return _PRESETS[given]()
