@@ -26,6 +26,7 @@ from ullage.context.shapes import shape_of
 from ullage.context.values import Recovery, Request
 from ullage.effects import CancelToken, Flow, adrive, drive
 from ullage.events import Listener
+from ullage.exceptions import InvalidPolicy
 from ullage.models import ModelTable
 from ullage.offload import OffloadStore
 from ullage.pins import pin_of, unpin
