@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -18,6 +17,8 @@ R = TypeVar("R")
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A sentence with the known name that is most like this one; empty where none is."""
+    from difflib import get_close_matches  # seldom needed, and it takes a while to load
+
     found = get_close_matches(name, list(known), n=1)
     return f"did you mean {found[0]}?" if found else ""
 
