@@ -123,7 +123,7 @@ NOTES = {"enabled": True, "start_tokens": 1_000, "growth_tokens": 500, "tool_cal
 Scenario = tuple[str, list[Step], dict[str, Any]]
 SCENARIOS: dict[str, Scenario] = {
     "offload": ("tool_budget", talk(usage=True), {"policy": {**QUIET, "tool_budget.max_result_chars": 2_000}}),
-    "snip": ("snip", talk(usage=True), {"policy": {**QUIET, "snip.enabled": True, "snip.max_chars": 1_000}}),
+    "snip": ("snip", talk(usage=True), {"policy": {**QUIET, "snip.enabled": True, "snip.max_chars": 1_000, "snip.start_percent": 0}}),
     "turn snip": (
         "turn_snip", talk(then={2: [snip_first_turn], 4: [snip_first_turn]}),
         {"policy": QUIET, "tools": [SNIP_TOOL.definition("anthropic")]},
@@ -139,7 +139,7 @@ SCENARIOS: dict[str, Scenario] = {
     "truncation": ("truncate", talk(14, 0, 5_000), {"policy": {**QUIET, "truncate.start_percent": 50}, "window": 6_000}),
     "refusal": ("autocompact", talk(then={3: [prepare, refused, prepare]}), {"policy": QUIET, "keep": 300}),
     "rewind": ("snip", talk(then={3: [lambda manager: manager.rewind(len(manager.history) - 7)]}),
-               {"policy": {**QUIET, "snip.enabled": True, "snip.max_chars": 1_000}}),
+               {"policy": {**QUIET, "snip.enabled": True, "snip.max_chars": 1_000, "snip.start_percent": 0}}),
     "pins": ("autocompact", talk(12, then={1: [lambda manager: manager.pin("rule", "Answer 0 stays in force")]}),
              {"policy": {**QUIET, "auto.enabled": True}, "window": 9_000, "keep": 800}),
 }  # fmt: skip
