@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -353,6 +354,11 @@ def test_kill_nine_at_any_moment(name, wholes, tmp_path):
     goes_on_as(whole, run, at)
 
 
+def speakers(messages: list[Any]) -> list[str]:
+    """Roles in turn; a reader joins neighbours of one role."""
+    return [role for role, _ in groupby(each["role"] for each in messages)]
+
+
 @pytest.mark.parametrize(
     "name", ["offload", "snip", "turn snip", "microcompact", "compaction", "fold", "by hand"]
 )
@@ -371,6 +377,6 @@ def test_a_transcript_reader_shows_what_was_sent_and_it_is_legal(name, tmp_path)
             assert not set(errors) - {"A02", "A03", "A28"}, errors
         sent = json.loads(prepare(manager))["messages"]
         if name != "turn snip":  # short ids are in the request only
-            assert len(resume(run.path).messages) == len(sent)
+            assert speakers(resume(run.path).messages) == speakers(sent)
         else:
             assert "Question 0" not in str(shown)
