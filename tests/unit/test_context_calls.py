@@ -327,12 +327,12 @@ def test_a_compaction_by_hand_shortens_old_results_first_and_takes_a_part():
     assert len(long) <= len(steps) // 4
 
 
-@pytest.mark.parametrize(("direction", "at"), [("up_to", 20), ("from", 20)])
+@pytest.mark.parametrize(("direction", "at"), [("up_to", 32), ("from", 8)])
 def test_a_part_of_the_conversation_is_compacted(direction, at):
     talk = [
         each
         for n in range(20)
-        for each in (user(f"question {n} " + "w " * 300), said(f"answer {n} " + "y " * 300))
+        for each in (user(f"question {n} " + "w " * 900), said(f"answer {n} " + "y " * 1_800))
     ]
     manager = filled([*talk, user("n")])
     done = manager.compact(direction=direction, at=at)
