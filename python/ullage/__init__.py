@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as _version
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+from ullage._version import VERSION
+
+# Type checkers read it as true; importing `typing` for it would be most of what the import costs.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ullage import exact
     from ullage._core import Ledger
     from ullage.cache_monitor import CacheMonitor, CacheVerdict
@@ -281,10 +284,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-try:
-    __version__ = _version("ullage")
-except PackageNotFoundError:  # run from a checkout that nobody installed
-    __version__ = "0+unknown"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

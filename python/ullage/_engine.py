@@ -6,10 +6,10 @@ The only module that imports either. Use it as `from ullage._engine import core`
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from ullage import _env
+from ullage._version import VERSION
 from ullage.exceptions import EngineError, InvalidPolicy
 
 __all__ = ["NAME", "core"]
@@ -20,13 +20,9 @@ NAME: str
 
 def _rust() -> Any:
     module = importlib.import_module("ullage._core")
-    try:
-        installed = version("ullage")
-    except PackageNotFoundError:
-        return module
-    if module.__version__ != installed:
+    if module.__version__ != VERSION:
         raise EngineError(
-            f"extension {module.__version__} does not belong to ullage {installed}",
+            f"extension {module.__version__} does not belong to ullage {VERSION}",
             hint="rebuild it: pip install --force-reinstall .",
         )
     return module

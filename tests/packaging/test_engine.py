@@ -6,7 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+import pytest
 
 import ullage
 
@@ -61,6 +64,21 @@ def test_a_broken_extension_stays_loud(tmp_path):
     done = run(PRINT, None, site)
     assert done.returncode != 0
     assert "_core.so" in done.stderr
+
+
+def test_an_extension_of_another_version_is_refused(tmp_path):
+    site = without_extension(tmp_path)
+    (site / "ullage" / "_core.py").write_text("__version__ = '0.0.1'")
+    done = run(PRINT, None, site)
+    assert f"extension 0.0.1 does not belong to ullage {ullage.__version__}" in done.stderr
+
+
+def test_the_version_is_that_of_the_source():
+    cargo = Path(__file__).parents[2] / "Cargo.toml"
+    if not cargo.is_file():
+        pytest.skip("the sources are not here: an installed wheel is tested")
+    stated = tomllib.loads(cargo.read_text(encoding="utf-8"))["workspace"]["package"]["version"]
+    assert stated == ullage.__version__
 
 
 def test_versions_agree():

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
+
+import pytest
 
 import ullage
 
 MEGABYTE = 1_000_000
+
+
+def only_sources() -> bool:
+    """Whether the package runs from a checkout that nobody installed. Beside an installed wheel, no `Cargo.toml` is."""
+    try:
+        distribution("ullage")
+    except PackageNotFoundError:
+        return (Path(__file__).parents[2] / "Cargo.toml").is_file()
+    return False
+
+
+pytestmark = pytest.mark.skipif(only_sources(), reason="nothing is installed: these are sources")
 
 
 def files() -> set[str]:
@@ -21,6 +35,10 @@ def test_holds_extension_stub_and_marker():
     )
     assert {"ullage/_core.pyi", "ullage/py.typed"} <= names
     assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_its_version_is_that_of_the_package():
+    assert version("ullage") == ullage.__version__
 
 
 def test_needs_orjson_and_nothing_else():
