@@ -144,6 +144,54 @@ def test_a_compacted_list_is_no_torn_turn(
 
 
 @several
+@given(
+    seed=seeds,
+    model=st.sampled_from(MODELS),
+    target=st.sampled_from([300, 900, 2_000, 5_000, 12_000]),
+    keep=st.sampled_from([None, 0, 2_000, 20_000]),
+    interleaved=st.sampled_from([0.0, 0.3, 1.0]),
+    share=st.floats(0.2, 1.0),
+)
+def test_a_list_compacted_to_a_target_is_no_torn_turn(
+    seed: int, model: str, target: int, keep: int | None, interleaved: float, share: float
+) -> None:
+    """Also between calls and their results: what comes then goes on behind what was kept."""
+    items = talk(random.Random(seed), interleaved=interleaved)
+    place = max(int(len(items) * share), 1)
+    done = compact(items[:place], model=model, keep=keep, target_tokens=target, thinking=MANUAL)
+    calls = {block["id"] for block in blocks(items[place - 1]) if block["type"] == "tool_use"}
+    coming = items[place:][:1] if calls else []
+    if done.messages[-1]["role"] == "assistant" and not coming:
+        coming = [{"role": "user", "content": "go on"}]
+    assert faults([*done.messages, *coming], model) == []
+    over = [warning for warning in done.report.warnings if warning.startswith("over_target:")]
+    assert bool(over) == (done.compacted and done.report.tokens_after > target)
+
+
+def blocks(message: dict[str, Any]) -> list[Any]:
+    return message["content"] if isinstance(message["content"], list) else []
+
+
+def test_calls_that_wait_are_kept_from_their_thinking_on_whatever_the_target() -> None:
+    steps = talk(random.Random(0), interleaved=0.0)
+    steps = [message for message in steps if message["role"] == "user"][:1]
+    thinking: dict[str, Any] = {"type": "thinking", "thinking": "so", "signature": "s1"}
+    for number in range(12):
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "run", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": "row " * 300}
+        content = [call] if number else [thinking, call]
+        steps += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+    old = [
+        {"role": "user", "content": "before " * 900},
+        {"role": "assistant", "content": "done " * 900},
+    ]
+    items = [*old, *steps]
+    done = compact(items[:-1], model=MODELS[0], keep=0, target_tokens=900, thinking=MANUAL)
+    assert thinking in done.kept[0]["content"] or thinking in done.kept[1]["content"]
+    assert faults([*done.messages, items[-1]], MODELS[0]) == []
+
+
+@several
 @given(seed=seeds, tokens=st.sampled_from([1, 500, 4_000]), interleaved=st.sampled_from([0.0, 0.5]))
 def test_what_list_functions_cut_is_no_torn_turn(
     seed: int, tokens: int, interleaved: float

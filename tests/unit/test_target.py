@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ullage import ContextManager, acompact, compact, validate
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import HEADINGS
+from ullage.memory.session import SessionMemory
 from ullage.testing import conversation
 
 MODEL = "claude-opus-4-5"
@@ -129,6 +130,21 @@ def test_a_manager_takes_a_target_too():
 def test_the_asynchronous_twin_takes_a_target():
     result = asyncio.run(acompact(large_result(), model=MODEL, keep=1_000, target_tokens=3_000))
     assert result.report.tokens_after <= 3_000
+
+
+@pytest.mark.parametrize("target", [2_500, 5_000, 12_000, 25_000, 60_000])
+@pytest.mark.parametrize("model", [MODEL, None])
+def test_notes_respect_a_target_or_a_summary_does(tmp_path, target, model):
+    items = conversation(seed=5, tokens=60_000)
+    notes = SessionMemory(str(tmp_path), mode="inline")
+    notes.update(items[:-4])
+    plain = compact(items, model=model, memory=notes).report
+    assert plain.summarizer == "session_memory"
+    report = compact(items, model=model, memory=notes, target_tokens=target).report
+    assert report.tokens_after <= target
+    assert not [w for w in report.warnings if w.startswith("over_target")]
+    if target >= plain.tokens_after:
+        assert report.summarizer == "session_memory"
 
 
 def test_files_are_read_once_however_often_the_summary_is_written():

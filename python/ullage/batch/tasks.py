@@ -86,6 +86,7 @@ def compact_file(
         **_facts(session),
         "outcome": done.result.outcome.value,
         "reason": done.result.reason,
+        "notice": done.result.user_notice,
         "tokens_before": counts.tokens_before,
         "tokens_after": counts.tokens_after,
         "written": None if done.path is None else str(done.path),

@@ -146,6 +146,9 @@ def _show(out: Output, found: list[Done], columns: Columns) -> None:
             out.note(
                 f"failed: {error}" if str(done.path) in error else f"failed: {done.path}: {error}"
             )
+    for notice in dict.fromkeys(str(done.report.get("notice") or "") for done in good):
+        if notice:
+            out.note(f"note: {notice}")
     totals = _totals(found)
     said = [f"{totals[name]:,} {name}" for name in ("done", "kept", "failed") if totals[name]]
     out.line(f"{len(found):,} files: {', '.join(said) or 'nothing to do'}")

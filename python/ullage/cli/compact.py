@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.cli.session_memory import memory_of
+from ullage.cli.target import read_target
 from ullage.compaction.prompt import load_template
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
@@ -42,6 +43,13 @@ def compact_command(
     force: Annotated[bool, Parameter(negative="", help="replace an existing output file")] = False,
     instructions: Annotated[str, Parameter(alias="-i", help="what the summary should mind")] = "",
     keep: Annotated[int | None, Parameter(help="newest tokens that stay word for word")] = None,
+    target: Annotated[
+        str | None,
+        Parameter(
+            alias="-t",
+            help="most that the new context may have: tokens (20000, 20k) or a share of what it has now (10%)",
+        ),
+    ] = None,
     model: Annotated[
         str | None, Parameter(help="whose window and tokenizer; default: the one in the file")
     ] = None,
@@ -82,7 +90,8 @@ def compact_command(
     out = Output(as_json=json)
     writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
-    target = _target(file, output, in_place=in_place, dry_run=dry_run, force=force)
+    path = _path(file, output, in_place=in_place, dry_run=dry_run, force=force)
+    size = read_target(target, opened, model=model)
     rules = Policy.load(policy)
     memory = None
     if session_memory or memory_folder is not None:
@@ -90,11 +99,12 @@ def compact_command(
     with out.progress("compacting", 1) as step:
         done = compact_session(
             opened,
-            output=target,
+            output=path,
             overwrite=force,
             format=_format(format, opened),
             instructions=instructions,
             keep=keep,
+            target_tokens=size,
             policy=rules,
             memory=memory,
             summarizer=writer,
@@ -103,7 +113,7 @@ def compact_command(
             **({"model": model} if model else {}),
         )
         step(1)
-    report = report_of(opened, done, with_summary=summary)
+    report = report_of(opened, done, target_tokens=size, with_summary=summary)
     if json:
         out.json(report)
     else:
@@ -111,7 +121,7 @@ def compact_command(
     return 0 if done.result.compacted else 1
 
 
-def _target(
+def _path(
     file: Path, output: Path | None, *, in_place: bool, dry_run: bool, force: bool
 ) -> Path | None:
     if in_place and output is not None:
@@ -131,12 +141,24 @@ def _format(asked: str | None, session: Session) -> str | None:
 
 
 def report_of(
-    opened: Session, done: CompactedSession, *, with_summary: bool = False
+    opened: Session,
+    done: CompactedSession,
+    *,
+    target_tokens: int | None = None,
+    with_summary: bool = False,
 ) -> dict[str, Any]:
-    """Everything that `compact` prints, as plain data."""
+    """Everything that `compact` prints, as plain data.
+
+    Args:
+        opened: The session as it was.
+        done: What became of it.
+        target_tokens: What was asked for; `None`: nothing was.
+        with_summary: Whether the text of the summary is in it.
+    """
     result, counts = done.result, done.result.report
     before = len(opened.messages)
     kept = len(resume(result.kept).messages) if result.compacted else before
+    over = 0 if target_tokens is None else max(counts.tokens_after - target_tokens, 0)
     report = {
         "file": str(opened.path),
         "outcome": result.outcome.value,
@@ -146,6 +168,8 @@ def report_of(
         "format": done.format,
         "tokens_before": counts.tokens_before,
         "tokens_after": counts.tokens_after,
+        "target_tokens": target_tokens,
+        "over_target": over,
         "summary_tokens": counts.summary_tokens,
         "messages_before": before,
         "messages_after": len(done.messages),
@@ -190,6 +214,8 @@ def show(out: Output, report: dict[str, Any]) -> None:
         f"freed   {tokens(before - after)} tokens ({share(before - after, before)}): of {gone + kept:,} messages {gone:,} "
         f"became a summary of {tokens(report['summary_tokens'])} tokens, {kept:,} stay word for word"
     )
+    if report["target_tokens"] is not None:
+        out.line(_held(report["target_tokens"], report["over_target"]))
     for text in report.get("summary", ()):
         out.heading("The summary")
         out.text(text)
@@ -202,3 +228,8 @@ def show(out: Output, report: dict[str, Any]) -> None:
     for what, count in report["losses"].items():
         out.note(f"note: not written, no Claude Code file can hold it: {what} ({count:,}×)")
     out.notes(report["warnings"])
+
+
+def _held(target: int, over: int) -> str:
+    said = f"{tokens(over)} over: what has to stay is larger" if over else "kept"
+    return f"target  {tokens(target)} tokens: {said}"

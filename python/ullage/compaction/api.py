@@ -85,7 +85,8 @@ def compact(
         target_tokens: Most that the new context may have, system prompt and tools included where known. Half of it
             is for what is kept: large results there are cut in their middle first (in bare messages; the
             lines of a transcript stay whole), then less is kept, then the summary is shorter. What cannot be
-            smaller is told by the warning `over_target:n`. `None`: no such limit.
+            smaller is told by the warning `over_target:n` (and `results_kept_whole:n`: what cutting results in a
+            transcript's lines would have freed). `None`: no such limit.
         thinking: The `thinking` parameter of the requests that go on; `None`: not in use. With `{"type": "enabled", ...}`
             an open turn never begins without its thinking (A14): the cut moves, or the turn is ended.
         summarizer: A summarizer, a function that takes a `SummaryRequest` and returns text, or a line

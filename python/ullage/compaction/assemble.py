@@ -16,7 +16,8 @@ from ullage.compaction.repair import Repair, repair
 from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.state import State
 from ullage.compaction.summary import summary_message
-from ullage.facts.reading import text_of
+from ullage.compaction.target import shorter_results
+from ullage.facts.reading import message_of, text_of
 from ullage.pins import missing_pins
 from ullage.repair import turn_end, unbound
 from ullage.summarizers.layout import cost
@@ -276,7 +277,7 @@ def _counted(state: State, result: CompactionResult) -> list[Item]:
 def _size_warnings(state: State, after: int) -> list[str]:
     target = state.job.target_tokens
     if target is not None and after > target:
-        return [f"over_target:{after - target}"]
+        return [f"over_target:{after - target}", *_whole_results(state, after - target)]
     limit = state.job.trigger_tokens
     if limit is None:
         return []
@@ -284,6 +285,16 @@ def _size_warnings(state: State, after: int) -> list[str]:
         return ["would_trigger_again"]
     low = limit * state.job.policy.auto.max_after_percent // 100
     return ["above_low_mark"] if after > low else []
+
+
+def _whole_results(state: State, over: int) -> list[str]:
+    """What cutting results would have freed, were their messages no lines of a transcript."""
+    if not state.source.entries:
+        return []
+    first, last = state.kept()
+    kept = [message_of(item) or {} for item in state.source.context[first:last]]
+    _, freed = shorter_results(kept, over, state.measure)
+    return [f"results_kept_whole:{freed}"] if freed else []
 
 
 def _header(state: State, accepted: Accepted) -> list[str]:

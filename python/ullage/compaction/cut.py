@@ -12,7 +12,16 @@ from ullage.facts.words import others_in
 from ullage.policy import KeepPolicy
 from ullage.thinking import whole_start
 
-__all__ = ["Cut", "Direction", "choose_cut", "least_keep", "legal_cut", "must_stay", "scaled_keep"]
+__all__ = [
+    "Cut",
+    "Direction",
+    "choose_cut",
+    "least_cut",
+    "least_keep",
+    "legal_cut",
+    "must_stay",
+    "scaled_keep",
+]
 
 Direction: TypeAlias = Literal["full", "from", "up_to"]
 
@@ -85,7 +94,19 @@ def choose_cut(
             return Cut(
                 0, _thoughtful(source, ledger, start, most_kept) if manual_thinking else start
             )
-    return Cut(0, must_stay(source, ledger))
+    return least_cut(source, ledger, manual_thinking=manual_thinking)
+
+
+def least_cut(source: Source, ledger: Any, *, manual_thinking: bool) -> Cut:
+    """The cut that keeps what must stay, and no more.
+
+    With manual thinking a turn whose calls still wait for results is kept from its thinking on, however much
+    that is: no line may end it before they come.
+    """
+    start = must_stay(source, ledger)
+    if not manual_thinking or not ledger.open_calls():
+        return Cut(0, start)
+    return Cut(0, _thoughtful(source, ledger, start, None))
 
 
 def _thoughtful(source: Source, ledger: Any, start: int, most: int | None) -> int:

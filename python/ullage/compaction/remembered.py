@@ -15,9 +15,11 @@ from ullage.compaction.calls import Accepted
 from ullage.compaction.carried import behind_item
 from ullage.compaction.cut import Cut, least_keep, must_stay, scaled_keep
 from ullage.compaction.state import State, recut
+from ullage.compaction.target import kept_share, scaled_to_target
 from ullage.effects import Flow
 from ullage.facts.reading import is_summary, text_of
 from ullage.facts.sections import CLOSING, NOTES_OPENING, OPENING, looks_like_summary
+from ullage.thinking import is_manual, whole_start
 
 __all__ = ["SESSION_MEMORY", "Memory", "Remembered", "remembered"]
 
@@ -101,11 +103,11 @@ def _framed(notes: str) -> str:
 
 
 def _room(state: State) -> int | None:
-    """Tokens that the new context may have, so that it stays clear of the next compaction (P-8); `None`: unknown."""
-    limit = state.job.trigger_tokens
-    if limit is None:
-        return None
-    return limit * state.job.policy.auto.max_after_percent // 100 - state.overhead - FRAME_TOKENS
+    """Tokens that the new context may have: clear of the next compaction (P-8), within the target; `None`: unknown."""
+    limit, target = state.job.trigger_tokens, state.job.target_tokens
+    most = [] if limit is None else [limit * state.job.policy.auto.max_after_percent // 100]
+    most += [] if target is None else [target]
+    return min(most) - state.overhead - FRAME_TOKENS if most else None
 
 
 FRAME_TOKENS = 300
@@ -116,6 +118,8 @@ def _kept_from(state: State, start: int, room: int | None) -> int:
     """KEEP-1 to KEEP-3: from the first message that is not in the notes, back until enough stays."""
     source, job = state.source, state.job
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
+    if job.target_tokens is not None and job.keep is None:
+        keep = scaled_to_target(keep, kept_share(job.target_tokens, state.overhead))
     for enough in (keep, least_keep(keep)):
         window = state.ledger.keep_window(
             min(start, must_stay(source, state.ledger)),
@@ -127,7 +131,25 @@ def _kept_from(state: State, start: int, room: int | None) -> int:
         # A quarter of the room is for the notes.
         if room is None or window.tokens <= room * 3 // 4:
             break
-    return int(window.start)
+    return _thoughtful(state, int(window.start), last=start, room=room)
+
+
+def _thoughtful(state: State, start: int, *, last: int, room: int | None) -> int:
+    """The cut, where with manual thinking an open turn begins with its thinking; the very same if there is none.
+
+    Args:
+        state: The job, looked at.
+        start: The cut so far.
+        last: Where what the notes do not hold begins.
+        room: Tokens that may be kept; `None`: any.
+    """
+    if not is_manual(state.job.thinking):
+        return start
+    # A turn whose calls wait for results cannot be ended by code.
+    most = None if state.ledger.open_calls() else room
+    last = min(last, must_stay(state.source, state.ledger))
+    found = whole_start(state.ledger, start, floor=0, last=last, most=most)
+    return start if found is None else found
 
 
 def _floor(context: Sequence[Any], start: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.compaction.carried import behind_item, item_tokens
-from ullage.compaction.cut import Cut, choose_cut, legal_cut, must_stay, scaled_keep
+from ullage.compaction.cut import Cut, choose_cut, least_cut, legal_cut, scaled_keep
 from ullage.compaction.job import Job
 from ullage.compaction.source import Source, read_source
 from ullage.compaction.summary import Situation
@@ -23,7 +23,7 @@ from ullage.facts.reading import is_boundary, is_summary, message_of, role_of, t
 from ullage.facts.sections import looks_like_summary
 from ullage.messages import Item
 from ullage.pins import Pin, read_pins
-from ullage.thinking import is_manual
+from ullage.thinking import is_manual, is_torn
 
 __all__ = ["State", "prepare", "recut", "since_last"]
 
@@ -196,18 +196,23 @@ def _within_target(state: State) -> State:
             return replace(state, shortened=kept, freed_tokens=freed)
     if state.job.direction != "full":
         return state
-    least = behind_item(state.source, state.ledger, Cut(0, must_stay(state.source, state.ledger)))
+    manual = is_manual(state.job.thinking)
+    least = least_cut(state.source, state.ledger, manual_thinking=manual)
+    least = behind_item(state.source, state.ledger, least)
     if least.stop <= first:
         return state if state.source.entries else replace(state, shortened=kept, freed_tokens=freed)
     return _shortened(_least_over(state, share, least), share)
 
 
 def _least_over(state: State, share: int, least: Cut) -> State:
-    """The cut that keeps the most within the share, else what must stay."""
+    """The cut that keeps the most within the share, else what must stay; none where manual thinking is torn, if there is another."""
+    manual = is_manual(state.job.thinking)
     for place in range(state.cut.stop + 1, least.stop):
         if state.ledger.tokens(place, len(state.source.context)) <= share:
             legal = legal_cut(state.ledger, place)
             cut = behind_item(state.source, state.ledger, Cut(0, legal))
+            if manual and is_torn(state.ledger, cut.stop):
+                continue
             if state.ledger.tokens(cut.stop, len(state.source.context)) <= share:
                 return recut(state, cut)
     return recut(state, least)

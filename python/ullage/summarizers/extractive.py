@@ -117,7 +117,7 @@ def render(
     demands[6] = min(demands[6], most)
     demands[9] = cost(lines.next_step(facts, _ALL))
     demands[NAMES] = cost(lines.names(facts, "", _ALL))
-    beside = _beside(facts, room)
+    beside = _beside(facts, room, room - sum(demands.values()))
     room -= sum(map(_spent, beside.values()))
     given = _allotted(demands, {6: first.tokens, 1: first.rules}, room)
     body = {
@@ -177,14 +177,17 @@ def _spent(text: str) -> int:
     return cost(text) if text else 0
 
 
-BESIDE_PERCENT, BESIDE_TOKENS = 1, 60
-"""Of the room for figures, addresses and decisions out of results and answers: names are worth more to who goes on."""
+OPEN_TOKENS = 40
+"""For what was said to be open, where all else would take the whole room: at most a thirtieth of it."""
 
 
-def _beside(facts: Facts, room: int) -> dict[int, str]:
-    tokens = max(room * BESIDE_PERCENT // 100, min(BESIDE_TOKENS, room // 20))
-    still_open = fill(lines.left_open(facts), tokens // 3)
-    return {7: still_open, 5: fill(lines.asides(facts), tokens - _spent(still_open))}
+def _beside(facts: Facts, room: int, slack: int) -> dict[int, str]:
+    """What is said to be open, then figures, addresses and decisions, in what all else leaves over.
+
+    Where nothing is left over, names are worth more to who goes on.
+    """
+    still_open = fill(lines.left_open(facts), max(slack // 3, min(OPEN_TOKENS, room // 30)))
+    return {7: still_open, 5: fill(lines.asides(facts), slack - _spent(still_open))}
 
 
 def _before_all(units: Sequence[Unit]) -> list[Unit]:

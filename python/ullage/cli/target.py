@@ -1,0 +1,49 @@
+"""The value of `--target`: tokens, or a share of what the context has now."""
+
+from __future__ import annotations
+
+import re
+
+from ullage.compaction.api import job_of
+from ullage.compaction.state import prepare
+from ullage.exceptions import InvalidPolicy
+from ullage.sessions import Session
+
+__all__ = ["read_target"]
+
+_SIZE = re.compile(r"([0-9]{1,12})|([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([km%])", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?<=[0-9])[_,](?=[0-9]{3}(?![0-9]))")
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+def read_target(given: str | None, session: Session, *, model: str | None = None) -> int | None:
+    """Tokens that the new context may have at most; `None`: no target was given.
+
+    Args:
+        given: Such as `20000`, `20k`, `1.5m` or `10%`; a percentage is of the context's size before, as the report tells it.
+        session: Whose context is compacted.
+        model: Whose tokenizer counts; `None`: the one in the session.
+
+    Raises:
+        InvalidPolicy: It is no such value, or comes to less than one token.
+    """
+    if given is None:
+        return None
+    found = _SIZE.fullmatch(_THOUSANDS.sub("", given.strip()))
+    if found is None:
+        raise _refused(given, "must be tokens (20000, 20k, 1.5m) or a share of the context (10%)")
+    number, unit = float(found[1] or found[2]), (found[3] or "").lower()
+    if unit == "%" and not 0 < number <= 100:
+        raise _refused(given, "must be more than 0% and at most 100%")
+    tokens = int(number / 100 * _size(session, model) if unit == "%" else number * _UNITS[unit])
+    if tokens < 1:
+        raise _refused(given, "must come to at least 1 token")
+    return tokens
+
+
+def _refused(given: str, limit: str) -> InvalidPolicy:
+    return InvalidPolicy("--target", given, limit)
+
+
+def _size(session: Session, model: str | None) -> int:
+    return prepare(job_of(session.items, model=model or session.model or None)).size
