@@ -22,7 +22,7 @@ __all__ = ["Verifier", "Violation", "check"]
 
 # One state in so many messages is kept: after an edit at most this many are read once more.
 STRIDE = 64
-# A state that remembers more open calls than this is not kept: memory stays in proportion to the messages.
+# A state that remembers more calls than this is not kept: memory stays in proportion to the messages.
 KEPT_CALLS = 512
 
 

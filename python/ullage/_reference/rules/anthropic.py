@@ -87,9 +87,9 @@ class Anthropic:
         )
 
     def calls(self) -> int:
-        """Calls that it remembers."""
-        pairing = self.pairing
-        return len(pairing.awaiting) + len(pairing.answered) + len(self.server.open)
+        """Calls, blocks and names that it remembers."""
+        pairing = len(self.pairing.awaiting) + len(self.pairing.answered)
+        return pairing + self.server.calls() + self.special.remembered()
 
     def feed(self, index: int, view: View, out: Findings) -> None:
         role = view.message.role

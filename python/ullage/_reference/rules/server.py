@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from ullage._reference.digest import BlockDigest, BlockKind, Role
 from ullage._reference.rules.facts import Facts
@@ -34,12 +35,16 @@ class ServerTools:
     role: int = Role.NONE
     open: dict[int, tuple[int, int, int]] = field(
         default_factory=dict
-    )  # id -> message, block, name
-    turn: int = 0  # first message of the newest assistant turn
+    )  # calls of the newest assistant turn: id -> message, block, name
+    lost: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # those of earlier turns
     broken: bool = False  # a user turn with more than tool results came while calls were open
 
     def copy(self) -> ServerTools:
-        return replace(self, open=self.open.copy())
+        return replace(self, open=self.open.copy(), lost=self.lost.copy())
+
+    def calls(self) -> int:
+        """Calls that it remembers."""
+        return len(self.open) + len(self.lost)
 
     def feed(self, index: int, role: int, view: View, facts: Facts, out: Findings) -> None:
         if role == Role.ASSISTANT:
@@ -49,12 +54,15 @@ class ServerTools:
 
     def _assistant(self, index: int, view: View, out: Findings) -> None:
         if self.role != Role.ASSISTANT:
-            self.role, self.turn, self.broken = Role.ASSISTANT, index, False
+            self.role, self.broken = Role.ASSISTANT, False
+            self.lost.update(self.open)
+            self.open = {}
         for position, block in enumerate(view.blocks):
             if block.kind == BlockKind.SERVER_TOOL_USE:
                 if block.id and not out.first_call(block.id):
                     name = short(view.string(block.id))
                     out.error("A08", index, position, f"tool use id {name} is there twice")
+                self.lost.pop(block.id, None)
                 self.open[block.id] = (index, position, block.name)
             elif block.kind == BlockKind.SERVER_TOOL_RESULT:
                 self._result(index, position, block, view, out)
@@ -62,20 +70,18 @@ class ServerTools:
     def _result(
         self, index: int, position: int, block: BlockDigest, view: View, out: Findings
     ) -> None:
-        call = self.open.get(block.id)
+        # Half of a unit that does not fit is as gone as the other half.
+        call = self.open.pop(block.id, None) or self.lost.pop(block.id, None)
         kind, name = view.string(block.name), short(view.string(block.id))
         if call is None:
             out.error("A09", index, position, f"{short(kind)}: no server tool use {name} before it")
         elif not result_fits(view.string(call[2]), kind):
             out.error("A09", index, position, f"{short(kind)} does not fit the tool of {name}")
-        # Half of a unit that does not fit is as gone as the other half.
-        self.open.pop(block.id, None)
 
     def _user(self, index: int, view: View, facts: Facts, out: Findings) -> None:
         first = self.role != Role.USER
         self.role = Role.USER
-        # A call of an earlier turn is lost already.
-        if self.broken or not any(message >= self.turn for message, _, _ in self.open.values()):
+        if self.broken or not self.open:
             return
         if any(block.kind != BlockKind.TOOL_RESULT for block in view.blocks):
             self.broken = True
@@ -84,9 +90,7 @@ class ServerTools:
             self._need_tools(index, view, facts.tools, out)
 
     def _need_tools(self, index: int, view: View, tools: tuple[str, ...], out: Findings) -> None:
-        for message, _, ref in self.open.values():
-            if message < self.turn:
-                continue
+        for _, _, ref in self.open.values():
             name = view.string(ref)
             # `bash_code_execution` is a call of the tool `code_execution`.
             if not name.startswith(MCP_PREFIX) and not any(name.endswith(tool) for tool in tools):
@@ -98,8 +102,7 @@ class ServerTools:
         """Reports what stays open, unless the request lets the server go on with it."""
         paused = self.role == Role.ASSISTANT and facts.resume == "pause_turn"
         carried = self.role == Role.USER and not self.broken
-        for tool_id, (message, position, ref) in self.open.items():
-            if message >= self.turn and (paused or carried):
-                continue
+        open_still = {} if paused or carried else self.open
+        for tool_id, (message, position, ref) in chain(self.lost.items(), open_still.items()):
             kind, name = view.string(ref), short(view.string(tool_id))
             out.error("A09", message, position, f"{short(kind)} tool use {name} has no result")

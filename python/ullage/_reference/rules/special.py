@@ -28,10 +28,16 @@ class Special:
     uncited: bool = False
     hop: list[tuple[int, int, int]] = field(default_factory=list)  # kind, message, block
     calls: dict[int, tuple[int, int]] = field(default_factory=dict)  # server calls open in the turn
-    defined: tuple[str, ...] = ()  # tools that the conversation itself defined
+    defined: set[str] = field(default_factory=set)  # tools that the conversation itself defined
 
     def copy(self) -> Special:
-        return replace(self, hop=self.hop.copy(), calls=self.calls.copy())
+        return replace(
+            self, hop=self.hop.copy(), calls=self.calls.copy(), defined=self.defined.copy()
+        )
+
+    def remembered(self) -> int:
+        """Blocks and names that it remembers."""
+        return len(self.hop) + len(self.calls) + len(self.defined)
 
     def feed(self, index: int, role: int, view: View, facts: Facts, out: Findings) -> None:
         if role != self.role:
@@ -137,7 +143,7 @@ class Special:
         if block.aux == BY_DEFINITION:
             if given:
                 out.error("A31", index, at, f"tool {short(name)} is defined twice")
-            self.defined = (*self.defined, name)
+            self.defined.add(name)
         elif not given and facts.tools is not None:
             out.error(
                 "A31", index, at, f"tool {short(name)} is neither in tools nor defined before"

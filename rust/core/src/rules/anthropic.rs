@@ -82,9 +82,15 @@ impl Anthropic {
         }
     }
 
-    /// Calls that it remembers.
+    /// Calls, blocks and names that it remembers.
     pub(crate) fn calls(&self) -> usize {
-        self.pairing.calls() + self.server.calls()
+        self.pairing.calls() + self.server.calls() + self.special.calls()
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.pairing.shrink();
+        self.server.shrink();
+        self.special.shrink();
     }
 
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {

@@ -32,7 +32,7 @@ use view::View;
 
 /// One state in so many messages is kept: after an edit at most this many are read once more.
 const STRIDE: usize = 64;
-/// A state that remembers more open calls than this is not kept: memory stays in proportion to the messages.
+/// A state that remembers more calls than this is not kept: memory stays in proportion to the messages.
 const KEPT_CALLS: usize = 512;
 
 /// The rules of one provider family, as a state that messages are fed to.
@@ -66,6 +66,14 @@ impl Family {
         match self {
             Self::Anthropic(state) => state.calls(),
             Self::OpenAi(state) => state.calls(),
+        }
+    }
+
+    /// Gives back the room of what it no longer remembers: a copy of a state has as much.
+    fn shrink(&mut self) {
+        match self {
+            Self::Anthropic(state) => state.shrink(),
+            Self::OpenAi(state) => state.shrink(),
         }
     }
 
@@ -146,6 +154,7 @@ impl Verifier {
         let due =
             self.keeps && index.is_multiple_of(STRIDE) && index > self.kept[self.kept.len() - 1].0;
         if due && self.state.calls() <= KEPT_CALLS {
+            self.state.shrink();
             self.kept.push((index, self.state.clone()));
         }
         let message = ledger.message(index);

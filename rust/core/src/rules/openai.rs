@@ -80,6 +80,11 @@ impl OpenAi {
         self.awaiting.len() + self.answered.len()
     }
 
+    pub(crate) fn shrink(&mut self) {
+        self.awaiting.shrink_to_fit();
+        self.answered.shrink_to_fit();
+    }
+
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         self.messages += 1;
         let role = view.message.role;
@@ -111,8 +116,8 @@ impl OpenAi {
 
     fn close_group(&mut self, view: View<'_>, out: &mut Findings) {
         self.report_unanswered(view, out);
-        self.awaiting.clear();
-        self.answered.clear();
+        self.awaiting = Map::default();
+        self.answered = Set::default();
     }
 
     fn report_unanswered(&self, view: View<'_>, out: &mut Findings) {

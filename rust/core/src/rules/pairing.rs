@@ -26,6 +26,11 @@ impl Pairing {
         self.awaiting.len() + self.answered.len()
     }
 
+    pub(crate) fn shrink(&mut self) {
+        self.awaiting.shrink_to_fit();
+        self.answered.shrink_to_fit();
+    }
+
     pub(crate) fn feed(&mut self, view: View<'_>, out: &mut Findings) {
         match view.message.role {
             Role::Assistant => self.assistant(view, out),
@@ -37,8 +42,8 @@ impl Pairing {
     fn assistant(&mut self, view: View<'_>, out: &mut Findings) {
         if self.role != Role::Assistant {
             self.report_unanswered(view, out);
-            self.awaiting.clear();
-            self.answered.clear();
+            self.awaiting = Map::default();
+            self.answered = Set::default();
             self.role = Role::Assistant;
         }
         for (at, block) in view.each() {

@@ -1,8 +1,10 @@
 //! Server tools: call and result are one unit, across messages (A09, A10).
 
+use std::mem::take;
+
 use super::facts::Facts;
 use super::findings::{At, Findings, Map};
-use super::view::{View, signed};
+use super::view::View;
 use crate::digest::{BlockDigest, BlockKind, Role};
 
 const RESULT_SUFFIX: &[u8] = b"_tool_result";
@@ -27,10 +29,10 @@ fn result_fits(tool: &[u8], result_type: &[u8]) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerTools {
     role: Role,
-    /// Id to place and name.
+    /// Calls of the newest assistant turn: id to place and name.
     open: Map<(At, u32)>,
-    /// First message of the newest assistant turn.
-    turn: i64,
+    /// Calls of earlier turns.
+    lost: Map<(At, u32)>,
     /// A user turn with more than tool results came while calls were open.
     broken: bool,
 }
@@ -38,7 +40,12 @@ pub(crate) struct ServerTools {
 impl ServerTools {
     /// Calls that it remembers.
     pub(crate) fn calls(&self) -> usize {
-        self.open.len()
+        self.open.len() + self.lost.len()
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.open.shrink_to_fit();
+        self.lost.shrink_to_fit();
     }
 
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
@@ -52,8 +59,8 @@ impl ServerTools {
     fn assistant(&mut self, view: View<'_>, out: &mut Findings) {
         if self.role != Role::Assistant {
             self.role = Role::Assistant;
-            self.turn = signed(view.index);
             self.broken = false;
+            self.lost.extend(take(&mut self.open));
         }
         for (at, block) in view.each() {
             if block.kind == BlockKind::ServerToolUse {
@@ -61,6 +68,7 @@ impl ServerTools {
                     let name = view.short(block.id);
                     out.error("A08", at, format!("tool use id {name} is there twice"));
                 }
+                self.lost.remove(&block.id);
                 self.open.insert(block.id, (at, block.name));
             } else if block.kind == BlockKind::ServerToolResult {
                 self.result(at, block, view, out);
@@ -71,7 +79,9 @@ impl ServerTools {
     fn result(&mut self, at: At, block: &BlockDigest, view: View<'_>, out: &mut Findings) {
         let kind = view.string(block.name);
         let shown = |number| view.short(number);
-        match self.open.get(&block.id) {
+        // Half of a unit that does not fit is as gone as the other half.
+        let open = self.open.remove(&block.id);
+        match open.or_else(|| self.lost.remove(&block.id)) {
             None => {
                 let detail = format!(
                     "{}: no server tool use {} before it",
@@ -80,7 +90,7 @@ impl ServerTools {
                 );
                 out.error("A09", at, detail);
             }
-            Some((_, name)) if !result_fits(view.string(*name), kind) => {
+            Some((_, name)) if !result_fits(view.string(name), kind) => {
                 let detail = format!(
                     "{} does not fit the tool of {}",
                     shown(block.name),
@@ -90,16 +100,12 @@ impl ServerTools {
             }
             Some(_) => {}
         }
-        // Half of a unit that does not fit is as gone as the other half.
-        self.open.remove(&block.id);
     }
 
     fn user(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         let first = self.role != Role::User;
         self.role = Role::User;
-        // A call of an earlier turn is lost already.
-        let fresh = |(at, _): &(At, u32)| at.0 >= self.turn;
-        if self.broken || !self.open.values().any(fresh) {
+        if self.broken || self.open.is_empty() {
             return;
         }
         if view
@@ -117,10 +123,7 @@ impl ServerTools {
     }
 
     fn need_tools(&self, view: View<'_>, tools: &[Vec<u8>], out: &mut Findings) {
-        for (at, number) in self.open.values() {
-            if at.0 < self.turn {
-                continue;
-            }
+        for (_, number) in self.open.values() {
             let name = view.string(*number);
             // `bash_code_execution` is a call of the tool `code_execution`.
             if !name.starts_with(MCP_PREFIX) && !tools.iter().any(|tool| name.ends_with(tool)) {
@@ -135,10 +138,8 @@ impl ServerTools {
     pub(crate) fn finish(&self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         let paused = self.role == Role::Assistant && facts.resume == b"pause_turn";
         let carried = self.role == Role::User && !self.broken;
-        for (tool_id, (at, name)) in &self.open {
-            if at.0 >= self.turn && (paused || carried) {
-                continue;
-            }
+        let open = (!paused && !carried).then_some(&self.open);
+        for (tool_id, (at, name)) in self.lost.iter().chain(open.into_iter().flatten()) {
             let (kind, name) = (view.short(*name), view.short(*tool_id));
             out.error("A09", *at, format!("{kind} tool use {name} has no result"));
         }

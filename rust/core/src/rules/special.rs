@@ -2,7 +2,7 @@
 
 use super::blocks::{is_thought, kind_name};
 use super::facts::Facts;
-use super::findings::{At, Findings, Map};
+use super::findings::{At, Findings, Map, Set};
 use super::view::View;
 use crate::digest::{BlockDigest, BlockKind as Kind, Role, block_flag as flag};
 
@@ -25,16 +25,26 @@ pub(crate) struct Special {
     /// Server calls open in the turn.
     calls: Map<At>,
     /// Tools that the conversation itself defined.
-    defined: Vec<u32>,
+    defined: Set,
 }
 
 impl Special {
+    /// Blocks and names that it remembers.
+    pub(crate) fn calls(&self) -> usize {
+        self.hop.len() + self.calls.len() + self.defined.len()
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.calls.shrink_to_fit();
+        self.defined.shrink_to_fit();
+    }
+
     pub(crate) fn feed(&mut self, view: View<'_>, facts: &Facts, out: &mut Findings) {
         let role = view.message.role;
         if role != self.role {
             self.role = role;
             self.hop.clear();
-            self.calls.clear();
+            self.calls = Map::default();
         }
         for (at, block) in view.each() {
             self.block(at, block, view, facts, out);
@@ -163,7 +173,7 @@ impl Special {
                 let detail = format!("tool {} is defined twice", view.short(block.name));
                 out.error("A31", at, detail);
             }
-            self.defined.push(block.name);
+            self.defined.insert(block.name);
         } else if !given && facts.tools.is_some() {
             let detail = format!(
                 "tool {} is neither in tools nor defined before",
