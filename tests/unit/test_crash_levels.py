@@ -18,6 +18,7 @@ import pytest
 
 from ullage.context import ContextManager
 from ullage.exceptions import StoreError, UllageError
+from ullage.facts.sections import OPENING
 from ullage.offload import FileStore
 from ullage.policy import Policy
 from ullage.transcript import Transcript, TranscriptLog
@@ -237,7 +238,7 @@ def test_a_process_under_strace(first, views, tmp_path, fault):
         here = fresh(first, tmp_path / f"fault-{at}")
         lines = traced(here, tmp_path / f"trace-{at}", f"{name}:{fault}:when={number}")
         hit += any("killed by SIGKILL" in line or "INJECTED" in line for line in lines)
-        compacted = "Conversation continued" in json.dumps(seen(here)[0])
+        compacted = OPENING in json.dumps(seen(here)[0])
         assert compacted >= (here / "ended").exists()
         if not compacted:
             assert_whole(here, views)

@@ -11,6 +11,7 @@ import pytest
 
 from ullage.context import ContextManager
 from ullage.events import LevelActed, SessionMemoryFinished, SessionMemoryStarted
+from ullage.facts.sections import OPENING
 from ullage.memory.background import Background, Work
 from ullage.memory.session import SessionMemory, Slots, UpdateOutcome
 from ullage.memory.session.ids import covered_end
@@ -59,7 +60,7 @@ def test_the_first_choice_of_autocompact_needs_no_call(tmp_path):
             results.append(request.compaction)
             stages = [report.stage for report in request.reports]
             assert "session_memory" in stages
-            assert request.messages[0]["content"].startswith("[Conversation continued")
+            assert request.messages[0]["content"].startswith(OPENING)
     assert len(results) >= 1
     assert {r.report.summarizer for r in results} == {"session_memory"}
     assert manager.host.summarizer.calls == 0

@@ -171,7 +171,12 @@ _MARKS = re.compile(
 
 def _contained(text: str) -> str:
     """Notes that cannot end the frame that marks them as notes, nor speak as the host."""
-    return _MARKS.sub(lambda found: found[0].translate(_BROKEN), text)
+    return _MARKS.sub(_broken, text)
+
+
+def _broken(found: re.Match[str]) -> str:
+    mark = found[0].translate(_BROKEN)
+    return mark[0].lower() + mark[1:]
 
 
 _BROKEN = str.maketrans({"[": "(", "]": ")", "<": "‹"})

@@ -39,8 +39,11 @@ HEADINGS = (
 
 PINS_HEADING = "Pinned"
 
-OPENING = "[Conversation continued: its earlier part was replaced by a summary]"
-"""First line of our summary message. Bare messages have no flag: they are known by this."""
+_CONTINUED = "This session is being continued from a previous conversation"
+
+OPENING = f"{_CONTINUED} that ran out of context. Its earlier part was replaced by this summary."
+"""First line of our summary message. Bare messages have no flag: they are known by this. Its first sentence is the one
+that readers of Claude Code's logs look for; the second one is ours alone."""
 
 KEPT_HEADING = "## Kept by code"
 """Of the part that follows the sections; its lines were copied from the log."""
@@ -53,9 +56,6 @@ CLOSING = "[End of the summary]"
 
 NOTES_OPENING = "[Notes of this session, kept while it went on]"
 """First line of a summary that is made of the session's notes."""
-
-_OPENINGS = (OPENING, "This session is being continued from a previous conversation")
-"""Also how another tool's summary messages begin, so that its transcripts can be compacted again."""
 
 _KEYS = tuple(tuple(re.findall(r"[a-z]+", heading.lower())) for heading in HEADINGS)
 _LINE = re.compile(
@@ -74,8 +74,8 @@ _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
 def looks_like_summary(text: str) -> bool:
-    """Whether a message's text is a summary that stands for an earlier part of the conversation."""
-    return text.lstrip()[:200].startswith(_OPENINGS)
+    """Whether a message's text is a summary, ours or another tool's, of an earlier part of the conversation."""
+    return text.lstrip()[:200].startswith(_CONTINUED)
 
 
 def strip_draft(text: str) -> str:
