@@ -31,7 +31,7 @@ def printed(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("usage", [0, 60_000, 110_000])
+@pytest.mark.parametrize("usage", [0, 9_000, 60_000, 110_000])
 @pytest.mark.parametrize("where", ["in place", "elsewhere"])
 def test_what_compact_reports_is_what_inspect_reports(usage, where, tmp_path, capsys):
     path = session(tmp_path, usage)
@@ -39,11 +39,15 @@ def test_what_compact_reports_is_what_inspect_reports(usage, where, tmp_path, ca
     out = path if where == "in place" else tmp_path / "o.jsonl"
     to = ["--in-place"] if where == "in place" else ["-o", out]
     done = printed(capsys, "compact", path, *to)
-    if usage != 60_000:  # there the provider reports less than the estimate of the messages
-        assert done["tokens_before"] == before
+    assert done["tokens_before"] == before
+    assert f"{before:,} tokens before" in done["notice"]
+    if usage:  # less than the estimate of the messages, about as much, and more
+        assert before >= usage
     after = printed(capsys, "inspect", out)
     assert done["tokens_after"] == after["window"]["used_tokens"]
     assert printed(capsys, "batch", "inspect", out)["files"][0]["tokens"] == done["tokens_after"]
+    boundary = after["boundaries"][-1]
+    assert (boundary["tokens_before"], boundary["tokens_after"]) == (before, done["tokens_after"])
     again = printed(capsys, "compact", "-n", out, "--keep", "500")
     assert again["tokens_before"] == done["tokens_after"]
     assert done["messages_kept"] + done["messages_summarized"] == done["messages_before"]

@@ -204,6 +204,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.line(report["notice"] or f"nothing was changed: {why}")
         return
     gone, kept = report["messages_summarized"], report["messages_kept"]
+    freed = max(0, before - after)  # the provider may have reported less than the estimate says
     out.line(
         f"before  {bar(before, before):<28}  {tokens(before)} tokens in {report['messages_before']:,} messages"
     )
@@ -211,7 +212,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         f"after   {bar(after, before):<28}  {tokens(after)} tokens in {report['messages_after']:,} messages"
     )
     out.line(
-        f"freed   {tokens(before - after)} tokens ({share(before - after, before)}): of {gone + kept:,} messages {gone:,} "
+        f"freed   {tokens(freed)} tokens ({share(freed, before)}): of {gone + kept:,} messages {gone:,} "
         f"became a summary of {tokens(report['summary_tokens'])} tokens, {kept:,} stay word for word"
     )
     if report["target_tokens"] is not None:

@@ -34,7 +34,7 @@ from ullage.facts.reading import text_of
 from ullage.hooks import Hook, HookReply
 from ullage.summarizers.layout import cost
 
-__all__ = ["compaction_flow"]
+__all__ = ["compaction_flow", "notice_of"]
 
 Item: TypeAlias = Mapping[str, Any]
 
@@ -152,7 +152,7 @@ def _compact(state: State) -> Flow[CompactionResult]:
         return result
     if job.store is not None:
         result = yield Store(result, state.source.ids)
-    said = [_notice(result), *notices, result.user_notice]
+    said = [notice_of(result.report), *notices, result.user_notice]
     result = replace(result, user_notice=" ".join(filter(None, said)))
     return (yield from _after(state, result))
 
@@ -402,8 +402,8 @@ def _said(result: CompactionResult) -> str:
     return "\n\n".join(text_of(item) for item in result.summary_messages)
 
 
-def _notice(result: CompactionResult) -> str:
-    report = result.report
+def notice_of(report: CompactionReport) -> str:
+    """What a person is told of a compaction that was done."""
     return (
         f"Compacted {len(report.removed)} messages: about {report.tokens_before:,} tokens before, "
         f"{report.tokens_after:,} after."

@@ -107,6 +107,15 @@ class Session:
             found = next((each for each in earlier if each is not None), None)
         return found or 0
 
+    def reported_tokens(self, weights: Any = None) -> int | None:
+        """The context's size by the newest usage figure, with the estimate of what follows; `None`: it has no figure.
+
+        Args:
+            weights: For the calibrated estimate of what follows, see `weights_for`; `None`: characters / 4.
+        """
+        count = core.Ledger(weights, self.items).anchored()
+        return None if count.anchor is None else int(count.total)
+
     def _asked(self, provider: str, model: str | None) -> dict[str, Any]:
         name = model or self.model or None
         return {

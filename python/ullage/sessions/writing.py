@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ullage.compaction import CompactionResult, compact
+from ullage.compaction.flow import notice_of
 from ullage.compaction.source import read_source
 from ullage.estimates import weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
@@ -104,6 +105,28 @@ def compact_session(
     return _as_claude_code(session, target, options)
 
 
+def _compacted(
+    session: Session, target: Path | None, options: Mapping[str, Any]
+) -> CompactionResult:
+    """The compaction, not written; its size before is the provider's figure where there is one, as for `inspect`."""
+    result = compact(session.items, transcript_path=str(target or session.path), **options)
+    weights = options.get("weights") or weights_for(options["model"])
+    before = session.reported_tokens(weights)
+    told = result.report
+    if before is None or before == told.tokens_before:
+        return result
+    after = told.tokens_after if result.compacted else before
+    report = replace(told, tokens_before=before, tokens_after=after)
+    notice = result.user_notice.replace(notice_of(told), notice_of(report))
+    result = replace(result, report=report, user_notice=notice)
+    if result.boundary is None:
+        return result
+    metadata = {**result.boundary["compactMetadata"], "preTokens": before}
+    mark = {**result.boundary, "compactMetadata": metadata}
+    messages = tuple(mark if item is result.boundary else item for item in result.messages)
+    return replace(result, boundary=mark, messages=messages)
+
+
 # ---- in Claude Code's format -----------------------------------------------------------------
 
 
@@ -114,7 +137,7 @@ def _as_claude_code(
         reason = f"is a {session.format} file, to which a compaction cannot be appended"
         raise StoreError(reason, path=str(target), hint="name another file to write")
     session, losses = _writable(session)
-    result = compact(session.items, transcript_path=str(target or session.path), **options)
+    result = _compacted(session, target, options)
     # As the log will hold it: kept messages whole. `Session.request` leaves out what may not be sent of them.
     messages = resume([*session.items, *result.new_entries]).messages
     if target is None or not result.compacted:
@@ -177,7 +200,7 @@ def _in_own_format(
     session: Session, target: Path | None, options: Mapping[str, Any]
 ) -> CompactedSession | None:
     """The compaction as lines of the session's format; `None` if that format cannot say it."""
-    result = compact(session.items, transcript_path=str(target or session.path), **options)
+    result = _compacted(session, target, options)
     messages = resume([*session.items, *result.new_entries]).messages
     if not result.compacted:
         return CompactedSession(result, None, messages, format=session.format)
