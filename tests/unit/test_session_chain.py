@@ -7,8 +7,10 @@ import random
 
 import pytest
 
+from ullage import compact
 from ullage.sessions import compact_session, open_session
 from ullage.testing import assert_legal
+from ullage.transcript import TranscriptLog
 
 FILLER = "the parser drops the last row when the file has no line end "
 
@@ -120,6 +122,30 @@ def test_both_ways_of_reading_find_the_same(seed, where, tmp_path):
     said = [entry["message"]["content"] for entry in again.items[1 : 1 + kept]]
     assert said == [entry["message"]["content"] for entry in before.items[-kept:]]
     assert_legal("anthropic", [*again.messages, {"role": "user", "content": "go on"}])
+
+
+@pytest.mark.parametrize("direction", ["full", "up_to", "from"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_compaction_into_an_open_log_is_read_both_ways(seed, direction, tmp_path):
+    path = made(seed).write(tmp_path / "s.jsonl")
+    with TranscriptLog.open(path) as log:
+        before = log.resume()
+        at = None if direction == "full" else len(before.entries) // 2
+        keep = [600, 1_500, 3_000][seed % 3]
+        done = compact(before.entries, log=log, keep=keep, direction=direction, at=at)
+        assert done.compacted
+        assert done.kept
+        again = log.resume()
+    lines = lines_of(path)
+    assert along_parents(lines) == by_the_boundary(lines)
+    assert len({line["uuid"] for line in lines}) == len(lines)
+    assert [entry["uuid"] for entry in again.entries] == [
+        entry["uuid"] for entry in done.messages[1:]
+    ]
+    kept = [entry["message"]["content"] for entry in done.kept]
+    said = [entry["message"]["content"] for entry in before.entries]
+    assert kept == (said[: len(kept)] if direction == "from" else said[-len(kept) :])
+    assert not again.report.missing
 
 
 @pytest.mark.parametrize("seed", range(3))

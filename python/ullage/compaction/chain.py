@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ullage.compaction import CompactionResult
 from ullage.compaction.boundary import stable_uuid
+from ullage.compaction.result import CompactionResult
 from ullage.messages import Item
 from ullage.transcript import Transcript
 from ullage.transcript.replay import Row
@@ -26,7 +26,7 @@ def on_one_chain(result: CompactionResult, transcript: Transcript) -> Compaction
     """The result, with copies of what is kept if a walk along the parents would miss some of it.
 
     Args:
-        result: Of entries that stand in the file.
+        result: Of entries that stand in the file, with its own lines as they will be written.
         transcript: The file before the compaction.
     """
     places = {row.uuid: row for row in transcript.rows() if row.uuid}

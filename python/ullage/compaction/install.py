@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ullage.compaction.chain import entries_to_write, on_one_chain
 from ullage.compaction.result import CompactionResult
 from ullage.exceptions import LogConflict
 from ullage.transcript.log import TranscriptLog
-from ullage.transcript.write import BoundaryInfo, Kept, write_compaction
+from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines
 
 __all__ = ["install_in", "log_store"]
 
@@ -60,14 +61,18 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
             hint="compact again: nothing was written",
         )
     kept = (*draft.report.kept, *here[len(ids) :])
-    written = write_compaction(
+    written, repeated = compaction_lines(
         log,
         _info(draft),
         [_fresh(item) for item in draft.summary_messages],
+        parent=log.leaf,
         kept=Kept(tuple(str(name) for name in kept), before_summary=_before(draft)),
         attachments=[_fresh(item) for item in (*draft.attachments, *draft.hook_results)],
     )
-    return _as_written(draft, written, later, kept)
+    done = on_one_chain(_as_written(draft, written, later, kept), log.transcript())
+    log.write([*entries_to_write(done), *repeated])
+    log.sync()
+    return done
 
 
 def _fresh(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ullage._engine import core
+from ullage.compaction.chain import COPY_OF
 from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.messages import Item, message_of
 from ullage.models import ModelTable
 from ullage.outgoing import Outgoing, outgoing, report_of
-from ullage.sessions.chain import COPY_OF
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.formats import detect, read
 from ullage.transcript.pin import FilePin

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from ullage.compaction import CompactionResult, compact
+from ullage.compaction.chain import entries_to_write, on_one_chain
 from ullage.compaction.flow import notice_of
 from ullage.compaction.source import read_source
 from ullage.estimates import weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.messages import Item
 from ullage.providers.anthropic import clean_entries
-from ullage.sessions.chain import entries_to_write, on_one_chain
 from ullage.sessions.drafts import copy_of, draft_of, put_in_place
 from ullage.sessions.opening import CLAUDE_CODE, Session, open_session
 from ullage.sessions.own import APPENDED, lines_of, shown
