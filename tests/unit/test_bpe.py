@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import string
 import subprocess
@@ -80,20 +81,20 @@ def test_a_limit_is_reached_not_passed() -> None:
 def test_a_limit_stops_early() -> None:
     text = "word " * 200_000
     core.count_text_up_to(text[:10], 10)
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(20):
         assert core.count_text_up_to(text, 50) is None
         assert core.count_text_up_to("a" * 1_000_000, 50) is None
     # Whole counts would take seconds in the twin and a tenth of one in Rust.
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 @pytest.mark.parametrize("unit", ["a", " ", "日", "ab"])
 def test_long_runs_are_not_quadratic(unit: str) -> None:
     core.count_text("a")
-    started = time.perf_counter()
+    started = time.process_time()
     assert core.count_text(unit * 100_000) > 100
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def fastest(text: str) -> float:
@@ -199,10 +200,12 @@ def test_tables_load_at_once() -> None:
 def test_caches_hold_sixteen_megabytes_at_most() -> None:
     # Five threads at once make all the caches that are kept; new pieces fill them.
     program = """if True:
-        import random, re, threading
+        import ctypes, random, re, threading
         from pathlib import Path
         from ullage._engine import core
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", int)
         def resident():
+            trim(0)
             return int(re.search(r"RssAnon:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
         core.count_text("load the tables")
         before = resident()
@@ -215,8 +218,13 @@ def test_caches_hold_sixteen_megabytes_at_most() -> None:
         [thread.join() for thread in threads]
         print(resident() - before)
     """
+    # How many texts are held at once depends on how busy the machine is: what is free again is given back before it is counted.
     run = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONMALLOC": "malloc", "MALLOC_ARENA_MAX": "1"},
     )
-    # What the allocator keeps of the texts themselves comes on top: measured below 3 MB.
+    # What the allocator keeps all the same comes on top: measured below 3 MB.
     assert int(run.stdout) <= 20_000

@@ -168,7 +168,7 @@ def test_the_agent_never_waits_and_requests_coalesce(tmp_path):
     began = time.monotonic()
     for at in range(2, 81, 2):
         memory.answered(items[at - 1], items[:at], tokens=10_000 * at)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 15  # one answer would have taken 20
     slow.go.set()
     assert memory.wait(20)
     # The first, and the newest of all that came while it ran.
