@@ -19,7 +19,7 @@ A level is a `Level`: a name, a `run`, and the class of its own state if it has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
@@ -116,7 +116,7 @@ class Situation:
     beside: Any = None
     request: int = 0
     tools: frozenset[str] = frozenset()
-    history: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+    history: Sequence[Mapping[str, Any]] = field(default_factory=list, repr=False)
     extras: Extras = field(default_factory=Extras, repr=False)
 
     def fill_percent(self, view: View) -> int:

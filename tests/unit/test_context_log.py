@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 from ullage import ContextManager, Policy, SessionMemory, resume
+from ullage.context import lighter
+from ullage.context.history import History
 from ullage.exceptions import UllageError
 from ullage.offload import FileStore
 from ullage.policy import SessionMemoryPolicy
@@ -60,6 +62,7 @@ def talk(
     found: int = 3_000,
     then: dict[int, list[Step]] | None = None,
     usage: bool = False,
+    thinks: bool = False,
 ) -> list[Step]:
     """Turns of a question, calls with their results, and an answer, as a host tells them; `then`: what else, after a turn."""
     rng, steps = random.Random(7), list[Step]()
@@ -82,7 +85,7 @@ def talk(
                 "id": f"msg_{turn}_{call}",
                 "type": "message",
                 "role": "assistant",
-                "content": [use],
+                "content": [*thought(turn, call, thinks), use],
             }
             steps.append(observe({**answer, **told} if call else answer))
             text = words(rng, found)
@@ -92,6 +95,13 @@ def talk(
         steps.append(observe({"id": f"msg_{turn}", "role": "assistant", "content": [done]}))
         steps += (then or {}).get(turn, [])
     return [*steps, add({"role": "user", "content": "And now?"}), prepare]
+
+
+def thought(turn: int, call: int, thinks: bool) -> list[dict[str, Any]]:
+    """What an open turn begins with in manual thinking."""
+    if not thinks or call:
+        return []
+    return [{"type": "thinking", "thinking": f"Step {turn}", "signature": f"sig-{turn}-{call}" * 4}]
 
 
 def snip_first_turn(manager: ContextManager) -> Any:
@@ -121,6 +131,8 @@ LADDER = {
 
 NOTES = {"enabled": True, "start_tokens": 1_000, "growth_tokens": 500, "tool_calls": 1}
 
+THINKS = {"type": "enabled", "budget_tokens": 1_024}
+
 Scenario = tuple[str, list[Step], dict[str, Any]]
 SCENARIOS: dict[str, Scenario] = {
     "offload": ("tool_budget", talk(usage=True), {"policy": {**QUIET, "tool_budget.max_result_chars": 2_000}}),
@@ -141,6 +153,10 @@ SCENARIOS: dict[str, Scenario] = {
     "refusal": ("autocompact", talk(then={3: [prepare, refused, prepare]}), {"policy": QUIET, "keep": 300}),
     "rewind": ("snip", talk(then={3: [lambda manager: manager.rewind(len(manager.history) - 7)]}),
                {"policy": {**QUIET, "snip.enabled": True, "snip.max_chars": 1_000, "snip.start_percent": 0}}),
+    "torn turn": ("autocompact", talk(3, 14, thinks=True),
+                  {"policy": {**QUIET, "auto.enabled": True}, "window": 9_000, "keep": 300, "thinking": THINKS}),
+    "refused turn": ("autocompact", talk(2, 6, thinks=True, then={1: [prepare, refused, prepare]}),
+                     {"policy": QUIET, "keep": 300, "thinking": THINKS}),
     "pins": ("autocompact", talk(12, then={1: [lambda manager: manager.pin("rule", "Answer 0 stays in force")]}),
              {"policy": {**QUIET, "auto.enabled": True}, "window": 9_000, "keep": 800}),
 }  # fmt: skip
@@ -166,6 +182,7 @@ class Run:
     def outside(self) -> dict[str, Any]:
         preset = Policy.ladder() if self.given.get("preset") == "ladder" else Policy.buffered()
         more = {"context_window": self.given["window"]} if "window" in self.given else {}
+        more |= {"thinking": self.given["thinking"]} if "thinking" in self.given else {}
         more |= {"keep": self.given["keep"]} if "keep" in self.given else {}
         if self.given.get("notes"):
             more["memory"] = SessionMemory(
@@ -213,6 +230,7 @@ class Whole:
             for _, request in run.go(manager):
                 self.requests.append(plain(request))
                 self.marks.append(mark(manager))
+            self.history = [plain(json.dumps(item)) for item in manager.history]
             self.stages = {report.stage for report in manager.machine.reports}
 
 
@@ -280,6 +298,28 @@ def test_each_level_acts_and_every_request_is_the_same_from_any_step_on(
                 assert plain(request) == whole.requests[number]
                 if number > at + 9:
                     break
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_left_memory_changes_no_request_and_comes_back_as_it_was(
+    name, wholes, place, monkeypatch
+):
+    monkeypatch.setattr(lighter, "_FEW", 0)
+    whole, run = wholes(name), Run(name, place())
+    with run.fresh() as manager:
+        for at, request in run.go(manager):
+            assert plain(request) == whole.requests[at]
+        history = manager.history
+        gone = len(history) - len(manager.messages)
+        assert isinstance(history, History) or gone <= 0
+        texts = [plain(json.dumps(item)) for item in history]
+        assert texts == whole.history
+        for at, item in enumerate(history):
+            shown = manager.recall.get(f"m{at}").items
+            assert json.dumps(shown[0]) == json.dumps(item)
+        back = max(1, len(history) // 2)
+        manager.rewind(back)
+        assert [plain(json.dumps(item)) for item in manager.history] == whole.history[:back]
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["fails", "killed"])

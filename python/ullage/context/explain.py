@@ -53,7 +53,8 @@ class Explanation:
         tokens: Of it.
         by_category: What is in it.
         left: What left until then, oldest first; each report names level, reason, messages and results.
-        records: Of all requests so far, for the time at which something left.
+        records: Of the requests that are remembered, for the time at which something left.
+        earlier: Reports from before those in `left` that are remembered no more.
     """
 
     request: RequestRecord | None
@@ -61,13 +62,16 @@ class Explanation:
     by_category: Mapping[str, int]
     left: tuple[StageReport, ...]
     records: Mapping[int, RequestRecord]
+    earlier: int = 0
 
     def __str__(self) -> str:
         name = f"request {self.request.number}" if self.request else "the next request"
         lines = [f"{name}: about {self.tokens:,} tokens"]
         lines += [f"  {tokens:>11,}  {category}" for category, tokens in self.by_category.items()]
-        if self.left:
+        if self.left or self.earlier:
             lines.append("left so far:")
+        if self.earlier:
+            lines.append(f"  {self.earlier:,} earlier reports are remembered no more")
         return "\n".join([*lines, *(f"  {_line(report)}" for report in self.left)])
 
 
@@ -90,25 +94,29 @@ def explain(
     records: Iterable[RequestRecord],
     reports: Iterable[StageReport],
     now: tuple[int, Mapping[str, int]],
+    let_go: tuple[int, int] = (0, 0),
 ) -> Explanation:
     """The account of a request.
 
     Args:
         number: Which one, from 1; `None`: the next.
-        records: Of all requests so far.
-        reports: Of all levels so far.
+        records: Of the requests that are remembered.
+        reports: Of all levels, as far as they are remembered.
         now: Tokens and categories of the next.
+        let_go: Reports that are remembered no more, and the request of the newest of them.
 
     Raises:
-        InvalidPolicy: There was no such request.
+        InvalidPolicy: There was no such request, or it is remembered no more.
     """
     known = {record.number: record for record in records}
     if number is None:
-        return Explanation(None, *now, tuple(reports), known)
+        return Explanation(None, *now, tuple(reports), known, let_go[0])
     record = known.get(number)
-    if record is None:
+    if record is None or number < let_go[1]:
+        first, last = max(min(known, default=0), let_go[1]), max(known, default=0)
         raise InvalidPolicy(
-            "request", number, f"must be the number of one of {len(known)} requests"
-        )
+            "request", number, f"must be one of the {len(known)} requests that are remembered",
+            hint=f"{first} to {last}" if known else "prepare() makes the first",
+        )  # fmt: skip
     left = tuple(report for report in reports if report.request <= number)
-    return Explanation(record, record.tokens, record.by_category, left, known)
+    return Explanation(record, record.tokens, record.by_category, left, known, let_go[0])

@@ -8,6 +8,7 @@ write; what such a write left unfinished counts as never written.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -52,17 +53,20 @@ class Journal:
     Attributes:
         state: As the log tells it.
         messages: How many of the history are in the log.
+        offsets: Where the line of each begins, in bytes; negative: it has none of its own.
     """
 
     def __init__(self, log: TranscriptLog, *, owned: bool, ids: Callable[[], str]) -> None:
         self.log, self.owned, self._ids = log, owned, ids
         self.state: dict[str, Any] = {}
         self.messages = self.reports = self.records = 0
+        self.offsets = array("q")
         self._base = False
         self.made: dict[str, str] = {}  # uuids of what levels made, by key
 
-    def goes_on(self, machine: Machine, state: Mapping[str, Any]) -> None:
+    def goes_on(self, machine: Machine, state: Mapping[str, Any], offsets: Iterable[int]) -> None:
         """The log holds this state already, and all that the machine holds."""
+        self.offsets = array("q", offsets)
         self.state, self.made = dict(state), dict(state.get("made", {}))
         self.messages = len(machine.history)
         self.reports, self.records = len(machine.reports), len(machine.records)
@@ -79,7 +83,7 @@ class Journal:
         """
         if len(machine.history) - self.messages != 1:
             return False
-        self.log.write(self._messages(machine, waits=False))
+        self._wrote(self.log.write(self._messages(machine, waits=False)))
         self.messages += 1
         return True
 
@@ -113,7 +117,10 @@ class Journal:
             head = {"type": STATE, "format": FORMAT, "what": what, "sessionId": self.log.session_id}
             if self._base:
                 head["base"] = True
-            self.log.write([*lines, *told, {**head, "state": change, **account}])
+            if what == "begin" and machine.let_go[0]:
+                head["let_go"] = list(machine.let_go)
+            starts = self.log.write([*lines, *told, {**head, "state": change, **account}])
+            self._wrote(starts[: len(machine.history) - self.messages])
             self.state, self.made, self._base = now, now["made"], False
             self.messages = len(machine.history)
             self.reports, self.records = len(machine.reports), len(machine.records)
@@ -130,7 +137,12 @@ class Journal:
         """
         self.messages = len(machine.history) if base else 0
         self._base = base
+        self.offsets = array("q", [-1] * self.messages)
         self.commit(machine, beside, "begin")
+
+    def _wrote(self, starts: Iterable[int]) -> None:
+        del self.offsets[self.messages :]
+        self.offsets.extend(starts)
 
     def close(self) -> None:
         """Give the log up, if it is the manager's own."""

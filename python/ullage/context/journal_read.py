@@ -16,7 +16,7 @@ from ullage.context.saved import FORMAT
 from ullage.exceptions import InvalidTranscript, StoreError
 from ullage.transcript.index import Transcript
 
-__all__ = ["Added", "Found", "read_journal"]
+__all__ = ["Added", "Found", "read_journal", "read_message"]
 
 Item = Mapping[str, Any]
 
@@ -27,6 +27,7 @@ class Added(NamedTuple):
     item: Item
     uuid: str
     timestamp: str
+    offset: int = -1  # of its line; negative: it has none of its own
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class Found:
         torn: Uuids of what an unfinished write left: it counts as never written.
         reports: Of all levels so far, as they were dumped.
         records: Of all requests so far.
+        let_go: What the account does not hold: as in `Machine`.
     """
 
     state: dict[str, Any] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class Found:
     torn: list[str] = field(default_factory=list)
     reports: list[Any] = field(default_factory=list)
     records: list[Any] = field(default_factory=list)
+    let_go: Any = (0, 0)
 
 
 def read_journal(path: str) -> Found:
@@ -72,7 +75,7 @@ def read_journal(path: str) -> Found:
                     hint="resume the transcript without it: ullage.resume",
                 ) from exc  # fmt: skip
         elif isinstance(entry.get(MARK), dict) and "at" in entry[MARK]:
-            _take_message(found, waiting, entry)
+            _take_message(found, waiting, entry, start)
     found.torn = [each.uuid for each in waiting.values()]
     return found
 
@@ -99,14 +102,39 @@ def _take_state(
     found.history, found.later = known[:count], []
     found.reports += entry.get("reports", ())
     found.records += entry.get("records", ())
+    found.let_go = entry.get("let_go", found.let_go)
 
 
-def _take_message(found: Found, waiting: dict[int, Added], entry: Mapping[str, Any]) -> None:
-    mark = entry[MARK]
-    stamp = entry.get("timestamp")
-    made = Added(
-        _item(entry, mark), str(entry.get("uuid", "")), stamp if isinstance(stamp, str) else ""
-    )
+def read_message(path: str, offset: int) -> Added:
+    """The message in the line at an offset, in bytes.
+
+    Raises:
+        InvalidTranscript: There is none.
+        StoreError: The file cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(offset)
+            entry = _parsed(file.readline())
+    except OSError as exc:
+        raise StoreError((exc.strerror or str(exc)).lower(), path=path) from exc
+    if not isinstance(entry.get(MARK), dict):
+        raise InvalidTranscript(
+            f"no message of the conversation stands at byte {offset}", path=path,
+            hint="the log was changed: ullage.resume shows what is left",
+        )  # fmt: skip
+    return _added(entry, offset)
+
+
+def _added(entry: Mapping[str, Any], offset: int) -> Added:
+    stamp, uuid = entry.get("timestamp"), str(entry.get("uuid", ""))
+    return Added(_item(entry, entry[MARK]), uuid, stamp if isinstance(stamp, str) else "", offset)
+
+
+def _take_message(
+    found: Found, waiting: dict[int, Added], entry: Mapping[str, Any], start: int
+) -> None:
+    mark, made = entry[MARK], _added(entry, start)
     if mark.get("waits"):
         waiting[mark["at"]] = made
     elif mark["at"] == len(found.history) + len(found.later):

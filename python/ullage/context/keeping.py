@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NoReturn, Self
 
 from ullage.context.flows import Host
+from ullage.context.history import History
 from ullage.context.journal import Journal
-from ullage.context.journal_read import Added, Found, read_journal
+from ullage.context.journal_read import Added, Found, read_journal, read_message
+from ullage.context.lighter import Lighter, trim_account
 from ullage.context.outgoing import Outgoing
 from ullage.context.questions import Questions
 from ullage.context.rewind import rewind
@@ -48,6 +50,7 @@ class Keeping(Questions):
     _clock: Callable[[], int | None]
     _ids: Callable[[], str]
     _journal: Journal | None = None
+    _lighter: Lighter
 
     # ---- state as JSON -----------------------------------------------------------------------
 
@@ -57,6 +60,7 @@ class Keeping(Questions):
         Args:
             history: Put the messages in. Without them, give them back to `restore`.
         """
+        self._name(range(len(self.machine.history)))
         return {**dump(self.machine, history=history), **self._beside()}
 
     def _beside(self) -> dict[str, Any]:
@@ -162,12 +166,15 @@ class Keeping(Questions):
         machine, journal = made.machine, Journal(log, owned=False, ids=made._ids)
         set_state(machine, found.state, [each.item for each in found.history])
         machine.view.uuids = _names(found.history)
-        load_account(machine, {"reports": found.reports, "records": found.records})
+        account = {"reports": found.reports, "records": found.records, "let_go": found.let_go}
+        load_account(machine, account)
+        trim_account(machine)
         made._load_beside(found.state)
         for each in found.later:
             machine.add(each.item, at_ms=_ms_of(each.timestamp), uuid=each.uuid)
             made._outgoing.note_answer(machine)
-        journal.goes_on(machine, found.state)
+        places = (each.offset for each in (*found.history, *found.later))
+        journal.goes_on(machine, found.state, places)
         made._use(journal)
         made._commit("resume", journal.without(found.torn, "an unfinished write"))
         return made
@@ -245,6 +252,7 @@ class Keeping(Questions):
             start: Position in the history of the first; negative: counted from its end.
         """
         history, view = self.machine.history, self.machine.view
+        self._name(range(len(history))[start:])
         made = []
         for at in range(len(history))[start:]:
             item = history[at]
@@ -256,6 +264,40 @@ class Keeping(Questions):
             envelope = item if "message" in item else {"type": item["role"], "message": item}
             made.append({"uuid": name, **came, **envelope})
         return made
+
+    # ---- what need not be in memory ----------------------------------------------------------
+
+    def _lighten(self) -> None:
+        journal, machine = self._journal, self.machine
+        self._lighter.lighten(machine, self._outgoing, None if journal is None else self._read)
+        if journal is not None:
+            journal.reports, journal.records = len(machine.reports), len(machine.records)
+
+    def _read(self, at: int) -> Item | None:
+        found = self._added(at)
+        return None if found is None else found.item
+
+    def _added(self, at: int) -> Added | None:
+        """What the log tells of a message of the history."""
+        journal = self._journal
+        if journal is None or not 0 <= at < len(journal.offsets) or journal.offsets[at] < 0:
+            return None
+        return read_message(journal.log.path, journal.offsets[at])
+
+    def _name(self, positions: Iterable[int]) -> None:
+        """Have names and times of these messages of the history in memory again, which left it."""
+        view, history = self.machine.view, self.machine.history
+        for at in positions:
+            if not isinstance(history, History) or history.held(at):
+                continue
+            found = self._added(at)
+            if found is None or found.item is None:
+                continue
+            if not isinstance(found.item.get("uuid"), str):
+                view.uuids.setdefault(at, found.uuid)
+            came = None if "timestamp" in found.item else _ms_of(found.timestamp)
+            if came is not None:
+                view.times.setdefault(at, came)
 
     # ---- all or nothing ----------------------------------------------------------------------
 
@@ -295,6 +337,8 @@ class Keeping(Questions):
                 self._go_back(before, len(machine.history), counts[:2])
             raise
         self._commit(what)
+        if what == "prepare":
+            self._lighten()
 
     def _go_back(
         self, state: Mapping[str, Any], messages: int, counts: tuple[int, int] | None = None
@@ -328,6 +372,7 @@ class Keeping(Questions):
             InvalidPolicy: There are not so many.
         """
         journal, machine = self._journal, self.machine
+        self._name(range(len(machine.history)))
         names = (
             []
             if journal is None

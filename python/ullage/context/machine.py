@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -98,7 +98,7 @@ class Machine:
     tools: frozenset[str] = frozenset()  # names that the host offers
     thinking: Thinking | None = None  # the request's parameter
     levels: tuple[pipeline.Level, ...] = pipeline.LEVELS
-    history: list[Item] = field(default_factory=list)
+    history: MutableSequence[Item] = field(default_factory=list)
     reports: list[StageReport] = field(default_factory=list)
     pins: dict[str, Pin] = field(default_factory=dict)
     call_ids: CallIds = field(default_factory=CallIds)
@@ -110,6 +110,7 @@ class Machine:
     stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
     now_ms: int | None = None  # the clock of the newest request; not saved
     records: list[RequestRecord] = field(default_factory=list)
+    let_go: tuple[int, int] = (0, 0)  # reports that are told no more; request of the newest
     prints: list[str] = field(default_factory=list)  # of messages, taken when the state is saved
     figure: Figure | None = None
     stated_policy: Policy = field(

@@ -19,6 +19,7 @@ from ullage.context.alone import Alone
 from ullage.context.beside import Beside
 from ullage.context.flows import Host
 from ullage.context.keeping import Keeping, Log, new_uuid, now_in_ms
+from ullage.context.lighter import Lighter
 from ullage.context.machine import Machine, names_of, overhead_of
 from ullage.context.outgoing import Outgoing
 from ullage.context.recover import recover
@@ -170,7 +171,7 @@ class ContextManager(Keeping):
             ahead=Ahead(tuple(listeners)),
             beside=Beside(),
         )
-        self._alone = Alone()
+        self._alone, self._lighter = Alone(), Lighter()
         if context_management is not None:
             self.machine.states[context_edits.STAGE].config = dict(context_management)
         self._outgoing = Outgoing(
@@ -373,6 +374,7 @@ class ContextManager(Keeping):
         Raises:
             UnknownHandle: No placeholder with that id is in the context.
         """
+        self._name(range(len(self.machine.history)))
         with self._whole("expand", careful=False):
             return self._run(flows.expand(self._seen(True), collapse_id))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ullage.compaction import CompactionResult
@@ -161,6 +161,18 @@ class Outgoing:
             # A rewrite that no request has shown yet: the thinking before it must be known as it was.
             self._repaired(machine)
         return self._repairer.dump()
+
+    def forget(self, machine: Machine, stay: Iterable[int]) -> None:
+        """Hold only these messages of the history of what the model made; the view's own are among them."""
+        view = machine.view
+        shown, _ = self._writer.write(view.messages, view.ledger)
+        if self._provider != "anthropic" or self._own_list is not (shown is view.messages):
+            return
+        made = [machine.history[at] for at in sorted(stay)]
+        history = [message for item in made if (message := wire(item)) is not None]
+        self._repairer = Repairer.load(
+            self._repairer.dump(), shown, history=history, **self._options
+        )
 
     def load(self, machine: Machine, stored: Mapping[str, Any]) -> None:
         """Go on where `dump` stood, with what had been sent last as far as it still stands."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableSequence
 from typing import Any
 
 from ullage._engine import core
@@ -44,8 +44,8 @@ class Questions:
         return self.machine.window
 
     @property
-    def history(self) -> list[Item]:
-        """All that was added, as it was added."""
+    def history(self) -> MutableSequence[Item]:
+        """All that was added, as it was added; with a log, what no request shows any more is read from there."""
         return self.machine.history
 
     @property
@@ -64,15 +64,17 @@ class Questions:
     def explain(self, request: int | None = None) -> Explanation:
         """What is in a request by category, and what left until then: when, by which level, why.
 
+        The newest 256 requests and reports are remembered, at times up to 511; a log holds all of them.
+
         Args:
             request: Its number; `None`: the next one, as things stand.
 
         Raises:
-            InvalidPolicy: There was no such request.
+            InvalidPolicy: There was no such request, or it is remembered no more.
         """
         machine, usage = self.machine, self.machine.usage()
         now = usage.tokens, usage.by_category
-        return explain(request, machine.records, machine.reports, now)
+        return explain(request, machine.records, machine.reports, now, machine.let_go)
 
     def pins(self) -> dict[str, tuple[Pin, int]]:
         """All pins by name, each with what it costs in tokens."""

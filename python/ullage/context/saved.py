@@ -49,6 +49,7 @@ def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
     found = {
         **state_of(machine),
         **told_since(machine, 0, 0),
+        "let_go": list(machine.let_go),
         "uuids": [[at, name] for at, name in sorted(machine.view.uuids.items())],
         "prints": "".join(_prints(machine)),
     }
@@ -72,6 +73,8 @@ def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
     try:
         machine.reports = [_load_report(each) for each in stored["reports"]]
         machine.records = [RequestRecord.load(each) for each in stored["records"]]
+        count, newest = stored.get("let_go", (0, 0))
+        machine.let_go = int(count), int(newest)
     except (KeyError, TypeError, ValueError) as exc:
         raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
 
@@ -128,7 +131,7 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
         machine.add(item)
 
 
-def set_state(machine: Machine, stored: Mapping[str, Any], history: list[Item]) -> None:
+def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item]) -> None:
     """Put what `state_of` gave into a machine, with the messages that it speaks of.
 
     Raises:

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any, Literal
 
 import orjson
@@ -240,8 +241,11 @@ class TranscriptLog:
             tail["timestamp"] = iso_of(self._clock())
         return {**head, "isSidechain": False, **self._envelope, **found, **tail}
 
-    def write(self, entries: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, entries: Sequence[Mapping[str, Any]]) -> list[int]:
         """Writes finished entries as they are, with one write.
+
+        Returns:
+            Where each line begins, in bytes from the file's beginning.
 
         Raises:
             InvalidMessage: One of them cannot be written as JSON.
@@ -249,14 +253,17 @@ class TranscriptLog:
             StoreError: As for `append`.
         """
         if not entries:
-            return
-        lines = b"".join(line_of(entry, at) for at, entry in enumerate(entries))
+            return []
+        lines = [line_of(entry, at) for at, entry in enumerate(entries)]
         with self.one_writer:
-            self._file.append(lines)
+            self._file.append(b"".join(lines))
+            ends = [*accumulate(map(len, lines))]
+            start = self._file.end - ends[-1]
             for entry in entries:
                 self._leaf = _next_leaf(entry, self._leaf)
         if self._durability == "fsync":
             self._file.sync()
+        return [start, *(start + end for end in ends[:-1])]
 
     # ---- reading -----------------------------------------------------------------------------
 
