@@ -131,3 +131,43 @@ def test_a_block_that_anthropic_has_no_word_for_is_an_error(role: str, kind: str
     else:
         assert done.ok
         assert ("kept" in json.dumps(done.messages)) == (kind != "foreign")
+
+
+THOUGHTS = "reasoning reasoning_text reasoning_content summary_text thought".split()
+OTHERS = (
+    "refusal audio input_audio output_audio function_call function_call_output custom_tool_call "
+    "custom_tool_call_output"
+).split() + THOUGHTS
+raw_blocks = st.builds(
+    lambda kind, key, text: {"type": kind, key: text, "id": "x"},
+    st.sampled_from(OTHERS),
+    st.sampled_from(("text", "refusal", "transcript", "data")),
+    st.sampled_from(("said so", "", " ", None, 3)),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(raw_blocks, min_size=1, max_size=4), st.booleans())
+def test_raw_blocks_of_another_provider_go_as_text_or_are_a_loss(raw: Any, alone: bool) -> None:
+    own = [] if alone else [{"type": "text", "text": "own words"}]
+    talk: list[Any] = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": [*raw, *own]},
+        {"role": "user", "content": "go on"},
+    ]
+    before = copy.deepcopy(talk)
+    manager = ContextManager(model="claude-opus-4-6")
+    for message in talk:
+        manager.add(message)
+    sent = manager.prepare()
+    assert validate(sent.messages, model="claude-opus-4-6").ok
+    assert [loss.what for loss in sent.losses] == [block["type"] for block in raw]
+    expected = sum(
+        "said so" in block.values() and "data" not in block and block["type"] not in THOUGHTS
+        for block in raw
+    )
+    assert json.dumps(sent.messages).count("said so") == expected
+    assert sum(loss.why == "sent as text" for loss in sent.losses) == expected
+    whole = outgoing(talk, model="claude-opus-4-6")
+    assert (whole.messages, whole.losses, whole.left) == (sent.messages, sent.losses, ())
+    assert talk == before

@@ -30,6 +30,12 @@ from ullage.providers._placed import placed
 __all__ = ["Writer", "clean_entries", "from_provider", "to_provider"]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
+# Raw blocks of other providers' answers: thoughts, which nobody else can use, and the rest.
+_THOUGHTS = frozenset("reasoning reasoning_text reasoning_content summary_text thought".split())
+_OTHERS = _THOUGHTS | frozenset(
+    "refusal audio input_audio output_audio function_call function_call_output custom_tool_call "
+    "custom_tool_call_output".split()
+)
 _MESSAGE_KEYS = frozenset({"role", "content", "output_config", "clear_at"})
 
 
@@ -219,7 +225,8 @@ def _message(
     content = message.get("content")
     kept = content
     if isinstance(content, list):
-        kept = _blocks(content, where, ids, losses)
+        spoken = message["role"] == "assistant"
+        kept = _blocks(content, where, ids, losses, spoken=spoken)
         if content and not kept:
             return None
     role = "system" if message["role"] == "developer" else message["role"]
@@ -230,12 +237,19 @@ def _message(
 
 
 def _blocks(
-    content: list[Block], where: str, ids: Mapping[str, str], losses: Losses
+    content: list[Block],
+    where: str,
+    ids: Mapping[str, str],
+    losses: Losses,
+    *,
+    spoken: bool = False,
 ) -> list[Block]:
-    """The blocks that the API takes; the same list if it takes them all."""
+    """The blocks that the API takes; the same list if it takes them all. `spoken`: they are the assistant's."""
     kept = []
     for position, block in enumerate(content):
-        one = _block(block, f"{where}.content[{position}]", ids, losses)
+        place = f"{where}.content[{position}]"
+        told = _said(block, place, losses) if spoken else block
+        one = None if told is None else _block(told, place, ids, losses)
         if one is not None:
             kept.append(one)
     same = len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True))
@@ -258,6 +272,18 @@ def _block(block: Any, where: str, ids: Mapping[str, str], losses: Losses) -> An
         _note(block, where, losses)
         clean = {key: value for key, value in block.items() if key != FOREIGN}
     return _nested(_with_id(clean, ids), where, losses)
+
+
+def _said(block: Any, where: str, losses: Losses) -> Any:
+    """The block; of one that is raw data of another provider the text, or `None` if it has none."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    if not isinstance(kind, str) or kind not in _OTHERS:
+        return block
+    told = (block.get(key) for key in ("text", "refusal", "transcript"))
+    texts = [text for text in told if isinstance(text, str) and text.strip()]
+    has = bool(texts) and kind not in _THOUGHTS
+    losses.add(kind, where, "sent as text" if has else "left out")
+    return {"type": "text", "text": texts[0]} if has else None
 
 
 def _nested(block: Mapping[str, Any], where: str, losses: Losses) -> Mapping[str, Any]:
