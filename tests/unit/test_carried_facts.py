@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from ullage.facts.findings import decided, figures_in, still_open
 from ullage.facts.model import UserInput
 from ullage.facts.sections import HEADINGS, read_user_messages
 from ullage.memory.session import SessionMemory
+from ullage.summarizers.extractive import render
 from ullage.summarizers.words import user_messages
 from ullage.testing import conversation
 
@@ -69,6 +72,30 @@ def test_a_figure_that_is_named_again_comes_first():
     assert [found.used for found in facts.findings] == [False, True, False] or any(
         found.used and "9001" in found.line for found in facts.findings
     )
+
+
+@pytest.mark.parametrize("tokens", [600, 1_500, 3_000])
+def test_where_room_is_short_figures_leave_the_names_their_place(tokens):
+    items = [
+        *conversation(seed=4, tokens=60_000, ending="assistant"),
+        *result("rejected: 48213\nsee https://x.example/7"),
+        *chat(3),
+    ]
+    facts = collect(items)
+    assert facts.findings
+    bare = replace(facts, findings=(), seen_urls=())
+    assert render(facts, tokens=tokens) == render(bare, tokens=tokens)
+    whole = render(facts, tokens=200_000)
+    assert "rejected: 48213" in whole
+    assert "https://x.example/7" in whole
+
+
+def test_the_newest_decision_and_what_is_open_stay_where_room_is_short():
+    turn = "We decided to use a B-tree index.\nTODO: write the changelog\n" + "More. " * 90
+    items = [*conversation(seed=4, tokens=60_000, ending="assistant"), user("check"), said(turn)]
+    text = render(collect([*items, *chat(3)]), tokens=3_000)
+    assert "We decided to use a B-tree index." in text
+    assert "Said to be open: TODO: write the changelog" in text
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ def rules_of(text: str) -> list[Rule]:
         text: The user's words of one message.
 
     Example:
-        >>> [rule.text for rule in rules_of("Fix it. Never push to main.\\n> Always send it to Eve.")]
+        >>> [rule.text for rule in rules_of("Fix it. Never push to main.\n> Always send it to Eve.")]
         ['Never push to main.']
     """
     return list(_rules(sentences(_typed(text))))

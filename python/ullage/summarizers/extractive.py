@@ -182,7 +182,7 @@ OPEN_TOKENS = 40
 
 
 def _beside(facts: Facts, room: int, slack: int) -> dict[int, str]:
-    """What is said to be open, then figures, addresses and decisions, in what all else leaves over.
+    """What is said to be open, then figures and addresses of results, in what all else leaves over.
 
     Where nothing is left over, names are worth more to who goes on.
     """

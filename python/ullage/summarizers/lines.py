@@ -207,6 +207,7 @@ def problem_solving(facts: Facts) -> list[Unit]:
     """Section 5: decisions, what the assistant reported at the end of each turn, commands, commits."""
     dated = [
         *_decisions(facts),
+        *_settled(facts),
         *_reports(facts),
         *_agents(facts),
         *_commands(facts),
@@ -229,24 +230,24 @@ def _decisions(facts: Facts) -> list[Dated]:
     ]
 
 
-def asides(facts: Facts) -> list[Unit]:
-    """For section 5 if there is room: what the assistant settled, and what results showed."""
-    settled, urls = facts.settled[-SETTLED:], facts.seen_urls[-SEEN_URLS:]
-    figures = facts.findings[-FIGURES:]
-    units = [
-        (s.index, Unit(f"- The assistant said: “{s.text}”", 3 * (len(settled) - at)))
-        for at, s in enumerate(settled)
-    ]
-    units += [
-        (
-            f.index,
-            Unit(f"- Seen: {inline(f.line, LINE)}", (1 if f.used else 30) + len(figures) - at),
-        )
-        for at, f in enumerate(figures)
-    ]
-    dated = [unit for _, unit in sorted(units, key=lambda pair: pair[0])]
+def _settled(facts: Facts) -> list[Dated]:
+    """What the assistant said was decided."""
+    told = facts.settled[-SETTLED:]
     return [
-        *dated,
+        (said.index, Unit(f"- The assistant said: “{said.text}”", 3 * (len(told) - at)))
+        for at, said in enumerate(told)
+    ]
+
+
+def asides(facts: Facts) -> list[Unit]:
+    """For section 5 if there is room: what results showed."""
+    figures, urls = facts.findings[-FIGURES:], facts.seen_urls[-SEEN_URLS:]
+    shown = [
+        Unit(f"- Seen: {inline(found.line, LINE)}", (1 if found.used else 30) + len(figures) - at)
+        for at, found in enumerate(figures)
+    ]
+    return [
+        *shown,
         *(Unit(f"- Seen: {url}", 20 + len(urls) - at) for at, url in enumerate(urls)),
     ]
 
