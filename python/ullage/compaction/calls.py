@@ -117,9 +117,9 @@ def _in_modes(call: _Call) -> Flow[Accepted]:
     share = job.policy.summary.drop_percent
     head = HeadTruncation(call.messages, weights=job.weights, share_percent=share)
     modes = _modes(call)
-    for mode, following in zip(modes, (*modes[1:], ""), strict=True):
+    for number, mode in enumerate(modes, 1):
         try:
-            return (yield from _Caller(call, mode, head, last=not following).run())
+            return (yield from _Caller(call, mode, head, last=number == len(modes)).run())
         except CompactionError as exc:
             if exc.code == "aborted":
                 raise
