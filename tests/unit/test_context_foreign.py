@@ -171,3 +171,15 @@ def test_raw_blocks_of_another_provider_go_as_text_or_are_a_loss(raw: Any, alone
     whole = outgoing(talk, model="claude-opus-4-6")
     assert (whole.messages, whole.losses, whole.left) == (sent.messages, sent.losses, ())
     assert talk == before
+
+
+@pytest.mark.parametrize("content", [5, 0.5, True])
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_content_that_is_a_number_is_mended(role: str, content: Any) -> None:
+    manager = ContextManager(model="claude-opus-4-6")
+    talk = [{"role": "user", "content": "q"}, {"role": role, "content": content}]
+    for message in (*talk, {"role": "user", "content": "go on"}):
+        manager.add(message)
+    sent = manager.prepare().messages
+    assert validate(sent, model="claude-opus-4-6").ok
+    assert json.dumps(content) in json.dumps(sent)

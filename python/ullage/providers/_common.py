@@ -138,7 +138,9 @@ def blocks_of(content: Any) -> list[Block]:
     """Content as blocks: a string is one text block, `None` is none."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    return [block for block in content or () if isinstance(block, Mapping)]  # type: ignore[misc]
+    if not isinstance(content, Iterable):  # a number, which the rules name
+        return []
+    return [block for block in content if isinstance(block, Mapping)]  # type: ignore[misc]
 
 
 def is_text(block: Mapping[str, Any]) -> bool:

@@ -16,12 +16,13 @@ from __future__ import annotations
 import random
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from ullage.digests import Violation
 from ullage.exceptions import UllageError
 from ullage.providers import bedrock, gemini, mistral, openai_chat, openai_responses
 from ullage.repair import Repaired, repair
@@ -169,8 +170,8 @@ class Attack:
             "original": original,
         }
         report = validate(out, **around)
-        if isinstance(left, Left) and report.rules - UNMENDABLE:
-            self._fail(f"a request is illegal: {sorted(report.rules)}", report)
+        if isinstance(left, Left) and (wrong := _rules(report.errors) - UNMENDABLE):
+            self._fail(f"a request is illegal: {sorted(wrong)}", report)
         done = self._mended(out, around, report)
         if done is not None and done.ok:
             self._translated(done, provider)
@@ -203,8 +204,7 @@ class Attack:
             self._fail("repair raises", repr(exc))
             return None
         self.repairs.update({each.rule for each in done.repairs})
-        # A kind of block that a model has said and that we do not know stays, and is named.
-        left = {found.rule for found in done.left if "none that the API knows" not in found.detail}
+        left = _rules(done.left)
         self.left.update(left)
         if _bytes(items) != before:
             self._fail("input is changed", before)
@@ -241,6 +241,11 @@ class Attack:
 
     def _fail(self, what: str, detail: object) -> None:
         self.failures.append(Failure(*self._at, what, str(detail)[:2000]))
+
+
+def _rules(found: Iterable[Violation]) -> set[str]:
+    """Rules that are broken. A kind of block that a model has said and that we do not know stays, and is named."""
+    return {each.rule for each in found if "none that the API knows" not in each.detail}
 
 
 def _bytes(items: Sequence[Any]) -> bytes:
