@@ -12,8 +12,8 @@ PYTEST ?=
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # The core, and what stands on it: the twin passes the whole suite in `make test` already.
 PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py tests/packaging/test_imports.py tests/differential \
-  tests/unit/test_ledger.py tests/unit/test_window.py tests/unit/test_walks.py tests/unit/test_context.py \
-  tests/unit/test_compaction_flow.py tests/unit/test_sessions.py tests/cli/test_commands.py
+  tests/engine/test_ledger.py tests/counting/test_window.py tests/engine/test_walks.py tests/manager/test_context.py \
+  tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pythons python-test pure-wheel corpus check lint types rust wheel wheel-test bench bench-times gates profile builds docs fmt clean

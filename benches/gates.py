@@ -141,7 +141,7 @@ def verify(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
 
 def estimate(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
     from ullage import weights_for
-    from ullage.models import ModelTable
+    from ullage.counting.models import ModelTable
 
     weights = weights_for(ModelTable.builtin().lookup("claude-sonnet-4-5"))
     text = (folder / "code.txt").read_text(encoding="utf-8")

@@ -25,8 +25,8 @@ from scipy.optimize import nnls
 from training import TRAIN, Group, groups, pieces
 
 from ullage._engine import core
-from ullage.digests import BlockKind, Role
-from ullage.models import ModelTable
+from ullage._engine.digests import BlockKind, Role
+from ullage.counting.models import ModelTable
 
 DATA = Path(__file__).parents[2] / "python/ullage/data/weights.json"
 FEATURE_NAMES = core.FEATURE_NAMES

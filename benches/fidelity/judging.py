@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ullage.outgoing import Outgoing, outgoing, rules_model
+from ullage.requests.to_request import Outgoing, outgoing, rules_model
 from ullage.testing import assert_legal
 
 __all__ = ["Account", "judge_shape", "same"]

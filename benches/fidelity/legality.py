@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ullage.legality import PROVIDERS
 from ullage.testing.attack import PLAN_TABLE, Attack, plan_of
-from ullage.validate import PROVIDERS
 
 PART = 2_000
 SHOWN = 50

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ullage import _reference
-from ullage.validate import RULES, check, documents, rewrites
+from ullage.legality import RULES, check, documents, rewrites
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "unit" / "test_rules_vectors.py"
 MODULES = (

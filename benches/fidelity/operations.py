@@ -14,9 +14,18 @@ from ullage.compaction.overflow import HeadTruncation
 from ullage.effects import drive
 from ullage.exceptions import UllageError
 from ullage.facts import collect, tallies
-from ullage.offload import MemoryStore
+from ullage.levels import (
+    View,
+    collapse,
+    fold,
+    hard_truncation,
+    microcompact,
+    snip,
+    tool_budget,
+    turn_snip,
+)
 from ullage.policy import Policy
-from ullage.stages import View, collapse, fold, microcompact, snip, tool_budget, truncate, turn_snip
+from ullage.recall.store import MemoryStore
 
 __all__ = ["OPERATIONS", "Messages", "remembered_names", "scripted"]
 
@@ -86,7 +95,7 @@ LEVELS: dict[str, Callable[[View], Any]] = {
     "clear by line": lambda view: microcompact.apply(view, LINES, 100, None),
     "collapse": _collapse,
     "fold": lambda view: fold.apply(view, EAGER, _half(view), 0),
-    "truncate": lambda view: truncate.apply(view, _half(view), 0, 0),
+    "truncate": lambda view: hard_truncation.apply(view, _half(view), 0, 0),
 }
 
 
@@ -191,8 +200,8 @@ def scripted() -> Iterator[Mapping[str, Callable[[Messages], Messages]]]:
     nothing = collect(())
     with (
         remembered_names(),
-        patch("ullage.compaction.state._facts", lambda source, cut: (nothing, nothing)),
-        patch("ullage.compaction.state.collect", lambda items, **_: nothing),
-        patch("ullage.stages.collapse.summary.collect", lambda items: nothing),
+        patch("ullage.compaction.prepared._facts", lambda source, cut: (nothing, nothing)),
+        patch("ullage.compaction.prepared.collect", lambda items, **_: nothing),
+        patch("ullage.levels.collapse.summary.collect", lambda items: nothing),
     ):
         yield _SCRIPTED

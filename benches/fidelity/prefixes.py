@@ -34,9 +34,9 @@ from benches.fidelity.operations import OPERATIONS, Messages, remembered_names, 
 from benches.fidelity.stretches import Stretch, files_of, lengths, spread, stretches
 from benches.fidelity.windows import OPENING, Contents, windows
 
+from ullage.counting.models import UnknownModelWarning
 from ullage.exceptions import UllageError
-from ullage.models import UnknownModelWarning
-from ullage.outgoing import SHAPES
+from ullage.requests.to_request import SHAPES
 
 Act = Callable[[Messages], Messages]
 

@@ -13,9 +13,9 @@ from typing import Any
 from cuts import Message, blocks, said, text_of
 
 from ullage.compaction.repair import repair
-from ullage.exact import count_tokens_exact
+from ullage.counting.exact import count_tokens_exact
 from ullage.facts import Facts, collect
-from ullage.memory.session.copies import merged
+from ullage.memory.session.extractive_notes import merged
 from ullage.memory.session.limits import cut_notes
 from ullage.memory.session.template import DEFAULT_TEMPLATE
 from ullage.memory.session.update import measure_of

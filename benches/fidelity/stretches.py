@@ -8,7 +8,7 @@ from typing import Any
 
 from ullage.transcript import resume
 from ullage.transcript.formats import read
-from ullage.transcript.view import rendered, to_messages
+from ullage.transcript.render import rendered, to_messages
 
 __all__ = ["Stretch", "files_of", "lengths", "spread", "stretches"]
 

@@ -23,9 +23,9 @@ from growth import Step, content, corpus
 from texts import kinds
 from training import pieces
 
-from ullage import calibration
 from ullage._engine import core
-from ullage.models import ModelTable
+from ullage.counting import calibration
+from ullage.counting.models import ModelTable
 
 Estimator = Callable[[Step], int]
 LEAST = 1

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from statistics import median
 from time import perf_counter_ns
 
-from ullage.context import ContextManager
-from ullage.models import ModelTable
+from ullage.counting.models import ModelTable
+from ullage.manager import ContextManager
 from ullage.policy import Policy
 
 LENGTHS = (100, 1_000, 10_000, 100_000)

@@ -16,10 +16,10 @@ from time import perf_counter_ns
 from typing import Any
 
 from ullage.effects import drive
+from ullage.levels import View, collapse, fold, microcompact, turn_snip
+from ullage.levels.microcompact_state import Micro
 from ullage.policy import Policy
 from ullage.recall import Archive, left
-from ullage.stages import View, collapse, fold, microcompact, turn_snip
-from ullage.stages.micro_state import Micro
 
 LENGTHS = (1_000, 10_000)
 POLICY = Policy.ladder().change({"collapse.enabled": True, "micro.by_supersession": False})

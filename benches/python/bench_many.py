@@ -25,10 +25,10 @@ from typing import Any
 
 import orjson
 
-from ullage.context import ContextManager
-from ullage.models import ModelTable
-from ullage.offload import MemoryStore
+from ullage.counting.models import ModelTable
+from ullage.manager import ContextManager
 from ullage.policy import Policy
+from ullage.recall.store import MemoryStore
 
 MODEL = "claude-opus-4-5"
 WINDOW = 60_000

@@ -20,8 +20,8 @@ from typing import Any
 
 from ullage import _reference
 from ullage._engine import core
-from ullage.repair import Repairer, repair
-from ullage.validate import validate
+from ullage.legality import validate
+from ullage.legality.repair import Repairer, repair
 
 MODEL = "claude-opus-5-5"
 SIZES = (100, 1_000, 10_000)

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from ullage import compact
-from ullage.context import ContextManager
+from ullage.manager import ContextManager
 from ullage.memory.session import SessionMemory
 from ullage.policy import SessionMemoryPolicy
 from ullage.testing import session_287k

@@ -8,9 +8,7 @@ Public names load on first use: `import ullage` alone costs a few milliseconds a
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 
 from ullage._version import VERSION
 
@@ -19,14 +17,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ullage import exact
     from ullage._core import Ledger
-    from ullage.cache_monitor import CacheMonitor, CacheVerdict
     from ullage.compaction import CompactionReport, CompactionResult, Outcome, acompact, compact
-    from ullage.context import ContextManager, Decided, Recovery, Request, Usage
-    from ullage.counting import RemoteCounter, RequestCount, count_request
-    from ullage.estimates import weights_for
-    from ullage.exact import count_tokens_exact, count_tokens_exact_up_to, encode_exact
+    from ullage.counting import exact
+    from ullage.counting.estimate import weights_for
+    from ullage.counting.exact import count_tokens_exact, count_tokens_exact_up_to, encode_exact
+    from ullage.counting.media import strip_media
+    from ullage.counting.models import Model, ModelTable, UnknownModelWarning
+    from ullage.counting.window import WarningState, Window, WindowSettings, warning_state
     from ullage.exceptions import (
         CompactionError,
         ContextTooLarge,
@@ -43,9 +41,21 @@ if TYPE_CHECKING:
         UnknownHandle,
         UnknownModel,
     )
-    from ullage.hooks import Hooks
-    from ullage.inspection import Inspection, inspect_messages
-    from ullage.lists import (
+    from ullage.legality import validate
+    from ullage.levels.breakdown import Inspection, inspect_messages
+    from ullage.levels.context_edits import apply_context_management
+    from ullage.manager import ContextManager, Decided, Recovery, Request, Usage
+    from ullage.memory.session import SessionMemory
+    from ullage.observe.cache_monitor import CacheMonitor, CacheVerdict
+    from ullage.observe.hooks import Hooks
+    from ullage.observe.redact import Redactor
+    from ullage.observe.telemetry import Telemetry
+    from ullage.policy import Policy
+    from ullage.providers.errors import classify
+    from ullage.recall import Recall
+    from ullage.recall.store import FileStore, MemoryStore
+    from ullage.requests import RemoteCounter, RequestCount, count_request
+    from ullage.requests.lists import (
         KeptWindow,
         TruncatedHead,
         estimate_each,
@@ -55,17 +65,8 @@ if TYPE_CHECKING:
         keep_window,
         truncate_head,
     )
-    from ullage.media import strip_media
-    from ullage.memory.session import SessionMemory
-    from ullage.models import Model, ModelTable, UnknownModelWarning
-    from ullage.offload import FileStore, MemoryStore
-    from ullage.outgoing import Outgoing, outgoing
-    from ullage.policy import Policy
-    from ullage.providers.overflow import classify
-    from ullage.recall import Recall
-    from ullage.redact import Redactor
+    from ullage.requests.to_request import Outgoing, outgoing
     from ullage.sessions import CompactedSession, Session, compact_session, open_session
-    from ullage.stages.context_edits import apply_context_management
     from ullage.summarizers import (
         AnthropicCompaction,
         AnthropicSummarizer,
@@ -76,11 +77,8 @@ if TYPE_CHECKING:
         OpenAISummarizer,
         summarizer_of,
     )
-    from ullage.telemetry import Telemetry
     from ullage.transcript import Conversation, Transcript, TranscriptLog
     from ullage.transcript.resume import messages_after_boundary, resume
-    from ullage.validate import validate
-    from ullage.window import WarningState, Window, WindowSettings, warning_state
 
 __all__ = [
     "AnthropicCompaction",
@@ -170,7 +168,7 @@ __all__ = [
 
 # Where each public name lives.
 _HOMES = {
-    "ullage.cache_monitor": (
+    "ullage.observe.cache_monitor": (
         "CacheMonitor",
         "CacheVerdict",
     ),
@@ -181,20 +179,20 @@ _HOMES = {
         "acompact",
         "compact",
     ),
-    "ullage.context": (
+    "ullage.manager": (
         "ContextManager",
         "Decided",
         "Recovery",
         "Request",
         "Usage",
     ),
-    "ullage.counting": (
+    "ullage.requests": (
         "RemoteCounter",
         "RequestCount",
         "count_request",
     ),
-    "ullage.estimates": ("weights_for",),
-    "ullage.exact": (
+    "ullage.counting.estimate": ("weights_for",),
+    "ullage.counting.exact": (
         "count_tokens_exact",
         "count_tokens_exact_up_to",
         "encode_exact",
@@ -215,12 +213,12 @@ _HOMES = {
         "UnknownHandle",
         "UnknownModel",
     ),
-    "ullage.hooks": ("Hooks",),
-    "ullage.inspection": (
+    "ullage.observe.hooks": ("Hooks",),
+    "ullage.levels.breakdown": (
         "Inspection",
         "inspect_messages",
     ),
-    "ullage.lists": (
+    "ullage.requests.lists": (
         "KeptWindow",
         "TruncatedHead",
         "estimate_each",
@@ -230,14 +228,14 @@ _HOMES = {
         "keep_window",
         "truncate_head",
     ),
-    "ullage.media": ("strip_media",),
+    "ullage.counting.media": ("strip_media",),
     "ullage.memory.session": ("SessionMemory",),
-    "ullage.models": (
+    "ullage.counting.models": (
         "Model",
         "ModelTable",
         "UnknownModelWarning",
     ),
-    "ullage.offload": (
+    "ullage.recall.store": (
         "FileStore",
         "MemoryStore",
     ),
@@ -246,16 +244,16 @@ _HOMES = {
         "outgoing",
     ),
     "ullage.policy": ("Policy",),
-    "ullage.providers.overflow": ("classify",),
+    "ullage.providers.errors": ("classify",),
     "ullage.recall": ("Recall",),
-    "ullage.redact": ("Redactor",),
+    "ullage.observe.redact": ("Redactor",),
     "ullage.sessions": (
         "CompactedSession",
         "Session",
         "compact_session",
         "open_session",
     ),
-    "ullage.stages.context_edits": ("apply_context_management",),
+    "ullage.levels.context_edits": ("apply_context_management",),
     "ullage.summarizers": (
         "AnthropicCompaction",
         "AnthropicSummarizer",
@@ -266,7 +264,7 @@ _HOMES = {
         "OpenAISummarizer",
         "summarizer_of",
     ),
-    "ullage.telemetry": ("Telemetry",),
+    "ullage.observe.telemetry": ("Telemetry",),
     "ullage.transcript": (
         "Conversation",
         "Transcript",
@@ -275,7 +273,7 @@ _HOMES = {
         "resume",
     ),
     "ullage.validate": ("validate",),
-    "ullage.window": (
+    "ullage.counting.window": (
         "WarningState",
         "Window",
         "WindowSettings",
@@ -293,7 +291,7 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     if name == "exact":
-        return import_module("ullage.exact")
+        return import_module("ullage.counting.exact")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'ullage' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)
@@ -303,14 +301,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Importing a module binds its name in its package: `ullage.validate` must stay the function all the same."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME_OF and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from ullage.exceptions import UllageError
 
 if TYPE_CHECKING:
-    from ullage.events import Event
+    from ullage.observe.events import Event
     from ullage.summarizers.protocol import SummaryRequest
 
 __all__ = [

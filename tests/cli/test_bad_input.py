@@ -18,7 +18,7 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
 
 from ullage.cli import main
-from ullage.context import ContextManager
+from ullage.counting.models import ModelTable
 from ullage.exceptions import (
     ContextTooLarge,
     InvalidMessage,
@@ -27,10 +27,10 @@ from ullage.exceptions import (
     StoreError,
     UnknownModel,
 )
-from ullage.inspection import inspect_messages
-from ullage.models import ModelTable
-from ullage.offload import MemoryStore
+from ullage.levels.breakdown import inspect_messages
+from ullage.manager import ContextManager
 from ullage.policy import Policy
+from ullage.recall.store import MemoryStore
 from ullage.sessions import compact_session, open_session
 
 COMMANDS = ("inspect", "compact", "resume", "validate", "replay")

@@ -11,8 +11,8 @@ from ullage.compaction import compact
 from ullage.facts import collect
 from ullage.facts.reading import text_of
 from ullage.facts.sections import CLOSING, parse_sections
+from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import DEFAULT_TOKENS, render
-from ullage.summarizers.layout import cost
 from ullage.transcript.formats import read
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]

@@ -22,7 +22,7 @@ ENOUGH = 100
 pytestmark = [
     pytest.mark.corpus,
     pytest.mark.skipif(not FOLDER.is_dir(), reason="the benchmarks are not here"),
-    pytest.mark.filterwarnings("ignore::ullage.models.UnknownModelWarning"),
+    pytest.mark.filterwarnings("ignore::ullage.counting.models.UnknownModelWarning"),
 ]
 
 

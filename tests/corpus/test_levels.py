@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ullage import estimate_tokens
-from ullage.context import ContextManager
-from ullage.models import ModelTable
-from ullage.offload import MemoryStore
+from ullage.counting.models import ModelTable
+from ullage.levels.turn_snip import SNIP_TOOL
+from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.stages.turn_snip import SNIP_TOOL
+from ullage.recall.store import MemoryStore
 from ullage.testing import assert_legal
 from ullage.transcript.resume import resume
 

@@ -15,7 +15,7 @@ import pytest
 pytestmark = [
     pytest.mark.corpus,
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::ullage.models.UnknownModelWarning"),
+    pytest.mark.filterwarnings("ignore::ullage.counting.models.UnknownModelWarning"),
 ]
 
 ROOT = Path(__file__).parents[2]

@@ -8,19 +8,19 @@ from typing import Any
 import orjson
 import pytest
 
-from ullage.context import ContextManager, Request
 from ullage.facts.reading import blocks_of
+from ullage.legality import validate
+from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
 from ullage.replay import replay, script_of
 from ullage.sessions import open_session
 from ullage.testing import assert_legal
-from ullage.validate import validate
 
 pytestmark = [
     pytest.mark.corpus,
     pytest.mark.slow,
     # One session was led by a model that no table lists.
-    pytest.mark.filterwarnings("ignore::ullage.models.UnknownModelWarning"),
+    pytest.mark.filterwarnings("ignore::ullage.counting.models.UnknownModelWarning"),
 ]
 
 MODEL = "claude-opus-4-5"

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from ullage.context import ContextManager
-from ullage.events import SessionMemoryStarted
+from ullage.counting.window import WindowSettings
 from ullage.facts import collect
 from ullage.facts.reading import blocks_of
+from ullage.manager import ContextManager
 from ullage.memory.session import SessionMemory
-from ullage.memory.session.copies import merged
+from ullage.memory.session.extractive_notes import merged
 from ullage.memory.session.ids import covered_end, item_key
 from ullage.memory.session.template import DEFAULT_TEMPLATE
 from ullage.memory.session.update import measure_of
+from ullage.observe.events import SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
 from ullage.sessions import open_session
 from ullage.testing import ScriptedSummarizer, assert_legal
-from ullage.window import WindowSettings
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow, pytest.mark.timeout(600)]
 

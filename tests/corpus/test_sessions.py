@@ -11,16 +11,16 @@ from ullage import _reference
 from ullage._engine import core
 from ullage.cli.inspect import report_of
 from ullage.cli.resume import dump
-from ullage.outgoing import SHAPES, rules_model
+from ullage.legality import validate
+from ullage.requests.to_request import SHAPES, rules_model
 from ullage.sessions import Session, compact_session, open_session
 from ullage.testing import assert_legal
-from ullage.validate import validate
 
 pytestmark = [
     pytest.mark.corpus,
     pytest.mark.slow,
     # One session was led by a model that no table lists.
-    pytest.mark.filterwarnings("ignore::ullage.models.UnknownModelWarning"),
+    pytest.mark.filterwarnings("ignore::ullage.counting.models.UnknownModelWarning"),
 ]
 
 CUTS = 20

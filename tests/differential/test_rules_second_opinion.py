@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from ullage.legality import validate
 from ullage.testing import strategies
 from ullage.testing.checker import PROVIDERS, check
 from ullage.testing.legality import request_body
 from ullage.testing.mutations import MUTATIONS, mutate
-from ullage.validate import validate
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 

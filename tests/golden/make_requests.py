@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ullage.compaction.api import job_of
+from ullage.compaction.effects_runner import Performer
 from ullage.compaction.flow import compaction_flow
-from ullage.compaction.perform import Performer
 from ullage.effects import drive
 from ullage.summarizers.anthropic import AnthropicSummarizer
 from ullage.summarizers.openai import OpenAISummarizer

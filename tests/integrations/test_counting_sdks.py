@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ullage.counting import RemoteCounter, count_request
+from ullage.requests import RemoteCounter, count_request
 from ullage.testing import ScriptedServer, scenario
 
 anthropic = pytest.importorskip("anthropic")

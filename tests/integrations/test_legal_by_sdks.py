@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 
 from ullage.exceptions import ContextTooLarge
+from ullage.legality import Originals
+from ullage.legality.repair import Repairer, repair
 from ullage.providers import anthropic as to_anthropic
 from ullage.providers import classify, openai_chat, openai_responses
-from ullage.repair import Repairer, repair
 from ullage.testing import ScriptedServer, Step
 from ullage.testing._attack_plans import PADDED, PADDING, PLANS
 from ullage.testing._attack_talks import TOOLS, form, talk
 from ullage.testing._seal import sign_thinking
 from ullage.testing.failures import Failure
-from ullage.validate import Originals
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
 
-DATA = Path(__file__).parent.parent / "unit" / "data" / "provider_errors.json"
+DATA = Path(__file__).parent.parent / "providers" / "data" / "provider_errors.json"
 ROWS = [row for rows in json.loads(DATA.read_text("utf-8")).values() for row in rows]
 ASK = [{"role": "user", "content": "hello"}]
 CODES = {"string_above_max_length", "context_length_exceeded"}

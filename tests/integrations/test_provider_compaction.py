@@ -12,9 +12,9 @@ import pytest
 from ullage.compaction import Outcome, acompact, compact
 from ullage.exceptions import CompactionError
 from ullage.facts.sections import OPENING
+from ullage.legality.repair import repair
 from ullage.policy import Policy
 from ullage.providers import openai_responses
-from ullage.repair import repair
 from ullage.summarizers import AnthropicCompaction, OpenAICompaction
 from ullage.summarizers.inputs import without_thinking
 from ullage.testing import ScriptedServer, Step, assert_legal, scenario

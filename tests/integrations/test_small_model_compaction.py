@@ -8,8 +8,8 @@ import pytest
 
 from ullage.compaction import compact
 from ullage.compaction.api import job_of
+from ullage.compaction.effects_runner import Performer
 from ullage.compaction.flow import compaction_flow
-from ullage.compaction.perform import Performer
 from ullage.effects import drive
 from ullage.exceptions import CompactionError, MissingExtra
 from ullage.policy import Policy

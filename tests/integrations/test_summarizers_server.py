@@ -10,8 +10,8 @@ import pytest
 
 from ullage.compaction import Outcome
 from ullage.compaction.api import job_of
+from ullage.compaction.effects_runner import AsyncPerformer, Performer
 from ullage.compaction.flow import compaction_flow
-from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.effects import adrive, drive
 from ullage.exceptions import CompactionError
 from ullage.policy import Policy

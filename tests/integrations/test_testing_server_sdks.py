@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from ullage.context import ContextManager
+from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.providers.overflow import classify
+from ullage.providers.errors import classify
 from ullage.testing import ScriptedServer, Step, scenario
 
 anthropic = pytest.importorskip("anthropic")

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from ullage.exceptions import InvalidPolicy, MissingExtra
-from ullage.providers.overflow import classify
+from ullage.providers.errors import classify
 from ullage.testing.small_model import SmallModel
 
 
@@ -70,8 +70,8 @@ def test_it_takes_what_we_emit_and_raises_what_we_classify_through_both_sdks(mod
     import anthropic
 
     from ullage.compaction import compact
+    from ullage.legality.repair import repair
     from ullage.providers import openai_chat
-    from ullage.repair import repair
 
     call = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}
     talk = [

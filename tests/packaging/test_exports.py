@@ -25,8 +25,8 @@ def test_every_public_object_says_what_it_is():
 def test_a_module_of_the_same_name_does_not_take_a_functions_place():
     program = """if True:
         import types
-        import ullage.outgoing, ullage.sessions, ullage.validate.check
-        from ullage.validate import Report
+        import ullage.requests.to_request, ullage.sessions, ullage.legality.check
+        from ullage.legality import Report
         wrong = [name for name in ullage.__all__ if isinstance(getattr(ullage, name), types.ModuleType)]
         print(wrong, ullage.validate([{"role": "user", "content": "hi"}]).ok)
     """

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from ullage.repair import Repaired
+from ullage.legality import PROVIDERS, Report
+from ullage.legality.repair import Repaired
 from ullage.testing import attack
 from ullage.testing.attack import PLAN_TABLE, Attack, plan_of
-from ullage.validate import PROVIDERS, Report
 
 ROUND = len(PLAN_TABLE) * len(PROVIDERS)
 COUNT = int(os.environ.get("ULLAGE_ATTACK", str(2 * ROUND)))

@@ -19,9 +19,9 @@ from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.facts import collect
 from ullage.facts.reading import message_of, text_of
 from ullage.facts.sections import CLOSING, parse_sections
-from ullage.repair import repair
+from ullage.legality.repair import repair
+from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
-from ullage.summarizers.layout import cost
 from ullage.testing import assert_legal
 from ullage.testing.strategies import (
     entries,

@@ -22,7 +22,7 @@ from ullage import (
     WindowSettings,
 )
 from ullage.facts.sections import OPENING
-from ullage.validate import validate
+from ullage.legality import validate
 
 MANUAL = {"type": "enabled", "budget_tokens": 2_000}
 EXAMPLES = int(os.environ.get("ULLAGE_EXAMPLES", "20"))

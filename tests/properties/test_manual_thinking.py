@@ -24,7 +24,7 @@ from ullage import (
     keep_window,
     truncate_head,
 )
-from ullage.validate import validate
+from ullage.legality import validate
 
 MANUAL = {"type": "enabled", "budget_tokens": 2_000}
 MODELS = ("claude-opus-4-6", "claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5")

@@ -23,10 +23,10 @@ from ullage import (
     compact_session,
     open_session,
 )
-from ullage.compaction.remembered import Remembered
-from ullage.outgoing import SHAPES, outgoing
-from ullage.provider_items import newest_item
-from ullage.validate import validate
+from ullage.compaction.from_session_notes import Remembered
+from ullage.facts.compaction_items import newest_item
+from ullage.legality import validate
+from ullage.requests.to_request import SHAPES, outgoing
 
 WINDOW = 12_000
 MODELS = {

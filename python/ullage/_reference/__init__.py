@@ -5,6 +5,7 @@ File for file the twin of `rust/core/src`; the same names, arguments and order o
 
 from __future__ import annotations
 
+from ullage._engine.digests import Anchor, AnchoredCount, KeepWindow, LineDigest, Violation
 from ullage._reference.bpe import count_text, count_text_up_to, encode_text, encodings
 from ullage._reference.digest import (
     BlockDigest,
@@ -29,7 +30,6 @@ from ullage._reference.text import (
     rough_text,
     rough_tokens,
 )
-from ullage.digests import Anchor, AnchoredCount, KeepWindow, LineDigest, Violation
 
 __all__ = [
     "FEATURE_NAMES",

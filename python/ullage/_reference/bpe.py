@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ullage import _vocabulary
+from ullage._engine import vocabulary as _vocabulary
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["Packed", "count_text", "count_text_up_to", "encode_text", "encodings"]

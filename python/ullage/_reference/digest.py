@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntFlag
 from typing import TYPE_CHECKING
 
-from ullage.digests import (
+from ullage._engine.digests import (
     BlockDigest,
     BlockFlag,
     BlockKind,

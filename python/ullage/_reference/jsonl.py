@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ullage._lines import parse_line, plain
+from ullage._engine.digests import LineDigest, MessageDigest
+from ullage._engine.transcript_lines import parse_line, plain
 from ullage._reference.items import read_item
 from ullage._reference.ledger import Ledger
 from ullage._reference.lines import FiledLines
 from ullage._reference.scan import scan
 from ullage._reference.view import Strings
-from ullage.digests import LineDigest, MessageDigest
 from ullage.exceptions import InvalidMessage, InvalidTranscript
 
 __all__ = ["TranscriptIndex"]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
 from typing import Any
 
+from ullage._engine.digests import Anchor, AnchoredCount, KeepWindow
 from ullage._reference.digest import BlockDigest, BlockKind, MessageDigest, MessageFlag, Role
 from ullage._reference.digests import Digested, Digests, Position
 from ullage._reference.items import read_item
@@ -13,7 +14,6 @@ from ullage._reference.meter import Weights
 from ullage._reference.rounds import rounds
 from ullage._reference.truncate import truncate_head
 from ullage._reference.window import Needs, keep_window
-from ullage.digests import Anchor, AnchoredCount, KeepWindow
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 
 __all__ = ["Ledger"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
 
-from ullage._lines import transcript_changed
+from ullage._engine.transcript_lines import transcript_changed
 from ullage.exceptions import InvalidTranscript, StoreError
 
 __all__ = ["FiledLines"]

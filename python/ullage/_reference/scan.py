@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from ullage._lines import decoded, refused
+from ullage._engine.transcript_lines import decoded, refused
 
 __all__ = ["scan"]
 

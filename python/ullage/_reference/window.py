@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ullage._engine.digests import KeepWindow
 from ullage._reference.digests import RESULTS, Digests, Position
-from ullage.digests import KeepWindow
 
 __all__ = ["Needs", "keep_window"]
 

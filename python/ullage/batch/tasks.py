@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ullage.batch.files import Found
-from ullage.estimates import weights_for
+from ullage.counting.estimate import weights_for
+from ullage.counting.models import ModelTable
+from ullage.counting.window import WindowSettings, window
 from ullage.exceptions import StoreError
-from ullage.inspection import inspect_messages
-from ullage.models import ModelTable
+from ullage.levels.breakdown import inspect_messages
 from ullage.policy import Policy
 from ullage.sessions import Session, compact_session, open_session
-from ullage.window import WindowSettings, window
 
 __all__ = ["compact_file", "inspect_file"]
 

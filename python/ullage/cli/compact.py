@@ -12,8 +12,8 @@ from ullage.cli.session_memory import memory_of
 from ullage.cli.target import read_target
 from ullage.compaction.prompt import load_template
 from ullage.exceptions import InvalidPolicy
+from ullage.observe.redact import Redactor
 from ullage.policy import Policy
-from ullage.redact import Redactor
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
 from ullage.summarizers import summarizer_of
 from ullage.transcript import resume

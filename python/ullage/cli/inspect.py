@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
-from ullage.estimates import weights_for
-from ullage.inspection import Inspection, inspect_messages
-from ullage.models import Model, ModelTable
+from ullage.counting.estimate import weights_for
+from ullage.counting.models import Model, ModelTable
+from ullage.counting.window import WindowSettings, window
+from ullage.levels.breakdown import Inspection, inspect_messages
 from ullage.policy import Policy
 from ullage.sessions import Session, open_session
-from ullage.window import WindowSettings, window
 
 __all__ = ["inspect_command", "report_of", "show"]
 

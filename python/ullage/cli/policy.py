@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from ullage import _env
 from ullage.cli.output import Output
+from ullage.counting.window import Window, WindowSettings, window
 from ullage.policy import Policy
-from ullage.window import Window, WindowSettings, window
 
 __all__ = ["policy_command"]
 

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output
 from ullage.cli.printable import json_printable
-from ullage.outgoing import Outgoing
+from ullage.requests.to_request import Outgoing
 from ullage.sessions import open_session
 
 __all__ = ["dump", "notes_of", "resume_command"]

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from ullage.cli.output import Output, share, tokens
-from ullage.estimates import weights_for
+from ullage.counting.estimate import weights_for
+from ullage.counting.models import ModelTable
 from ullage.memory.session import NotesState, SessionMemory, UpdateReport
-from ullage.models import ModelTable
 from ullage.policy import Policy, SessionMemoryPolicy
 from ullage.sessions import Session, open_session
 from ullage.summarizers import summarizer_of

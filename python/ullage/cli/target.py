@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ullage.compaction.api import job_of
-from ullage.compaction.state import prepare
+from ullage.compaction.prepared import prepare
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import Session
 

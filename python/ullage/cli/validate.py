@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output
 from ullage.cli.resume import notes_of
+from ullage.legality import describe
 from ullage.sessions import open_session
-from ullage.validate import describe
 
 __all__ = ["validate_command"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from ullage._nearest import nearest
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.reading import text_of
+from ullage.policy.arguments import nearest
 from ullage.transcript.attachments import SHOWN_KINDS, render
 
 __all__ = ["Seen", "announced", "size_of"]

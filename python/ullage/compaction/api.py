@@ -7,29 +7,29 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, Literal
 
-from ullage._arguments import known_arguments, refuse_unknown
 from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
+from ullage.compaction.effects_runner import AsyncPerformer, Performer
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import log_store
 from ullage.compaction.job import DEFAULT_WINDOW, Job
-from ullage.compaction.perform import AsyncPerformer, Performer
 from ullage.compaction.result import CompactionResult
+from ullage.counting.estimate import weights_for
+from ullage.counting.models import ModelTable
+from ullage.counting.window import WindowSettings, window
 from ullage.effects import CancelToken, adrive, drive
-from ullage.estimates import weights_for
-from ullage.events import Listener
 from ullage.exceptions import InvalidPolicy
-from ullage.hooks import Hooks
-from ullage.models import ModelTable
-from ullage.pins import Pin
+from ullage.levels.pins import Pin
+from ullage.observe.events import Listener
+from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
+from ullage.policy.arguments import known_arguments, refuse_unknown
 from ullage.policy.given import policy_given
 from ullage.providers.items import FormList, read_form
+from ullage.providers.manual_thinking import Thinking, read_thinking
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.named import writer_of
-from ullage.thinking import Thinking, read_thinking
 from ullage.transcript.log import TranscriptLog
-from ullage.window import WindowSettings, window
 
 __all__ = ["acompact", "compact", "job_of"]
 
@@ -325,7 +325,7 @@ def _pins(given: Iterable[Pin]) -> tuple[Pin, ...]:
                 "pins",
                 type(pin).__name__,
                 "must hold Pins",
-                hint='Pin("name", "text"), of ullage.pins',
+                hint='Pin("name", "text"), of ullage.levels.pins',
             )
     return pins
 

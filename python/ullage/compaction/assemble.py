@@ -9,19 +9,19 @@ from typing import Any, TypeAlias
 from ullage._engine import core
 from ullage.compaction.attachments import Attachment
 from ullage.compaction.boundary import Entries, stable_uuid
-from ullage.compaction.calls import Accepted
 from ullage.compaction.carried import with_item
 from ullage.compaction.kept_media import kept_media, with_media
+from ullage.compaction.prepared import State
 from ullage.compaction.repair import Repair, repair
 from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
-from ullage.compaction.state import State
 from ullage.compaction.summary import summary_message
+from ullage.compaction.summary_call import Accepted
 from ullage.compaction.target import shorter_results
 from ullage.facts.reading import message_of, text_of
-from ullage.pins import missing_pins
-from ullage.repair import turn_end, unbound
-from ullage.summarizers.layout import cost
-from ullage.thinking import is_manual, is_torn
+from ullage.legality.repair import turn_end, unbound
+from ullage.levels.pins import missing_pins
+from ullage.providers.manual_thinking import is_manual, is_torn
+from ullage.summarizers.budgeted_text import cost
 from ullage.transcript.attachments import render
 from ullage.transcript.write import BoundaryInfo, Kept
 

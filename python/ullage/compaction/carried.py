@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ullage.compaction.cut import Cut, legal_cut, must_stay
-from ullage.compaction.source import Source
+from ullage.compaction.input import Source
 from ullage.exceptions import CompactionError
-from ullage.provider_items import Found, alone, family_of, newest_item, without
+from ullage.facts.compaction_items import Found, alone, family_of, newest_item, without
 
 __all__ = ["behind_item", "item_tokens", "with_item"]
 

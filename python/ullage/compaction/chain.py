@@ -14,7 +14,7 @@ from ullage.compaction.boundary import stable_uuid
 from ullage.compaction.result import CompactionResult
 from ullage.messages import Item
 from ullage.transcript import Transcript
-from ullage.transcript.replay import Row
+from ullage.transcript.apply_records import Row
 
 __all__ = ["COPY_OF", "entries_to_write", "on_one_chain"]
 

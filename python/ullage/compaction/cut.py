@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ullage.compaction.source import Source
+from ullage.compaction.input import Source
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import is_user_input
 from ullage.facts.reading import role_of, text_of
 from ullage.facts.words import others_in
 from ullage.policy import KeepPolicy
-from ullage.thinking import whole_start
+from ullage.providers.manual_thinking import whole_start
 
 __all__ = [
     "Cut",

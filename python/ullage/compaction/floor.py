@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ullage.compaction.cut import choose_cut, scaled_keep
-from ullage.compaction.state import State, recut
+from ullage.compaction.prepared import State, recut
 from ullage.facts.reading import is_summary, text_of
 from ullage.facts.sections import looks_like_summary
 

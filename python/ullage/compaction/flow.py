@@ -13,15 +13,17 @@ from typing import Any, TypeAlias
 
 from ullage.compaction.assemble import summary_text, weighed
 from ullage.compaction.attachments import Attachment, rebuild, within
-from ullage.compaction.calls import Accepted, write_summary
 from ullage.compaction.floor import LEAST_REMOVED_TOKENS, advice, only_summary, too_little
+from ullage.compaction.from_session_notes import SESSION_MEMORY, remembered
 from ullage.compaction.job import Job
-from ullage.compaction.remembered import SESSION_MEMORY, remembered
+from ullage.compaction.prepared import State, prepare, since_last
 from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
-from ullage.compaction.state import State, prepare, since_last
+from ullage.compaction.summary_call import Accepted, write_summary
 from ullage.compaction.target import LEAST_SUMMARY_TOKENS
 from ullage.effects import Call, Cancelled, Emit, Flow, RunHook, Store
-from ullage.events import (
+from ullage.exceptions import CompactionError, UllageError
+from ullage.facts.reading import text_of
+from ullage.observe.events import (
     CacheReset,
     CompactionFinished,
     CompactionStarted,
@@ -29,10 +31,8 @@ from ullage.events import (
     HookFinished,
     HookStarted,
 )
-from ullage.exceptions import CompactionError, UllageError
-from ullage.facts.reading import text_of
-from ullage.hooks import Hook, HookReply
-from ullage.summarizers.layout import cost
+from ullage.observe.hooks import Hook, HookReply
+from ullage.summarizers.budgeted_text import cost
 
 __all__ = ["compaction_flow", "notice_of"]
 

@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias
 from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
 from ullage.exceptions import InvalidPolicy
-from ullage.hooks import Hooks
-from ullage.pins import Pin
+from ullage.levels.pins import Pin
+from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
+from ullage.providers.manual_thinking import Thinking, read_thinking
 from ullage.summarizers.extractive import ExtractiveSummarizer
-from ullage.thinking import Thinking, read_thinking
 
 __all__ = ["DEFAULT_WINDOW", "Job"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ullage._engine import core
-from ullage.compaction.state import State
+from ullage.compaction.prepared import State
 from ullage.facts import is_user_input
 from ullage.facts.reading import is_summary, message_of, role_of, text_of, uuid_of
 from ullage.facts.sections import looks_like_summary

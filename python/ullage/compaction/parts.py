@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ullage._engine import core
-from ullage.summarizers.layout import shorten
+from ullage.summarizers.budgeted_text import shorten
 
 __all__ = ["MOST_PARTS", "split_in_parts"]
 

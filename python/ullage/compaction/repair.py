@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ullage.facts.model import Facts
 from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
-from ullage.summarizers import lines
-from ullage.summarizers.layout import cost, one_line, shorten
+from ullage.summarizers import extractive_sections
+from ullage.summarizers.budgeted_text import cost, one_line, shorten
 
 __all__ = ["Repair", "repair"]
 
@@ -82,19 +82,19 @@ def _decisions(facts: Facts, flat: str) -> list[str]:
 def _files(changed: bool) -> Finder:
     def find(facts: Facts, flat: str) -> list[str]:
         lost = [file for file in facts.files if file.changed is changed and file.path not in flat]
-        return [lines.file_line(file) for file in sorted(lost, key=lambda f: -f.last)]
+        return [extractive_sections.file_line(file) for file in sorted(lost, key=lambda f: -f.last)]
 
     return find
 
 
 def _tasks(facts: Facts, flat: str) -> list[str]:
     lost = (t for t in facts.tasks if t.open and t.subject and one_line(t.subject, 300) not in flat)
-    return [lines.task_line(task) for task in lost]
+    return [extractive_sections.task_line(task) for task in lost]
 
 
 def _failures(facts: Facts, flat: str) -> list[str]:
     lost = [f for f in facts.failures if f.fixed_index < 0 and f.line and f.line not in flat]
-    return [lines.failure_line(failure) for failure in lost[::-1]]
+    return [extractive_sections.failure_line(failure) for failure in lost[::-1]]
 
 
 def _commits(facts: Facts, flat: str) -> list[str]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from ullage.events import SummaryUsage
 from ullage.exceptions import UllageError
+from ullage.observe.events import SummaryUsage
 
 __all__ = ["CompactionReport", "CompactionResult", "Outcome"]
 

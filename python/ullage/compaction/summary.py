@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ullage.facts.sections import CLOSING, OPENING, PINS_HEADING, quoted
-from ullage.pins import Pin, write_pins
+from ullage.levels.pins import Pin, write_pins
 
 __all__ = ["Situation", "summary_message"]
 

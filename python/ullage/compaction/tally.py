@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ullage.events import SummaryUsage
+from ullage.observe.events import SummaryUsage
 
 __all__ = ["Tally", "as_told", "usage_of"]
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ullage.facts.answers import asked_by, question_answers, tool_references
 from ullage.facts.calls import Action, Call, describe, read_call
+from ullage.facts.compaction_items import family_of, readable
 from ullage.facts.corrections import superseded
 from ullage.facts.findings import decided, figures_in, numbers_in, still_open
 from ullage.facts.identifiers import commits_in, urls_in
@@ -48,7 +49,6 @@ from ullage.facts.sections import looks_like_summary, parse_summary, read_user_m
 from ullage.facts.tallies import FailureTally, FileTally, NameTally
 from ullage.facts.tasks import TaskBoard
 from ullage.facts.words import Kind, Other, asks, others_in, words_of
-from ullage.provider_items import family_of, readable
 
 __all__ = ["Collector", "collect", "is_user_input", "note_inputs"]
 

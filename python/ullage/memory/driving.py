@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ullage.compaction.attachments import Providers
-from ullage.compaction.perform import AsyncPerformer, Performer
+from ullage.compaction.effects_runner import AsyncPerformer, Performer
 from ullage.effects import CancelToken, Flow, adrive, drive
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.named import writer_of

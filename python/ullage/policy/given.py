@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ullage._arguments import nearest
 from ullage.exceptions import InvalidPolicy
+from ullage.policy.arguments import nearest
 from ullage.policy.whole import Policy
 
 __all__ = ["policy_given"]

@@ -14,7 +14,7 @@ from ullage.providers import (
     openai_responses,
 )
 from ullage.providers._common import Internal, Loss, Shaped, normal_form
-from ullage.providers.overflow import Classified, classify
+from ullage.providers.errors import Classified, classify
 
 __all__ = [
     "Classified",

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ullage.facts.compaction_items import readable
 from ullage.messages import Block, Item
-from ullage.provider_items import readable
 from ullage.providers._bedrock_in import DOCUMENTS, SHAPE, STAND_IN
 from ullage.providers._common import (
     FOREIGN,

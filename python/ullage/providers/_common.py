@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ullage.facts.compaction_items import family_of
 from ullage.messages import Block, Item, message_of
-from ullage.provider_items import family_of
 from ullage.providers._json import dumps
 
 __all__ = ["Internal", "Loss", "Shaped", "normal_form"]

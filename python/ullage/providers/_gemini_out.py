@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ullage.facts.compaction_items import readable
 from ullage.messages import Block, Item
-from ullage.provider_items import readable
 from ullage.providers._common import (
     FOREIGN,
     USER_FILLER,

@@ -8,7 +8,7 @@ a tool use id (a result), `m12` or `m12-40` (messages by their position in the h
 from __future__ import annotations
 
 from ullage.recall.archive import Archive, Recalled, Span
-from ullage.recall.left import Left, left
+from ullage.recall.evicted import Left, left
 from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits
 
 __all__ = [

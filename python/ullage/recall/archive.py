@@ -10,8 +10,8 @@ from typing import Any
 
 from ullage.exceptions import UnknownHandle
 from ullage.facts.reading import blocks_of, message_of, uuid_of
-from ullage.offload import OffloadStore, digest_of
-from ullage.recall.text import call_title, content_text, render
+from ullage.recall.searched_text import call_title, content_text, render
+from ullage.recall.store import OffloadStore, digest_of
 from ullage.transcript import records
 from ullage.transcript.index import Transcript
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
 from ullage.recall.archive import Archive, Recalled
-from ullage.recall.left import Left
-from ullage.tools import Tool, ToolAnswer
+from ullage.recall.evicted import Left
+from ullage.recall.tool_definition import Tool, ToolAnswer
 
 __all__ = ["RECALL_TOOL", "Recall", "RecallLimits"]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage._engine import core
-from ullage.context import ContextManager, Request
-from ullage.cost import rates_of
-from ullage.estimates import weights_for
+from ullage.counting.estimate import weights_for
+from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import ContextTooLarge
-from ullage.models import Model, ModelTable
-from ullage.offload import MemoryStore
+from ullage.levels.cost import rates_of
+from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
+from ullage.recall.store import MemoryStore
 from ullage.replay.script import Script
 
 __all__ = ["DEFAULT_MODEL", "Run", "Turn", "replay"]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage._engine import core
-from ullage.digests import MessageFlag
-from ullage.estimates import weights_for
+from ullage._engine.digests import MessageFlag
+from ullage.counting.estimate import weights_for
 from ullage.facts.reading import is_boundary, is_summary
+from ullage.levels.local_fields import message_of
 from ullage.providers import anthropic
 from ullage.sessions import Session
-from ullage.stages.wire import message_of
-from ullage.transcript.view import to_messages
+from ullage.transcript.render import to_messages
 
 __all__ = ["Script", "script_of"]
 

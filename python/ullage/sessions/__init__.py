@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.sessions.opening import Session, open_session
-from ullage.sessions.writing import CompactedSession, compact_session
+from ullage.sessions.load import Session, open_session
+from ullage.sessions.save import CompactedSession, compact_session
 
 __all__ = ["CompactedSession", "Session", "compact_session", "open_session"]

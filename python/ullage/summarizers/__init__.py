@@ -12,9 +12,9 @@ from ullage.summarizers.protocol import Summarizer, SummaryReply, SummaryRequest
 
 if TYPE_CHECKING:
     from ullage.summarizers.anthropic import AnthropicSummarizer
-    from ullage.summarizers.any import AnySummarizer
     from ullage.summarizers.native import AnthropicCompaction, OpenAICompaction
     from ullage.summarizers.openai import OpenAISummarizer
+    from ullage.summarizers.pydantic_ai import AnySummarizer
 
 __all__ = [
     "AnthropicCompaction",
@@ -34,7 +34,7 @@ __all__ = [
 _HOMES = {
     "AnthropicCompaction": "native",
     "AnthropicSummarizer": "anthropic",
-    "AnySummarizer": "any",
+    "AnySummarizer": "pydantic_ai",
     "OpenAICompaction": "native",
     "OpenAISummarizer": "openai",
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ullage.legality.repair import repair
 from ullage.providers import anthropic as shape
-from ullage.repair import repair
 from ullage.summarizers.inputs import anthropic_messages, used_tools
-from ullage.summarizers.prefix import extended
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.summarizers.shared_prefix import extended
 from ullage.summarizers.streams import (
     CUT_STREAM,
     LastRequest,

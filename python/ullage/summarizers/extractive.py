@@ -15,9 +15,9 @@ from typing import ClassVar, NamedTuple
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts, UserInput
 from ullage.facts.sections import HEADINGS
-from ullage.summarizers import lines
-from ullage.summarizers.carry import carried_units
-from ullage.summarizers.layout import Unit, allot, cost, fill, joined
+from ullage.summarizers import extractive_sections
+from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, joined
+from ullage.summarizers.previous_summary import carried_units
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.words import essential_tokens, trimmed, user_messages
 
@@ -110,13 +110,13 @@ def render(
     inputs = _inputs(facts, newest_apart=newest_apart)
     most = room if user_tokens is None else min(room, user_tokens)
     first = _first(facts, inputs, old, focus, room, most)
-    lost, again = lines.standing(facts, first.words)
+    lost, again = extractive_sections.standing(facts, first.words)
     new[1] = [*new[1], *_focused({1: _before_all(lost)}, focus)[1], *again]
     demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in range(1, 10)}
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
     demands[6] = min(demands[6], most)
-    demands[9] = cost(lines.next_step(facts, _ALL))
-    demands[NAMES] = cost(lines.names(facts, "", _ALL))
+    demands[9] = cost(extractive_sections.next_step(facts, _ALL))
+    demands[NAMES] = cost(extractive_sections.names(facts, "", _ALL))
     beside = _beside(facts, room, room - sum(demands.values()))
     room -= sum(map(_spent, beside.values()))
     given = _allotted(demands, {6: first.tokens, 1: first.rules}, room)
@@ -129,7 +129,7 @@ def render(
     body = {n: joined((text, beside.get(n, ""))) for n, text in body.items()}
     room += sum(map(_spent, beside.values()))
     spent = sum(cost(text) for text in body.values())
-    names = lines.names(facts, "\n".join(body.values()), room - spent)
+    names = extractive_sections.names(facts, "\n".join(body.values()), room - spent)
     body[2] = joined((body[2], names))
     return _assemble(body)
 
@@ -161,7 +161,7 @@ def _first(
     need = essential_tokens(inputs) + _cost(old.get(6)) + _NOTE_TOKENS
     tokens = min(room * WORDS_PERCENT // 100, need, most) if inputs or old.get(6) else 0
     words = _said(inputs, old.get(6, []), tokens, focus)
-    lost, _ = lines.standing(facts, words)
+    lost, _ = extractive_sections.standing(facts, words)
     return _First(words, tokens, min(room * RULES_PERCENT // 100, _cost(lost)))
 
 
@@ -186,8 +186,10 @@ def _beside(facts: Facts, room: int, slack: int) -> dict[int, str]:
 
     Where nothing is left over, names are worth more to who goes on.
     """
-    still_open = fill(lines.left_open(facts), max(slack // 3, min(OPEN_TOKENS, room // 30)))
-    return {7: still_open, 5: fill(lines.asides(facts), slack - _spent(still_open))}
+    still_open = fill(
+        extractive_sections.left_open(facts), max(slack // 3, min(OPEN_TOKENS, room // 30))
+    )
+    return {7: still_open, 5: fill(extractive_sections.asides(facts), slack - _spent(still_open))}
 
 
 def _before_all(units: Sequence[Unit]) -> list[Unit]:
@@ -226,13 +228,13 @@ def _moved(unit: Unit, words: tuple[str, ...]) -> Unit:
 
 def _new_units(facts: Facts, instructions: str) -> dict[int, list[Unit]]:
     return {
-        1: lines.request(facts, instructions),
-        2: lines.concepts(facts),
-        3: lines.files(facts),
-        4: lines.errors(facts),
-        5: lines.problem_solving(facts),
-        7: lines.pending(facts),
-        8: lines.current_work(facts),
+        1: extractive_sections.request(facts, instructions),
+        2: extractive_sections.concepts(facts),
+        3: extractive_sections.files(facts),
+        4: extractive_sections.errors(facts),
+        5: extractive_sections.problem_solving(facts),
+        7: extractive_sections.pending(facts),
+        8: extractive_sections.current_work(facts),
     }
 
 
@@ -258,7 +260,7 @@ def _section(
     kept = fill(old, min(for_old, room), "{} points of the previous summary") if old else ""
     room -= cost(kept) if kept else 0
     if number == 9:
-        return lines.next_step(facts, room)
+        return extractive_sections.next_step(facts, room)
     return joined((kept, fill(new, room, _LEFT_OUT.get(number, ""))))
 
 

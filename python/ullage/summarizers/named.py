@@ -42,7 +42,7 @@ def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) 
     if kind not in ("anthropic", "openai", "openai-responses", "any") or not model.strip():
         raise InvalidPolicy("summarizer", text, f"must be one of {', '.join(KINDS)}")
     if kind == "any":
-        from ullage.summarizers.any import AnySummarizer
+        from ullage.summarizers.pydantic_ai import AnySummarizer
 
         _alone(text, base_url)
         return AnySummarizer(model)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ullage.legality.repair import repair
 from ullage.providers import openai_responses
-from ullage.repair import repair
 from ullage.summarizers.anthropic import AnthropicSummarizer, MessageReader
 from ullage.summarizers.inputs import anthropic_messages, without_thinking
 from ullage.summarizers.openai import OpenAISummarizer
-from ullage.summarizers.prefix import begins_with
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.summarizers.shared_prefix import begins_with
 from ullage.summarizers.streams import CUT_STREAM, Reader
 
 __all__ = ["BETA", "AnthropicCompaction", "OpenAICompaction"]

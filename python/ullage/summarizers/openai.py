@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ullage.exceptions import InvalidPolicy
+from ullage.legality.repair import repair
 from ullage.providers import openai_chat, openai_responses
 from ullage.providers.openai_chat import DialectName
-from ullage.repair import repair
 from ullage.summarizers.inputs import anthropic_messages, is_chat
-from ullage.summarizers.prefix import extended
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.summarizers.shared_prefix import extended
 from ullage.summarizers.streams import (
     CUT_STREAM,
     LastRequest,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ullage.facts.model import Facts
-from ullage.summarizers.watch import Watch
+from ullage.summarizers.call_watchdog import Watch
 
 __all__ = ["AsyncSummarizer", "Summarizer", "SummaryReply", "SummaryRequest"]
 

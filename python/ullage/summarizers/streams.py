@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ullage import _env
+from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
-from ullage.models import Model, ModelTable
+from ullage.summarizers.call_watchdog import Watch
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.watch import Watch
 
 __all__ = [
     "CUT_STREAM",

@@ -15,7 +15,7 @@ from ullage.facts.model import UserInput
 from ullage.facts.prose import rules_of
 from ullage.facts.sections import user_message
 from ullage.facts.words import Kind
-from ullage.summarizers.layout import cost, one_line, shorten
+from ullage.summarizers.budgeted_text import cost, one_line, shorten
 
 __all__ = ["essential_tokens", "trimmed", "user_messages"]
 

@@ -7,16 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ullage.compaction import compact
-from ullage.context import ContextManager
+from ullage.counting.media import strip_media
 from ullage.effects import drive
-from ullage.lists import keep_window, truncate_head
-from ullage.media import strip_media
+from ullage.legality import Originals
+from ullage.levels import (
+    collapse,
+    fold,
+    hard_truncation,
+    microcompact,
+    snip,
+    tool_budget,
+    turn_snip,
+)
+from ullage.levels.view import View
+from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.stages import collapse, fold, microcompact, snip, tool_budget, truncate, turn_snip
-from ullage.stages.view import View
+from ullage.requests.lists import keep_window, truncate_head
 from ullage.testing._attack_talks import TOOLS
 from ullage.testing._seal import sign_thinking
-from ullage.validate import Originals
 
 __all__ = ["PADDED", "PADDING", "PLANS", "Left"]
 
@@ -121,7 +129,7 @@ def _room(rng: random.Random, view: View) -> int:
 
 def _truncate(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
     view = _view(items)
-    truncate.apply(view, _room(rng, view), 0, 0)
+    hard_truncation.apply(view, _room(rng, view), 0, 0)
     return list(view.messages)
 
 

@@ -22,15 +22,15 @@ from typing import Any
 
 import orjson
 
-from ullage.digests import Violation
+from ullage._engine.digests import Violation
 from ullage.exceptions import UllageError
+from ullage.legality import PROVIDERS, Originals, Report, validate
+from ullage.legality.repair import Repaired, repair
 from ullage.providers import bedrock, gemini, mistral, openai_chat, openai_responses
-from ullage.repair import Repaired, repair
 from ullage.testing._attack_plans import PADDED, PADDING, PLANS, Left
 from ullage.testing._attack_talks import BOUND, MODELS, TOOLS, broken, form, talk
 from ullage.testing._seal import sign_thinking
 from ullage.testing.legality import assert_legal
-from ullage.validate import PROVIDERS, Originals, Report, validate
 
 __all__ = ["PLAN_TABLE", "UNMENDABLE", "Attack", "Failure", "plan_of"]
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from ullage.messages import Item, listed
 from ullage.transcript import records
-from ullage.transcript.links import mended
-from ullage.transcript.replay import (
+from ullage.transcript.apply_records import (
     Placeholder,
     Replay,
     Row,
@@ -18,7 +17,8 @@ from ullage.transcript.replay import (
     kept_uuids,
     replay,
 )
-from ullage.transcript.view import message_of, project, rendered, to_messages
+from ullage.transcript.parents import mended
+from ullage.transcript.render import message_of, project, rendered, to_messages
 
 __all__ = ["Conversation", "Entries", "ResumeReport", "converse", "row_of"]
 

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from ullage._engine import core
-from ullage.digests import MessageFlag
+from ullage._engine.digests import MessageFlag
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import Item
 from ullage.transcript import records
+from ullage.transcript.apply_records import Row, RowFlag
 from ullage.transcript.conversation import Conversation, converse
 from ullage.transcript.pin import FilePin
-from ullage.transcript.replay import Row, RowFlag
-from ullage.transcript.view import message_of
+from ullage.transcript.render import message_of
 
 __all__ = ["Transcript"]
 

@@ -76,7 +76,7 @@ fn tokenizer(py: Python<'_>, encoding: &str) -> PyResult<&'static Tokenizer> {
 
 fn load(py: Python<'_>, vocabulary: &str) -> PyResult<Tokenizer> {
     let file = bpe::file_of(vocabulary);
-    let reader = py.import("ullage._vocabulary")?;
+    let reader = py.import("ullage._engine.vocabulary")?;
     let data = reader
         .call_method1(intern!(py, "read"), (file,))?
         .cast_into::<PyBytes>()?;

@@ -13,7 +13,7 @@ use std::io;
 use std::path::PathBuf;
 use ullage_core::jsonl::{Index, Line, has_long_digits};
 
-const LINES: &str = "ullage._lines";
+const LINES: &str = "ullage._engine.transcript_lines";
 
 /// Where the bytes of a transcript lie.
 enum Bytes {

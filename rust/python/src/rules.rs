@@ -84,7 +84,7 @@ fn verifier(
 
 fn list(py: Python<'_>, found: Vec<Violation>) -> PyResult<Bound<'_, PyList>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let class = CLASS.import(py, "ullage.digests", "Violation")?;
+    let class = CLASS.import(py, "ullage._engine.digests", "Violation")?;
     let made = PyList::empty(py);
     for each in found {
         let severity = if each.error { "error" } else { "warning" };
@@ -148,7 +148,10 @@ impl Verifier {
 
 /// Adds this file's names to the module.
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    let class = m.py().import("ullage.digests")?.getattr("Violation")?;
+    let class = m
+        .py()
+        .import("ullage._engine.digests")?
+        .getattr("Violation")?;
     m.add("Violation", class)?;
     m.add_class::<Verifier>()?;
     m.add_function(wrap_pyfunction!(check, m)?)

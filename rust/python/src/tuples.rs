@@ -49,7 +49,7 @@ macro_rules! fields {
     };
 }
 
-const MODULE: &str = "ullage.digests";
+const MODULE: &str = "ullage._engine.digests";
 
 /// `MessageDigest(...)`.
 pub(crate) fn message<'py>(py: Python<'py>, digest: &MessageDigest) -> PyResult<Bound<'py, PyAny>> {

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from ullage._engine.digests import Violation
 from ullage._reference.digest import MessageFlag, Role
 from ullage._reference.rules.anthropic import Anthropic
 from ullage._reference.rules.facts import Facts
 from ullage._reference.rules.findings import Findings
 from ullage._reference.rules.openai import RULES, OpenAI
 from ullage._reference.rules.view import LedgerLike, View
-from ullage.digests import Violation
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["Verifier", "Violation", "check"]

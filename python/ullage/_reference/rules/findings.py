@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.digests import Violation
+from ullage._engine.digests import Violation
 
 __all__ = ["Findings", "short"]
 

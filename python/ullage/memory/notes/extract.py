@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from ullage.counting.media import strip_media
 from ullage.effects import Call, Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
 from ullage.facts import note_inputs
 from ullage.facts.reading import blocks_of
-from ullage.media import strip_media
 from ullage.memory.driving import arun, asked_model, run
 from ullage.memory.notes.commands import PROGRAMS, read_only
 from ullage.memory.notes.folder import MemoryFolder

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ullage.compaction.source import Source, read_source
+from ullage.compaction.input import Source, read_source
 from ullage.effects import Cancelled, Effect, Flow
 from ullage.facts.reading import blocks_of, is_summary, role_of, text_of
 from ullage.facts.sections import looks_like_summary

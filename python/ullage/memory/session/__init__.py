@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ullage.memory.background import Slots
-from ullage.memory.session.keeper import SessionMemory
 from ullage.memory.session.report import UpdateOutcome, UpdateReport
+from ullage.memory.session.session_memory import SessionMemory
 from ullage.memory.session.state import NotesState
 from ullage.memory.session.triggers import Due, Progress, update_due
 from ullage.memory.session.update import UpdateJob, update_flow

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage._engine import core
-from ullage.compaction.source import Source
+from ullage.compaction.input import Source
+from ullage.counting.media import strip_media
 from ullage.effects import Cancelled, Flow, Summarize
 from ullage.facts.reading import role_of
-from ullage.media import strip_media
 from ullage.memory.session.edits import Edit, Refusal, apply_edit, read_answer
-from ullage.providers.overflow import classify
+from ullage.providers.errors import classify
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 __all__ = ["MAX_TURNS", "PLAIN_SYSTEM", "SOURCE", "Draft", "Talk", "talk_flow"]
@@ -201,7 +201,7 @@ class _Attempt:
     def _map(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._talk.redact is None:
             return message
-        from ullage.compaction.calls import _map_text
+        from ullage.compaction.summary_call import _map_text
 
         mapped: Mapping[str, Any] = _map_text(message, self._talk.redact)
         return mapped

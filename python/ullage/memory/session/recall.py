@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ullage.compaction.remembered import Remembered
+from ullage.compaction.from_session_notes import Remembered
 from ullage.effects import Call, Flow, Wait
 from ullage.exceptions import StoreError
 from ullage.memory.session.files import NotesFolder

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.compaction.source import read_source
+from ullage.compaction.input import read_source
 from ullage.memory.session.files import NotesFolder
 from ullage.memory.session.ids import covered_end, safe_end
 from ullage.memory.session.template import is_blank, parse_notes

@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage.compaction.source import Source, read_source
+from ullage.compaction.input import Source, read_source
 from ullage.effects import Call, Cancelled, Flow
 from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.facts import Facts, collect
 from ullage.memory.session.agent import Draft, Talk, talk_flow
-from ullage.memory.session.copies import Merged, merged
 from ullage.memory.session.edits import Refusal, apply_edit
+from ullage.memory.session.extractive_notes import Merged, merged
 from ullage.memory.session.files import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesFolder
 from ullage.memory.session.ids import covered_end, item_key, safe_end
 from ullage.memory.session.limits import Excess, excess

@@ -1,0 +1,223 @@
+"""Does what a compaction flow asks for: synchronously, or with `await`."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ullage.compaction.attachments import Providers
+from ullage.compaction.deadline import Limits, await_watched, call_watched
+from ullage.effects import (
+    Call,
+    CancelToken,
+    Count,
+    Effect,
+    Emit,
+    ReadFile,
+    RunHook,
+    Store,
+    Summarize,
+    Together,
+    Wait,
+)
+from ullage.exceptions import InvalidPolicy
+from ullage.observe.events import CompactionProgress, Event, Listener
+from ullage.observe.hooks import arun_hook, run_hook
+from ullage.summarizers.call_watchdog import Watch
+from ullage.summarizers.protocol import SummaryRequest
+
+__all__ = ["AsyncPerformer", "Outside", "Performer"]
+
+
+class Outside(Protocol):
+    """Whose file reader and log are used: a `Job`, or whoever runs several."""
+
+    @property
+    def providers(self) -> Providers:
+        """Reads files."""
+        ...
+
+    @property
+    def store(self) -> Any:
+        """Installs a result in a log; `None`: there is none."""
+        ...
+
+
+class Performer:
+    """Performs effects one by one.
+
+    Args:
+        job: Whose providers and store are used.
+        listeners: Told of every event.
+        sleep: For `Wait`, in seconds; `None`: the clock of the thread or of the event loop.
+        cancel: Looked at while a summary is written, and while waiting.
+    """
+
+    def __init__(
+        self,
+        job: Outside,
+        listeners: Iterable[Listener] = (),
+        sleep: Callable[[float], Any] | None = None,
+        cancel: CancelToken | None = None,
+    ) -> None:
+        self._job = job
+        self._listeners = tuple(listeners)
+        self._sleep = sleep
+        self._cancel = cancel
+
+    def __call__(self, effect: Effect) -> Any:
+        """The effect's result."""
+        match effect:
+            case Emit(event):
+                return self._tell(event)
+            case Summarize():
+                return self._summarize(effect)
+            case RunHook(hook, payload):
+                return run_hook(hook, payload)
+            case ReadFile(path, max_bytes):
+                return self._read(path, max_bytes)
+            case Call(function, args):
+                return _plain(function(*args))
+            case Wait(seconds):
+                return self._pause(seconds)
+            case Store():
+                return self._store(effect)
+            case Count() | Together():
+                raise TypeError(f"a compaction has no effect {type(effect).__name__} of its own")
+
+    def _tell(self, event: Event) -> None:
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:  # noqa: S112 - a listener watches; what breaks in it is its own
+                continue
+
+    def _summarize(self, effect: Summarize) -> Any:
+        write = getattr(effect.summarizer, "summarize", None)
+        if write is None:
+            raise InvalidPolicy(
+                "summarizer", effect.summarizer, "has no summarize method", hint="use acompact"
+            )
+        if getattr(effect.summarizer, "local", False) is True:
+            return write(effect.request)
+        request, limits = self._watched(effect)
+        return _plain(call_watched(lambda: write(request), limits))
+
+    def _watched(self, effect: Summarize) -> tuple[SummaryRequest, Limits]:
+        """The request with a watch that tells the listeners, and when to stop waiting."""
+        given, name = effect.request, str(getattr(effect.summarizer, "name", ""))
+
+        def progress(chars: int) -> None:
+            event = CompactionProgress(summarizer=name, attempt=given.attempt, chars=chars)
+            self._tell(event)
+
+        watch = Watch(progress)
+        limits = Limits(watch, given.deadline_seconds, given.stall_seconds, self._cancel)
+        return replace(given, watch=watch), limits
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, but not on when the caller cancels: the driver sees that before the next effect."""
+        if self._sleep is not None:
+            self._sleep(seconds)
+            return
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not self._cancelled():
+            time.sleep(min(left, 0.05 if self._cancel is not None else left))
+
+    def _cancelled(self) -> bool:
+        return self._cancel is not None and self._cancel.is_set()
+
+    def _read(self, path: str, max_bytes: int) -> str | None:
+        reader = self._job.providers.read_file
+        text = _plain(reader(path)) if reader is not None else None
+        return _beginning(text, max_bytes)
+
+    def _store(self, effect: Store) -> Any:
+        return _plain(self._job.store(effect.draft, effect.ids))
+
+
+class AsyncPerformer(Performer):
+    """Performs effects without blocking the event loop: what is not asynchronous runs in a thread."""
+
+    def __call__(self, effect: Effect) -> Any:
+        """The effect's result, or an awaitable of it."""
+        match effect:
+            case Summarize():
+                return self._asummarize(effect)
+            case RunHook(hook, payload):
+                return arun_hook(hook, payload)
+            case ReadFile(path, max_bytes):
+                return self._aread(path, max_bytes)
+            case Call(function, args):
+                return _in_thread(function, *args)
+            case Wait(seconds):
+                return self._apause(seconds)
+            case Store():
+                return _in_thread(self._job.store, effect.draft, effect.ids)
+            case _:
+                return super().__call__(effect)
+
+    async def _asummarize(self, effect: Summarize) -> Any:
+        import asyncio
+
+        summarizer = effect.summarizer
+        if getattr(summarizer, "local", False) is True:
+            return summarizer.summarize(effect.request)
+        write = getattr(summarizer, "asummarize", None)
+        request, limits = self._watched(effect)
+        if write is not None and getattr(summarizer, "is_async", True) is not False:
+            return await await_watched(write(request), limits)
+        # In a thread of the thread: the pool's own must come back even where the summarizer does not.
+        try:
+            answer = await asyncio.to_thread(
+                call_watched, lambda: summarizer.summarize(request), limits
+            )
+        except asyncio.CancelledError:
+            limits.stop()
+            raise
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def _apause(self, seconds: float) -> None:
+        import asyncio
+
+        if self._sleep is not None:
+            waited = self._sleep(seconds)
+            if inspect.isawaitable(waited):
+                await waited
+            return
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        # The token may be a thread's: there is no event of the loop to wait for.
+        while (left := end - loop.time()) > 0 and not self._cancelled():  # noqa: ASYNC110
+            await asyncio.sleep(min(left, 0.05 if self._cancel is not None else left))
+
+    async def _aread(self, path: str, max_bytes: int) -> str | None:
+        reader = self._job.providers.read_file
+        text = await _in_thread(reader, path) if reader is not None else None
+        return _beginning(text, max_bytes)
+
+
+def _beginning(text: Any, most: int) -> str | None:
+    """At most one character more than is allowed: who asked sees that it is too long."""
+    return text[: most + 1] if isinstance(text, str) else None
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    import asyncio
+
+    if inspect.iscoroutinefunction(function):
+        return await function(*args)
+    result = await asyncio.to_thread(function, *args)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _plain(result: Any) -> Any:
+    if not inspect.isawaitable(result):
+        return result
+    close = getattr(result, "close", None)
+    if close is not None:
+        close()
+    raise TypeError("is asynchronous: use the asynchronous form")

@@ -1,0 +1,121 @@
+"""What is to be compacted: the context that the model sees now, out of a list of messages or entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ullage.facts.reading import blocks_of, is_boundary, message_of, role_of, text_of
+from ullage.facts.words import Kind, words_of
+from ullage.messages import listed
+from ullage.transcript.render import to_messages
+from ullage.transcript.resume import resume
+
+__all__ = ["Source", "read_source"]
+
+Item: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A conversation, taken apart.
+
+    Attributes:
+        items: All that was passed.
+        head: System messages that open a bare list; never compacted.
+        context: What the model sees after the newest boundary, one entry or message each.
+        stored: For each of `context` the item as it was passed: the same object, unless a placeholder
+            of an earlier stage stands there.
+        ids: For each of `context` its uuid, or its position in `items`.
+        earlier: Items that an earlier compaction took out of the context.
+        entries: Whether the items are entries of a transcript.
+    """
+
+    items: tuple[Item, ...]
+    head: tuple[Item, ...]
+    context: tuple[Item, ...]
+    stored: tuple[Item, ...]
+    ids: tuple[str | int, ...]
+    earlier: tuple[Item, ...]
+    entries: bool
+
+    def bare(self, start: int, stop: int, *, plain: bool = False) -> list[dict[str, Any]]:
+        """A part of the context as messages of a request.
+
+        Args:
+            start: First position in the context.
+            stop: Position after the last.
+            plain: Leave out what hosts attached.
+        """
+        part = self.context[start:stop]
+        if not self.entries:
+            return [
+                dict(message)
+                for at, message in enumerate(part)
+                if not (plain and at and _only_reminders(message))
+            ]
+        if plain:
+            pairs = zip(part, self.stored[start:stop], strict=True)
+            part = tuple(item for item, stored in pairs if not _attached(item, stored))
+        return to_messages(part).messages
+
+
+def _attached(item: Item, stored: Item) -> bool:
+    return stored.get("type") == "attachment" and item.get("isMeta") is True
+
+
+def _only_reminders(message: Item) -> bool:
+    """Whether a bare message holds what a host attached and nothing else: bare messages have no other mark."""
+    if role_of(message) != "user" or any(b.get("type") != "text" for b in blocks_of(message)):
+        return False
+    text = text_of(message).strip()
+    return text.startswith("<system-reminder>") and words_of(text).kind is Kind.NONE
+
+
+def read_source(given: Sequence[Item]) -> Source:
+    """Takes a list apart.
+
+    Args:
+        given: Bare messages or entries, oldest first; not changed.
+
+    Raises:
+        InvalidMessage: Something in the list is no mapping; names its position.
+    """
+    items = tuple(listed(given))
+    if any(("message" in item and "role" not in item) or is_boundary(item) for item in items):
+        return _of_entries(items)
+    return _of_messages(items)
+
+
+def _uuid(item: Item) -> str:
+    uuid = item.get("uuid")
+    return uuid if isinstance(uuid, str) else ""
+
+
+def _of_messages(items: tuple[Item, ...]) -> Source:
+    head = 0
+    while head < len(items) and role_of(items[head]) == "system":
+        head += 1
+    places = tuple(at for at in range(head, len(items)) if message_of(items[at]) is not None)
+    context = tuple(items[at] for at in places)
+    return Source(items, items[:head], context, context, places, (), entries=False)
+
+
+def _of_entries(items: tuple[Item, ...]) -> Source:
+    context = tuple(resume(items).entries)
+    by_object = {id(item): at for at, item in enumerate(items)}
+    by_uuid = {_uuid(item): at for at, item in enumerate(items) if _uuid(item)}
+    places = [by_object.get(id(item), by_uuid.get(_uuid(item), -1)) for item in context]
+    stored = tuple(
+        items[at] if at >= 0 and items[at].get("type") == "attachment" else item
+        for item, at in zip(context, places, strict=True)
+    )
+    ids = tuple(
+        item["uuid"] if isinstance(item.get("uuid"), str) else at
+        for item, at in zip(context, places, strict=True)
+    )
+    inside = set(places)
+    last = max((at for at, item in enumerate(items) if is_boundary(item)), default=-1)
+    earlier = tuple(items[at] for at in range(max(last, 0)) if at not in inside)
+    return Source(items, (), context, stored, ids, earlier, entries=True)

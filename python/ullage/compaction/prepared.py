@@ -1,0 +1,316 @@
+"""What is worked out once, before anything is asked of the outside: context, cut, facts, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ullage._engine import core
+from ullage.compaction.carried import behind_item, item_tokens
+from ullage.compaction.cut import Cut, choose_cut, least_cut, legal_cut, scaled_keep
+from ullage.compaction.input import Source, read_source
+from ullage.compaction.job import Job
+from ullage.compaction.summary import Situation
+from ullage.compaction.tally import Tally
+from ullage.compaction.target import kept_share, scaled_to_target, shorter_results
+from ullage.exceptions import CompactionError
+from ullage.facts import is_user_input
+from ullage.facts.collect import Collector, collect
+from ullage.facts.model import Facts
+from ullage.facts.reading import is_boundary, is_summary, message_of, role_of, text_of
+from ullage.facts.sections import looks_like_summary
+from ullage.levels.pins import Pin, read_pins
+from ullage.messages import Item
+from ullage.providers.manual_thinking import is_manual, is_torn
+
+__all__ = ["State", "prepare", "recut", "since_last"]
+
+
+class Known:
+    """Facts of a conversation, collected when they are first asked for: another cut may be chosen before that."""
+
+    def __init__(self, source: Source, cut: Cut) -> None:
+        self._source, self._cut = source, cut
+
+    @cached_property
+    def _collected(self) -> tuple[Facts, Facts]:
+        return _facts(self._source, self._cut)
+
+    @property
+    def facts(self) -> Facts:
+        """Of what is summarised."""
+        return self._collected[0]
+
+    @property
+    def whole(self) -> Facts:
+        """Of the whole context."""
+        return self._collected[1]
+
+    @cached_property
+    def visible(self) -> Facts:
+        """Of what is kept."""
+        first, last = self._cut.kept(len(self._source.context))
+        return collect(self._source.context[first:last], first_index=first)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A job, looked at."""
+
+    job: Job
+    source: Source
+    ledger: Any = field(repr=False)  # of the context
+    cut: Cut
+    known: Known = field(repr=False)
+    pins: tuple[Pin, ...]
+    recompaction: bool  # the context holds a summary already
+    tokens: int  # of the context
+    removed_tokens: int
+    overhead: int  # system prompt and tools
+    tally: Tally = field(default_factory=Tally, repr=False)  # of the summary calls
+    shortened: tuple[Item, ...] | None = field(
+        default=None, repr=False
+    )  # kept messages, to fit a target
+    freed_tokens: int = 0  # by shortening them
+    summary_limit: int | None = None  # most tokens of the summary, to fit a target
+
+    @property
+    def facts(self) -> Facts:
+        """Of what is summarised."""
+        return self.known.facts
+
+    @property
+    def visible(self) -> Facts:
+        """Of what is kept."""
+        return self.known.visible
+
+    @property
+    def whole(self) -> Facts:
+        """Of the whole context."""
+        return self.known.whole
+
+    @property
+    def size(self) -> int:
+        """Tokens of the context, with system prompt and tools where known."""
+        return self.tokens + self.overhead
+
+    @property
+    def measure(self) -> Callable[[str], int]:
+        """Tokens of a text, by the weights of the job."""
+        weights = self.job.weights
+        if weights is None:
+            return lambda text: int(core.rough_text(text))
+        return lambda text: int(core.estimate_text(text, weights))
+
+    def kept(self) -> tuple[int, int]:
+        """First and last + 1 of the kept run in the context."""
+        return self.cut.kept(len(self.source.context))
+
+    def kept_items(self) -> tuple[Item, ...]:
+        """What is kept, as it was stored, or shortened to fit a target."""
+        first, last = self.kept()
+        return self.source.stored[first:last] if self.shortened is None else self.shortened
+
+    def situation(self) -> Situation:
+        """Where the conversation stands for the model that goes on."""
+        first, last = self.kept()
+        newest = self.whole.inputs[-1] if self.whole.inputs else None
+        kept = self.source.context[first:last]
+        shown = newest is not None and any(is_user_input(item) for item in kept)
+        return Situation(
+            trigger=self.job.trigger,
+            kept_messages=last - first,
+            kept_before=self.cut.start > 0,
+            newest_input="" if newest is None or (shown and self.cut.start == 0) else newest.text,
+            unanswered=bool(self.source.context) and is_user_input(self.source.context[-1]),
+            open_question=self.whole.open_question,
+            interrupted=self.whole.interrupted,
+            in_tool_loop=bool(kept) and _ends_in_loop(kept[-1]),
+            transcript_path=self.job.transcript_path,
+        )
+
+
+def _ends_in_loop(item: Any) -> bool:
+    return role_of(item) in ("user", "tool") and not is_user_input(item)
+
+
+def prepare(job: Job) -> State:
+    """Reads the conversation and chooses the cut.
+
+    Raises:
+        CompactionError: `not_enough_messages`: there is nothing that a model has been shown.
+        InvalidMessage: An item is no object.
+    """
+    source = read_source(job.items)
+    if not source.context:
+        raise CompactionError("not_enough_messages", "there are no messages to compact")
+    ledger = core.Ledger(job.weights, source.context)
+    tokens = int(ledger.tokens())
+    overhead = _overhead(job, ledger)
+    keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
+    if job.target_tokens is not None and job.keep is None:
+        keep = scaled_to_target(keep, kept_share(job.target_tokens, overhead))
+    most = _most_kept(job, overhead)
+    most = max(most - item_tokens(source.context, ledger), 0)
+    cut = choose_cut(
+        source,
+        ledger,
+        keep,
+        direction=job.direction,
+        at=job.at,
+        most_kept=most,
+        manual_thinking=is_manual(job.thinking),
+    )
+    cut = behind_item(source, ledger, cut)
+    summaries = _summaries(source)
+    state = State(
+        job=job,
+        source=source,
+        ledger=ledger,
+        cut=cut,
+        known=Known(source, cut),
+        pins=_pins(job, summaries),
+        recompaction=bool(summaries),
+        tokens=tokens,
+        removed_tokens=int(ledger.tokens(cut.start, cut.stop)),
+        overhead=overhead,
+    )
+    return _within_target(state)
+
+
+def _within_target(state: State) -> State:
+    """What is kept brought down to its share of the target: results cut first, then less is kept."""
+    target, first = state.job.target_tokens, state.kept()[0]
+    if target is None:
+        return state
+    share = kept_share(target, state.overhead)
+    tokens = int(state.ledger.tokens(*state.kept()))
+    if tokens <= share:
+        return state
+    if not state.source.entries:
+        # The lines of a transcript stay as they are.
+        kept, freed = shorter_results(state.kept_items(), tokens - share, state.measure)
+        if tokens - freed <= share or state.job.direction != "full":
+            return replace(state, shortened=kept, freed_tokens=freed)
+    if state.job.direction != "full":
+        return state
+    manual = is_manual(state.job.thinking)
+    least = least_cut(state.source, state.ledger, manual_thinking=manual)
+    least = behind_item(state.source, state.ledger, least)
+    if least.stop <= first:
+        return state if state.source.entries else replace(state, shortened=kept, freed_tokens=freed)
+    return _shortened(_least_over(state, share, least), share)
+
+
+def _least_over(state: State, share: int, least: Cut) -> State:
+    """The cut that keeps the most within the share, else what must stay; none where manual thinking is torn, if there is another."""
+    manual = is_manual(state.job.thinking)
+    for place in range(state.cut.stop + 1, least.stop):
+        if state.ledger.tokens(place, len(state.source.context)) <= share:
+            legal = legal_cut(state.ledger, place)
+            cut = behind_item(state.source, state.ledger, Cut(0, legal))
+            if manual and is_torn(state.ledger, cut.stop):
+                continue
+            if state.ledger.tokens(cut.stop, len(state.source.context)) <= share:
+                return recut(state, cut)
+    return recut(state, least)
+
+
+def _shortened(state: State, share: int) -> State:
+    excess = int(state.ledger.tokens(*state.kept())) - share
+    if excess <= 0 or state.source.entries:
+        return state
+    kept, freed = shorter_results(state.kept_items(), excess, state.measure)
+    return replace(state, shortened=kept, freed_tokens=freed)
+
+
+def since_last(state: State) -> tuple[int | None, str]:
+    """Answers since the newest compaction, and the uuid of its summary, from a log's entries; `None`, "": not known."""
+    if not state.recompaction or not state.source.entries:
+        return None, ""
+    items = state.source.items
+    last = max((at for at, item in enumerate(items) if is_boundary(item)), default=None)
+    if last is None:
+        return None, ""
+    answers = {
+        _answer(item) or at for at, item in enumerate(items[last:]) if role_of(item) == "assistant"
+    }
+    summary = next((item for item in items[last:] if is_summary(item)), items[last])
+    return len(answers), str(summary.get("uuid") or "")
+
+
+def _answer(item: Any) -> Any:
+    """The response's id: a log may hold one response in several lines."""
+    found = (message_of(item) or {}).get("id")
+    return found if isinstance(found, str) else None
+
+
+def recut(state: State, cut: Cut) -> State:
+    """The same job with another cut."""
+    removed = int(state.ledger.tokens(cut.start, cut.stop))
+    known = Known(state.source, cut)
+    return replace(
+        state, cut=cut, known=known, removed_tokens=removed, shortened=None, freed_tokens=0
+    )
+
+
+def _overhead(job: Job, ledger: Any) -> int:
+    """What the newest usage figure holds beyond the messages: system prompt and tools."""
+    if job.overhead_tokens is not None:
+        return job.overhead_tokens
+    anchor = ledger.anchor()
+    return max(0, int(anchor.usage) - int(ledger.tokens(0, anchor.covers))) if anchor else 0
+
+
+def _most_kept(job: Job, overhead: int) -> int:
+    """Room for kept messages so that the result stays clear of the next compaction (P-8)."""
+    room = room_after(job, overhead)
+    # A summary needs room too: a quarter is set aside for it, and half where a quarter would hardly take its headings.
+    aside = max(room // 4, min(room // 2, LEAST_SUMMARY_ROOM))
+    return max(room - aside, 0)
+
+
+LEAST_SUMMARY_ROOM = 4_000
+"""Tokens that a summary should have, if half of the room are so many."""
+
+
+def room_after(job: Job, overhead: int) -> int:
+    """What messages may take after a compaction, so that the next is far off (P-8); tokens."""
+    limit = job.trigger_tokens if job.trigger_tokens is not None else job.window_tokens
+    return limit * job.policy.auto.max_after_percent // 100 - overhead
+
+
+def _facts(source: Source, cut: Cut) -> tuple[Facts, Facts]:
+    """Facts of the summarised part, with the user's words of all time, and of the whole context.
+
+    The log still holds what an earlier compaction removed: the user's messages are taken from there,
+    since what the previous summary says of them is only a copy, perhaps a shortened one.
+    """
+    earlier = Collector()
+    for index, item in enumerate(source.earlier, -len(source.earlier)):
+        earlier.feed(index, item)
+    collector = Collector(earlier)
+    for index in range(cut.start, cut.stop):
+        collector.feed(index, source.context[index])
+    facts = collector.finish()
+    if cut.start > 0:
+        return facts, collect(source.context)
+    for index in range(cut.stop, len(source.context)):
+        collector.feed(index, source.context[index])
+    return facts, collector.finish()
+
+
+def _summaries(source: Source) -> list[str]:
+    """The texts of summaries that stand in the context."""
+    texts = [(item, text_of(item)) for item in source.context if role_of(item) == "user"]
+    return [text for item, text in texts if is_summary(item) or looks_like_summary(text)]
+
+
+def _pins(job: Job, summaries: list[str]) -> tuple[Pin, ...]:
+    pins: dict[str, Pin] = {}
+    for text in summaries:
+        pins.update((pin.name, pin) for pin in read_pins(text))
+    pins.update((pin.name, pin) for pin in job.pins)
+    return tuple(pins.values())

@@ -1,0 +1,227 @@
+"""Weights of the calibrated estimate by model family (TOK-2), and their correction by what providers report (TOK-2b).
+
+The weights are data with their origin beside them, in `ullage/data/weights.json`; `benches/fidelity/fit.py` makes
+them. A correction is a value: it never changes, observing a figure gives the next one, and it can be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median_low
+from typing import Any, Final, NamedTuple, Self
+
+import orjson
+
+from ullage._engine import core
+from ullage._engine.digests import BlockKind, Role
+from ullage.counting.models import ImageRule, Model, ModelTable
+from ullage.exceptions import InvalidPolicy
+
+__all__ = ["Correction", "Estimate", "families", "origin", "weights"]
+
+
+# ---- weights ---------------------------------------------------------------------------------
+
+
+@cache
+def _document() -> Mapping[str, Any]:
+    path = Path(__file__).parents[1] / "data" / "weights.json"
+    found: Mapping[str, Any] = orjson.loads(path.read_bytes())
+    return found
+
+
+def families() -> tuple[str, ...]:
+    """Names of the families that have weights."""
+    return tuple(_document()["families"])
+
+
+def origin(family: str) -> Mapping[str, Any]:
+    """When, by which command and on what a family's weights were fitted.
+
+    Raises:
+        InvalidPolicy: No such family.
+    """
+    found: Mapping[str, Any] = _family(family)["origin"]
+    return dict(found)
+
+
+def weights(model: Model | str, *, table: ModelTable | None = None) -> core.Weights:
+    """The weights that estimate a model's text and images.
+
+    Args:
+        model: A row of a table, or a name to look up.
+        table: Where to look the name up; `None`: the built-in table.
+
+    Raises:
+        InvalidPolicy: The row names a family that has no weights.
+
+    Example:
+        >>> from ullage._engine import core
+        >>> 10 < core.estimate_text("The quick brown fox jumps over the lazy dog.", weights("claude-opus-5-5")) < 25
+        True
+    """
+    row = (table or ModelTable.builtin()).lookup(model) if isinstance(model, str) else model
+    return _weights(row.family, row.image)
+
+
+@cache
+def _weights(family: str, image: ImageRule) -> core.Weights:
+    found = _family(family)
+    return core.Weights(
+        [found["features"][name] for name in core.FEATURE_NAMES],
+        blocks=[found["blocks"][kind.name.lower()] for kind in BlockKind],
+        messages=[found["messages"][role.name.lower()] for role in Role],
+        image=image,
+        hidden=[found["hidden"]["free_chars"], found["hidden"]["per_char"]],
+    )
+
+
+def _family(family: str) -> Mapping[str, Any]:
+    known: Mapping[str, Mapping[str, Any]] = _document()["families"]
+    if family not in known:
+        raise InvalidPolicy("family", family, f"must be one of {', '.join(known)}")
+    return known[family]
+
+
+# ---- correction ------------------------------------------------------------------------------
+
+PERMILLE: Final = 1000
+"""Ratios are whole thousandths: equal in every process, and stored without loss."""
+
+WINDOW: Final = 15
+"""Observations that a correction remembers: about one task of a coding agent."""
+
+ENOUGH: Final = 3
+"""Fewer observations correct nothing."""
+
+LEAST_TOKENS: Final = 200
+"""Smaller growth says more about what is unseen (reminders) than about the text."""
+
+CLAMP: Final = (667, 1800)
+"""A correction outside of 2/3 to 9/5 is no property of a tokenizer; families differ by up to 1.7."""
+
+OUTLIER: Final = (400, 2500)
+"""An observation outside of this is no measurement of the text: something was added or removed unseen."""
+
+SPREAD: Final = 160
+"""Nine in ten steps lie within so many thousandths of a fitted estimate; see `benches/fidelity/table.py`."""
+
+
+class Estimate(NamedTuple):
+    """A count with the interval that holds it nine times in ten."""
+
+    tokens: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What a model's reported figures are to our estimates, in thousandths: the median of the newest.
+
+    Attributes:
+        model: The model as the provider names it; figures of another model are not for it.
+        log_version: Version of the log that the figures were for. A rewrite begins a new one: usage of an
+            older version says nothing about the prompt as it is now.
+        ratios: Newest last.
+        last_id: The response that was observed last, so that none counts twice.
+    """
+
+    model: str
+    log_version: int = 0
+    ratios: tuple[int, ...] = ()
+    last_id: str = ""
+
+    def __repr__(self) -> str:
+        return f"Correction({self.model!r}, ×{self.permille / PERMILLE:.3f}, of {len(self.ratios)})"
+
+    @property
+    def known(self) -> bool:
+        """Whether enough was observed to correct anything; unknown is not the same as 1."""
+        return len(self.ratios) >= ENOUGH
+
+    @property
+    def permille(self) -> int:
+        """The clamped moving ratio; 1000 while unknown."""
+        if not self.known:
+            return PERMILLE
+        return min(max(median_low(self.ratios), CLAMP[0]), CLAMP[1])
+
+    def observe(
+        self, estimated: int, reported: int, *, model: str, response_id: str, log_version: int = 0
+    ) -> Self:
+        """Takes in one figure.
+
+        Args:
+            estimated: Uncorrected tokens of what was added since the figure before.
+            reported: By how much the reported prompt grew.
+            model: Who reported it.
+            response_id: Of the response that carries the figure.
+            log_version: Which version of the log the prompt was made from.
+
+        Returns:
+            The next correction; this one where the figure is small, an outlier, a repetition, of another
+            model, or of an older version of the log.
+        """
+        if model != self.model or log_version < self.log_version or response_id == self.last_id:
+            return self
+        if min(estimated, reported) < LEAST_TOKENS:
+            return self
+        ratio = (reported * PERMILLE + estimated // 2) // estimated
+        if not OUTLIER[0] <= ratio <= OUTLIER[1]:
+            return self
+        return type(self)(self.model, log_version, (*self.ratios, ratio)[-WINDOW:], response_id)
+
+    def rewritten(self, log_version: int) -> Self:
+        """The correction after the log was rewritten: what is known of the tokenizer stays true."""
+        return type(self)(self.model, max(log_version, self.log_version), self.ratios, self.last_id)
+
+    def apply(self, estimated: int) -> Estimate:
+        """A corrected count and its interval.
+
+        The interval is the spread of what was observed, and where that is little, of what the weights were
+        measured with. An estimate of 0 is 0.
+        """
+        tokens = (estimated * self.permille + PERMILLE // 2) // PERMILLE
+        low, high = self._spread()
+        return Estimate(tokens, estimated * low // PERMILLE, -(-estimated * high // PERMILLE))
+
+    def _spread(self) -> tuple[int, int]:
+        centre = self.permille
+        if len(self.ratios) < WINDOW:
+            return max(0, centre - SPREAD), centre + SPREAD
+        # Of 15 the second and the fourteenth leave two out: the inner 13 hold nine in ten.
+        ordered = sorted(self.ratios)
+        return min(ordered[1], centre), max(ordered[-2], centre)
+
+    def dump(self) -> dict[str, Any]:
+        """A form for JSON."""
+        return {
+            "model": self.model,
+            "log_version": self.log_version,
+            "ratios": list(self.ratios),
+            "last_id": self.last_id,
+        }
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any]) -> Self:
+        """Reads what `dump` gave.
+
+        Raises:
+            InvalidPolicy: A missing or wrong value.
+        """
+        ratios: Sequence[Any] = stored.get("ratios", ())
+        whole = isinstance(ratios, list | tuple) and all(type(ratio) is int for ratio in ratios)
+        if not whole or not all(OUTLIER[0] <= ratio <= OUTLIER[1] for ratio in ratios):
+            raise InvalidPolicy(
+                "ratios", ratios, f"must be whole numbers from {OUTLIER[0]} to {OUTLIER[1]}"
+            )
+        model, version, last = (stored.get(name) for name in ("model", "log_version", "last_id"))
+        if not isinstance(model, str) or type(version) is not int or not isinstance(last, str):
+            raise InvalidPolicy(
+                "correction", dict(stored), "must have model, log_version and last_id"
+            )
+        return cls(model, version, tuple(ratios)[-WINDOW:], last)

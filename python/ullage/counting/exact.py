@@ -1,0 +1,208 @@
+"""Exact token counts, offline, for the models whose vocabulary is public: those of OpenAI.
+
+Equal to tiktoken on every text. Text that looks like a special token (`<|endoftext|>`) is ordinary
+text unless it is named in `special`: a document that quotes it must not change what is counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from ullage._engine import core
+from ullage.counting.models import ModelTable
+from ullage.exceptions import InvalidPolicy, UnknownModel
+
+__all__ = [
+    "count_tokens_exact",
+    "count_tokens_exact_up_to",
+    "encode_exact",
+    "encoding_for",
+    "special_tokens",
+]
+
+DEFAULT_ENCODING = "o200k_base"
+"""What OpenAI's models of 2024 and later use."""
+
+Special = Collection[str] | Literal["all"]
+
+
+def count_tokens_exact(
+    text: str, *, model: str | None = None, encoding: str | None = None, special: Special = ()
+) -> int:
+    """Counts the tokens of a text.
+
+    Args:
+        text: Any string; lone surrogates count as U+FFFD, as in tiktoken.
+        model: Whose vocabulary to use, by name.
+        encoding: The vocabulary itself. `None` with `model=None`: `o200k_base`.
+        special: Special tokens that count as one token where the text spells them; `"all"`: all
+            that the encoding has.
+
+    Returns:
+        The number of tokens that the text alone is; what a request adds around it is not in it.
+
+    Raises:
+        UnknownModel: The model table has no row for `model`.
+        InvalidPolicy: The model's vocabulary is not public, the encoding or a special token is
+            not known, or both `model` and `encoding` are given.
+
+    Example:
+        >>> count_tokens_exact("Room in the cask.", model="gpt-4o")
+        6
+    """
+    name = _encoding(model, encoding)
+    return sum(
+        1 if token is not None else core.count_text(part, name)
+        for part, token in _parts(text, name, special)
+    )
+
+
+def count_tokens_exact_up_to(
+    text: str,
+    limit: int,
+    *,
+    model: str | None = None,
+    encoding: str | None = None,
+    special: Special = (),
+) -> int | None:
+    """Counts the tokens of a text, but stops as soon as there are more than `limit`.
+
+    Returns:
+        The count, or `None` if it is above `limit`. A text far too long costs no more than one
+        that just fits.
+
+    Raises:
+        InvalidPolicy: `limit` is negative, or as for `count_tokens_exact`.
+        UnknownModel: As for `count_tokens_exact`.
+
+    Example:
+        >>> count_tokens_exact_up_to("word " * 1_000_000, 100) is None
+        True
+    """
+    name = _encoding(model, encoding)
+    if limit < 0:
+        raise InvalidPolicy("limit", limit, "must be 0 or more")
+    total = 0
+    for part, token in _parts(text, name, special):
+        count = 1 if token is not None else core.count_text_up_to(part, limit - total, name)
+        if count is None or count > limit - total:
+            return None
+        total += count
+    return total
+
+
+def encode_exact(
+    text: str, *, model: str | None = None, encoding: str | None = None, special: Special = ()
+) -> list[int]:
+    """The token ids of a text.
+
+    Args, raises: As for `count_tokens_exact`.
+
+    Example:
+        >>> encode_exact("cask<|endoftext|>", special="all")
+        [66, 1447, 199999]
+    """
+    name = _encoding(model, encoding)
+    ids: list[int] = []
+    for part, token in _parts(text, name, special):
+        ids += core.encode_text(part, name) if token is None else [token]
+    return ids
+
+
+def encoding_for(model: str) -> str:
+    """The encoding of a model.
+
+    Raises:
+        UnknownModel: The model table has no row for the name.
+        InvalidPolicy: The model's vocabulary is not public.
+
+    Example:
+        >>> encoding_for("gpt-4o")
+        'o200k_base'
+    """
+    row = ModelTable.builtin().find(model)
+    if row is None:
+        raise UnknownModel(f"model {model!r} is not in the table", hint="name an encoding instead")
+    if not row.encoding:
+        limit = "must be a model whose vocabulary is public"
+        raise InvalidPolicy("model", model, limit, hint="use the calibrated estimate")
+    return row.encoding
+
+
+def _encoding(model: str | None, encoding: str | None) -> str:
+    if model is None:
+        return DEFAULT_ENCODING if encoding is None else encoding
+    if encoding is not None:
+        raise InvalidPolicy("encoding", encoding, "must be absent where a model is given")
+    return encoding_for(model)
+
+
+# ---- special tokens ----------------------------------------------------------------------------
+
+_END = "<|endoftext|>"
+_FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
+
+
+@functools.cache
+def special_tokens(encoding: str) -> Mapping[str, int]:
+    """The special tokens of an encoding and their ids, as tiktoken lists them.
+
+    Raises:
+        InvalidPolicy: The encoding is not known.
+    """
+    if encoding not in core.encodings():
+        known = ", ".join(core.encodings())
+        raise InvalidPolicy("encoding", encoding, f"must be one of {known}")
+    old = {_END: 50256}
+    tables = {
+        "p50k_edit": old | dict(zip(_FIM, range(50281, 50284), strict=True)),
+        "cl100k_base": {_END: 100257, "<|endofprompt|>": 100276}
+        | dict(zip(_FIM, range(100258, 100261), strict=True)),
+        "o200k_base": {_END: 199999, "<|endofprompt|>": 200018},
+        "o200k_harmony": _harmony(),
+    }
+    return MappingProxyType(tables.get(encoding, old))
+
+
+def _harmony() -> dict[str, int]:
+    reserved = {f"<|reserved_{i}|>": i for i in range(200_000, 201_088)}
+    named = {
+        "startoftext": 199998,
+        "endoftext": 199999,
+        "return": 200002,
+        "constrain": 200003,
+        "channel": 200005,
+        "start": 200006,
+        "end": 200007,
+        "message": 200008,
+        "call": 200012,
+    }
+    table = {f"<|{name}|>": i for name, i in named.items()} | {"<|endofprompt|>": 200018}
+    taken = set(named.values())
+    return table | {name: i for name, i in reserved.items() if i not in taken}
+
+
+def _parts(text: str, encoding: str, special: Special) -> Iterator[tuple[str, int | None]]:
+    """Ordinary stretches with `None`, special tokens with their id."""
+    if not special:
+        yield text, None
+        return
+    table = special_tokens(encoding)
+    wanted = _wanted(encoding, frozenset(table if special == "all" else special))
+    at = 0
+    for match in wanted.finditer(text):
+        yield text[at : match.start()], None
+        yield match[0], table[match[0]]
+        at = match.end()
+    yield text[at:], None
+
+
+@functools.lru_cache(maxsize=16)
+def _wanted(encoding: str, special: frozenset[str]) -> re.Pattern[str]:
+    for token in sorted(special - special_tokens(encoding).keys()):
+        raise InvalidPolicy("special", token, f"must be special tokens of {encoding}")
+    return re.compile("|".join(map(re.escape, sorted(special))))

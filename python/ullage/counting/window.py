@@ -1,0 +1,303 @@
+"""The window's arithmetic (WIN-1 to WIN-5): how much room a model leaves, and how full it is.
+
+```text
+context window
+- room for a summary          min(max output, 20 000)
+= effective window            warn and block by it where automatic compaction is off
+- 13 000
+= autocompact threshold       at most 95 % of the window; warn 20 000 before it
+```
+
+These numbers are those of windows from 100 000 tokens on. Below, each is the same share of the window as of 100 000, so that
+the trigger of a small window lies as sensibly as that of a large one (WIN-8).
+
+Everything here is a pure function of its arguments. The environment is read once, by `WindowSettings.from_env`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from ullage.counting.models import Model, ModelTable
+from ullage.counting.window_settings import IgnoredSetting, WindowSettings
+from ullage.exceptions import InvalidPolicy
+
+__all__ = [
+    "AUTOCOMPACT_BUFFER_TOKENS",
+    "BLOCKING_BUFFER_TOKENS",
+    "ERROR_BUFFER_TOKENS",
+    "FULL_WINDOW_TOKENS",
+    "MOST_TRIGGER_PERCENT",
+    "SUMMARY_RESERVE_TOKENS",
+    "WARNING_BUFFER_TOKENS",
+    "IgnoredSetting",
+    "NoTriggerWarning",
+    "WarningState",
+    "Window",
+    "WindowSettings",
+    "autocompact_threshold",
+    "effective_window",
+    "scaled",
+    "warn_without_trigger",
+    "warning_state",
+    "window",
+]
+
+SUMMARY_RESERVE_TOKENS: Final = 20_000
+"""Room for the summary itself: the longest seen, with a margin."""
+
+AUTOCOMPACT_BUFFER_TOKENS: Final = 13_000
+"""Between the trigger and the effective window: one turn's growth must fit."""
+
+WARNING_BUFFER_TOKENS: Final = 20_000
+"""Below the trigger: from here a person is warned."""
+
+ERROR_BUFFER_TOKENS: Final = 20_000
+"""Below the trigger: from here the warning is shown as an error."""
+
+BLOCKING_BUFFER_TOKENS: Final = 3_000
+"""Below the effective window: from here requests are held back, so that a manual compaction still fits."""
+
+
+FULL_WINDOW_TOKENS: Final = 100_000
+"""From this window on the numbers above hold as they are; below, as the share that they are of it (WIN-8)."""
+
+MOST_TRIGGER_PERCENT: Final = 95
+"""Percent of the window: a trigger above it would come after the last resort."""
+
+
+class NoTriggerWarning(UserWarning):
+    """Automatic compaction is on, and no trigger is possible: what must stay takes the room up to it."""
+
+
+def scaled(tokens: int, window_tokens: int) -> int:
+    """A fixed number of tokens, fitted to a window: itself from 100 000 tokens on, below the same share of it.
+
+    Args:
+        tokens: As for a large window.
+        window_tokens: The context window.
+
+    Example:
+        >>> scaled(20_000, 200_000), scaled(20_000, 8_192)
+        (20000, 1638)
+    """
+    return min(tokens, tokens * window_tokens // FULL_WINDOW_TOKENS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Window:
+    """A model's window with all marks that a usage figure is compared with, in tokens.
+
+    Attributes:
+        model: Name of the model.
+        context: The context window, lowered by the settings.
+        effective: What is left when the summary has its room; WIN-1.
+        threshold: Where automatic compaction starts, by the buffers or by the policy's share; WIN-2. A reference mark where it is off.
+        warning_at: From here a person is warned.
+        error_at: From here the warning is an error.
+        blocking_at: From here requests are held back.
+        autocompact: Automatic compaction is on.
+        compaction: Compaction is allowed at all.
+        ignored: Settings that had no effect.
+        input_limit: Tokens of the prompt alone; 0: no limit but the window.
+    """
+
+    model: str
+    context: int
+    effective: int
+    threshold: int
+    warning_at: int
+    error_at: int
+    blocking_at: int
+    autocompact: bool
+    compaction: bool
+    ignored: tuple[IgnoredSetting, ...] = ()
+    input_limit: int = 0
+
+    def __repr__(self) -> str:
+        state = "" if self.autocompact else ", autocompact=False"
+        return f"Window({self.model!r}, {self.context:,} → {self.effective:,} → {self.threshold:,}{state})"
+
+    @property
+    def prompt(self) -> int:
+        """The largest prompt: the window, or less where the provider limits the prompt by itself."""
+        return min(self.context, self.input_limit or self.context)
+
+    @property
+    def reference(self) -> int:
+        """What percentages are of: the threshold, or the effective window where compaction is not automatic."""
+        return self.threshold if self.autocompact else self.effective
+
+    def percent_left(self, tokens: int) -> int:
+        """Room left, in percent of the reference, rounded half up, never below 0."""
+        whole = self.reference
+        if tokens >= whole:
+            return 0
+        return (200 * (whole - tokens) + whole) // (2 * whole)
+
+    def state(self, tokens: int) -> WarningState:
+        """How a usage figure stands to the marks; WIN-3. All comparisons are ≥.
+
+        Raises:
+            InvalidPolicy: `tokens` is negative, or no whole number.
+        """
+        given: Any = tokens
+        if not isinstance(given, int) or isinstance(given, bool):
+            hint = "estimate_tokens(messages, model=...) counts a list"
+            raise InvalidPolicy(
+                "tokens", type(tokens).__name__, "must be a whole number", hint=hint
+            )
+        if tokens < 0:
+            raise InvalidPolicy("tokens", tokens, "must not be negative")
+        return WarningState(
+            percent_left=self.percent_left(tokens),
+            above_warning=tokens >= self.warning_at,
+            above_error=tokens >= self.error_at,
+            above_autocompact=self.autocompact and tokens >= self.threshold,
+            at_blocking_limit=tokens >= self.blocking_at,
+        )
+
+
+class WarningState(NamedTuple):
+    """How full a window is; WIN-3."""
+
+    percent_left: int
+    above_warning: bool
+    above_error: bool
+    above_autocompact: bool
+    at_blocking_limit: bool
+
+
+def effective_window(model: Model, settings: WindowSettings | None = None) -> int:
+    """WIN-1: the context window less room for the summary, in tokens.
+
+    Args:
+        model: A row of the table.
+        settings: `None`: none are set.
+
+    Returns:
+        At most `model.input_limit` where the provider limits the prompt by itself.
+    """
+    context = _context(model, settings)
+    room = context - min(model.max_output_tokens, scaled(SUMMARY_RESERVE_TOKENS, context))
+    return max(0, min(room, model.input_limit or room))
+
+
+def _context(model: Model, settings: WindowSettings | None) -> int:
+    if settings is None:
+        return model.context_window
+    stated = settings.max_context_tokens or model.context_window
+    return min(stated, settings.auto_compact_window or stated)
+
+
+def _prompt(model: Model, settings: WindowSettings | None) -> int:
+    context = _context(model, settings)
+    return min(context, model.input_limit or context)
+
+
+def autocompact_threshold(model: Model, settings: WindowSettings | None = None) -> int:
+    """WIN-2: the effective window less 13 000 (its share of a small window), or the set percentage of it where that is lower.
+
+    At most 95 % of the window: what lies above comes after the last resort (WIN-8).
+    """
+    effective, prompt = effective_window(model, settings), _prompt(model, settings)
+    threshold = max(0, effective - scaled(AUTOCOMPACT_BUFFER_TOKENS, prompt))
+    threshold = min(threshold, _share(prompt, MOST_TRIGGER_PERCENT))
+    percent = settings.autocompact_percent if settings else None
+    if percent is None:
+        return threshold
+    return min(threshold, int(effective * percent / 100))
+
+
+def _share(tokens: int, percent: int) -> int:
+    return tokens * percent // 100
+
+
+def window(
+    model: Model | str,
+    *,
+    autocompact: bool = True,
+    compaction: bool = True,
+    settings: WindowSettings | None = None,
+    table: ModelTable | None = None,
+    start_percent: int = 0,
+) -> Window:
+    """All marks of a model's window.
+
+    Args:
+        model: A row of a table, or a name to look up.
+        autocompact: The host's setting; the environment can only turn it off.
+        compaction: The same for compaction as a whole; off, the automatic part is off too.
+        settings: `None`: none are set. `WindowSettings.from_env()` reads the environment.
+        table: Where to look the name up; `None`: the built-in table.
+        start_percent: The trigger as percent of the window (`auto.start_percent` of a policy), lowered where the setting of the
+            environment is lower; 0: by the buffers.
+
+    Example:
+        >>> window("claude-opus-4-5").threshold
+        167000
+        >>> window("gpt-4")
+        Window('gpt-4', 8,192 → 6,554 → 5,490)
+    """
+    row = (table or ModelTable.builtin()).lookup(model) if isinstance(model, str) else model
+    settings = settings or WindowSettings()
+    effective = effective_window(row, settings)
+    context, prompt = _context(row, settings), _prompt(row, settings)
+    threshold = autocompact_threshold(row, settings)
+    if start_percent:
+        percent = settings.autocompact_percent
+        lowered = prompt if percent is None else int(effective * percent / 100)
+        threshold = min(_share(prompt, start_percent), lowered)
+    compaction = compaction and not settings.disable_compact
+    autocompact = autocompact and compaction and not settings.disable_auto_compact
+    reference = threshold if autocompact else effective
+    return Window(
+        model=row.name,
+        context=context,
+        effective=effective,
+        threshold=threshold,
+        warning_at=max(0, reference - scaled(WARNING_BUFFER_TOKENS, context)),
+        error_at=max(0, reference - scaled(ERROR_BUFFER_TOKENS, context)),
+        blocking_at=settings.blocking_limit
+        or max(0, effective - scaled(BLOCKING_BUFFER_TOKENS, context)),
+        autocompact=autocompact,
+        compaction=compaction,
+        ignored=settings.ignored,
+        input_limit=row.input_limit,
+    )
+
+
+def warn_without_trigger(marks: Window, overhead_tokens: int) -> None:
+    """One warning where system prompt and tools alone reach the trigger, so that no compaction can go below it.
+
+    Args:
+        marks: Of the model's window.
+        overhead_tokens: System prompt and tool definitions, estimated.
+    """
+    if marks.autocompact and overhead_tokens >= marks.threshold:
+        warnings.warn(
+            f"no automatic compaction is possible with {marks.model!r}: system prompt and tools take {overhead_tokens:,} tokens, "
+            f"the trigger lies at {marks.threshold:,} of {marks.context:,}",
+            NoTriggerWarning,
+            stacklevel=3,
+        )
+
+
+def warning_state(tokens: int, model: Model | str, **options: Any) -> WarningState:
+    """How a usage figure stands to a model's window; WIN-3.
+
+    Args:
+        tokens: Tokens in use: the anchored count of the whole request.
+        model: A row of a table, or a name to look up.
+        **options: As for `window`.
+
+    Raises:
+        InvalidPolicy: `tokens` is negative, or no whole number.
+
+    Example:
+        >>> warning_state(150_000, "claude-opus-4-5")
+        WarningState(percent_left=10, above_warning=True, above_error=True, above_autocompact=False, at_blocking_limit=False)
+    """
+    return window(model, **options).state(tokens)

@@ -1,0 +1,192 @@
+"""Facts for the verifier, from the arguments of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from ullage.counting.models import Model, ModelTable
+
+__all__ = [
+    "BINDING_HEADER",
+    "COMPACT_HEADER",
+    "RequestFacts",
+    "betas_of",
+    "facts_for",
+    "json_bytes",
+    "size_of",
+    "whole",
+]
+
+BINDING_HEADER = "thinking-binding-controls-2026-08-01"
+COMPACT_HEADER = "compact-2026-09-04"
+_TOOL_CHANGE_HEADERS = ("mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15")
+_SAMPLING = ("temperature", "top_p", "top_k")
+_OLD_VERSION = 2023_06_01
+_CLOUDS = ("bedrock", "vertex", "google")
+# Rough size of what is not in the messages, as everywhere before a model is calibrated.
+_CHARS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFacts:
+    """What the rules know of a request besides its messages.
+
+    Attributes:
+        core: Flat facts for the engine.
+        bound: Thinking is bound to its prefix, and a mismatch is refused.
+        drop_block: The request asks the server to drop mismatched thinking, with the header.
+        betas: Beta headers that are sent; `None`: unknown.
+    """
+
+    core: Mapping[str, Any]
+    bound: bool
+    drop_block: bool
+    betas: frozenset[str] | None
+
+
+def betas_of(params: Mapping[str, Any]) -> frozenset[str] | None:
+    """Beta headers from `betas` or `extra_headers`; `None` if neither is given."""
+    listed = params.get("betas")
+    headers = params.get("extra_headers")
+    sent = headers.get("anthropic-beta") if isinstance(headers, Mapping) else None
+    if listed is None and sent is None:
+        return None
+    names = [*(listed or ()), *(str(sent).split(",") if sent else ())]
+    return frozenset(str(name).strip() for name in names)
+
+
+def facts_for(
+    *,
+    model: str | None = None,
+    system: Any = None,
+    tools: Sequence[Any] | None = None,
+    platform: str = "anthropic",
+    resume: str = "",
+    params: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> RequestFacts:
+    """Builds the facts of an Anthropic-form request.
+
+    Args:
+        model: Name in any spelling; `None`: the rules of the newest models, no window.
+        system: The system prompt: string or blocks.
+        tools: Tool definitions; `None`: unknown, `[]`: none.
+        platform: `anthropic`, `bedrock`, `vertex` or `google`: limits differ.
+        resume: `pause_turn` or `compaction` when the request resumes such a stop.
+        params: The other request parameters by name.
+        facts: Single facts that override what follows from the rest; `bound_thinking` says whether
+            the model's thinking is bound to its prefix.
+    """
+    params, facts = params or {}, dict(facts or {})
+    row, betas = known_model(model), betas_of(params)
+    cloud = platform in _CLOUDS
+    old = platform == "bedrock" and row is not None and _before_4_7(row)
+    core: dict[str, Any] = {
+        **(row.facts() if row else {}),
+        "manual_thinking": _thinking(params).get("type") == "enabled",
+        "image_mb": 5 if cloud else 10,
+        "pdfs_count": cloud,
+        "max_tokens": whole(params.get("max_tokens")),
+        "fixed_tokens": (size_of(system) + size_of(tools)) // _CHARS_PER_TOKEN,
+        "tools": None if tools is None else tuple(_names(tools)),
+        "tools_required": platform == "bedrock",
+        "alternation": platform == "bedrock",
+        "markers": (*_markers(tools), *_markers(system)),
+        "auto_cache": _ttl(params.get("cache_control")),
+        "version": _OLD_VERSION if old else _version(params.get("anthropic_version")),
+        "sampling": bool(params) and any(params.get(name) is not None for name in _SAMPLING),
+        "resume": resume,
+        "tool_changes": betas is not None and not betas.isdisjoint(_TOOL_CHANGE_HEADERS),
+        "compact_beta": None if betas is None else COMPACT_HEADER in betas,
+        "compact_edit": any(_kind(edit).startswith("compact_") for edit in _edits(params)),
+    }
+    if platform == "bedrock":
+        core["output_in_window"] = True
+    drop = _drop_block(params) and (betas is None or BINDING_HEADER in betas)
+    bound = bool(facts.pop("bound_thinking", row is not None and row.bound_thinking))
+    return RequestFacts({**core, **facts}, bound, drop, betas)
+
+
+def known_model(name: str | None) -> Model | None:
+    """The row of a model; an unknown one is judged by the rules of the newest, without limits."""
+    return ModelTable.builtin().find(name) if name else None
+
+
+def _before_4_7(row: Model) -> bool:
+    """Bedrock refuses what the version of October 2026 refuses for Claude 4.7 and later only."""
+    return "enabled" in row.thinking or "adaptive" not in row.thinking
+
+
+def _thinking(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = params.get("thinking")
+    return given if isinstance(given, Mapping) else {}
+
+
+def _drop_block(params: Mapping[str, Any]) -> bool:
+    binding = _thinking(params).get("block_binding")
+    return isinstance(binding, Mapping) and binding.get("prefix_mismatch_behavior") == "drop_block"
+
+
+def _edits(params: Mapping[str, Any]) -> Iterable[Any]:
+    management = params.get("context_management")
+    edits = management.get("edits") if isinstance(management, Mapping) else None
+    return edits if isinstance(edits, list | tuple) else ()
+
+
+def _kind(block: Any) -> str:
+    return str(block.get("type", "")) if isinstance(block, Mapping) else ""
+
+
+def _names(tools: Iterable[Any]) -> Iterable[str]:
+    for tool in tools:
+        if isinstance(tool, Mapping):
+            yield str(tool.get("name") or tool.get("mcp_server_name") or tool.get("type") or "")
+
+
+def _markers(value: Any) -> Iterable[str]:
+    for block in value if isinstance(value, list | tuple) else ():
+        if isinstance(block, Mapping) and block.get("cache_control") is not None:
+            yield _ttl(block["cache_control"])
+
+
+def _ttl(marker: Any) -> str:
+    if not isinstance(marker, Mapping):
+        return ""
+    return "1h" if marker.get("ttl") == "1h" else "5m"
+
+
+def _version(value: Any) -> int:
+    digits = str(value or "").replace("-", "")
+    return int(digits) if digits.isascii() and digits.isdigit() else 2026_10_21
+
+
+def whole(value: Any) -> int:
+    """A count; 0 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def json_bytes(value: Any) -> int:
+    """Bytes of a value as compact JSON, what is no JSON as its `repr`; 0 if even that cannot be written."""
+    try:
+        # Without looking for keys that are no strings: that takes half as long.
+        return len(orjson.dumps(value, default=repr))
+    except TypeError:
+        pass
+    try:
+        return len(orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError:  # too deep, or an integer out of range: reported where it stands
+        return 0
+
+
+def size_of(value: Any) -> int:
+    """Characters of a system prompt or of tool definitions."""
+    if value is None or isinstance(value, str):
+        return len(value or "")
+    try:
+        return len(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError:  # too deep, or an integer out of range: refused elsewhere
+        return 0

@@ -1,0 +1,395 @@
+"""Rules that compare a request with the conversation as the model saw it.
+
+Thinking is known by its signature (or encrypted data); where it stood is known by a hash of all
+that came before it: system, tools and messages, without cache markers and without thinking itself,
+which has a rule of its own (one unbroken run).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from ullage.legality.report import Violation
+from ullage.messages import message_of
+
+__all__ = [
+    "Originals",
+    "Place",
+    "PrefixHash",
+    "answers",
+    "as_made",
+    "blocks_of",
+    "check_originals",
+    "foreign_compaction",
+    "hashed",
+    "run_as_made",
+    "said_in",
+    "thought_key",
+]
+
+_THOUGHTS = ("thinking", "redacted_thinking")
+_MADE_KEYS = ("type", "thinking", "signature", "data")
+_JSON = orjson.OPT_NON_STR_KEYS
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Place(NamedTuple):
+    """Where a block stands."""
+
+    message: int
+    block: int
+
+
+def said_in(item: Any) -> Mapping[str, Any]:
+    """The message of an item; empty if it has none."""
+    return message_of(item) or _NOTHING
+
+
+def blocks_of(item: Any) -> list[Any]:
+    """Content blocks; a string content is one text block."""
+    content = said_in(item).get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return list(content) if isinstance(content, list | tuple) else []
+
+
+def thought_key(block: Any) -> str | None:
+    """What identifies a thinking block: its signature or data; `None` for any other block."""
+    if type(block) is not dict and not isinstance(block, Mapping):
+        return None
+    if block.get("type") not in _THOUGHTS:
+        return None
+    key = block.get("signature") if block["type"] == "thinking" else block.get("data")
+    return f"{block['type']}:{key}"
+
+
+def _sealed(block: Mapping[str, Any]) -> bool:
+    seal = block.get("signature" if block["type"] == "thinking" else "data")
+    return isinstance(seal, str) and bool(seal)
+
+
+def as_made(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A thinking block without anything that the API did not put there."""
+    return {key: value for key, value in block.items() if key in _MADE_KEYS}
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, default=repr, option=_JSON)
+    except TypeError:  # deeper or larger than JSON readers take; no request can hold it
+        return repr(type(value)).encode()
+
+
+def hashed(block: Any) -> bytes:
+    """A block's bytes for comparison: without its cache marker, its own keys in order of name."""
+    if type(block) is not dict and not isinstance(block, Mapping):
+        return _bytes(block)
+    # Order of a block's own keys says nothing; order inside a tool input reaches the model.
+    plain = {str(key): block[key] for key in sorted(block, key=str) if key != "cache_control"}
+    return _bytes(plain)
+
+
+class PrefixHash:
+    """Running hash of all that stands before a block: what thinking is bound to.
+
+    Args:
+        system: The request's system prompt.
+        tools: The request's tools.
+    """
+
+    __slots__ = ("_running",)
+
+    def __init__(self, system: Any, tools: Any) -> None:
+        self._running = hashlib.sha256(_head(system) + b"\0" + _head(tools))
+
+    def copy(self) -> PrefixHash:
+        """The same state, to go on from elsewhere."""
+        made = PrefixHash.__new__(PrefixHash)
+        made._running = self._running.copy()
+        return made
+
+    def feed(self, item: Any) -> Iterator[tuple[int, str, bytes]]:
+        """Takes a message; each thinking block in it with the hash of what stands before it."""
+        message = said_in(item)
+        if not message:
+            return
+        self._running.update(b"\1" + str(message.get("role")).encode(errors="replace"))
+        for position, block in enumerate(blocks_of(item)):
+            key = thought_key(block)
+            if key is not None:
+                yield position, key, self._running.digest()
+            else:
+                self._running.update(b"\2" + hashed(block))
+
+
+def prefixes(
+    system: Any, tools: Any, messages: Iterable[Any]
+) -> Iterator[tuple[Place, str, bytes]]:
+    """Each thinking block with the hash of what stands before it."""
+    running = PrefixHash(system, tools)
+    for index, item in enumerate(messages):
+        for position, key, digest in running.feed(item):
+            yield Place(index, position), key, digest
+
+
+def _head(value: Any) -> bytes:
+    if isinstance(value, str):
+        value = [{"type": "text", "text": value}]
+    if not isinstance(value, list | tuple):
+        return b""
+    return b"\2".join(hashed(block) for block in value)
+
+
+@dataclass(slots=True)
+class Originals:
+    """What the model made, and after what: the yardstick for thinking and compaction blocks.
+
+    One conversation gives one (`Originals.of`). A host that compacts observes each response with
+    the request that it answers, since later thinking is bound to the shorter prefix.
+    """
+
+    order: dict[str, int] = field(default_factory=dict)  # thinking in the order it was made
+    bound: dict[str, set[bytes]] = field(default_factory=dict)
+    blocks: dict[str, Any] = field(default_factory=dict)
+    steps: list[list[str]] = field(default_factory=list)  # thinking of each assistant turn piece
+    step_of: dict[str, int] = field(default_factory=dict)  # tool use id or thinking -> step
+    layout: list[list[Any]] = field(default_factory=list)  # all blocks of each step
+    compactions: list[Mapping[str, Any]] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)  # thinking that the provider takes no more
+
+    @classmethod
+    def read(cls, given: Any, *, system: Any = None, tools: Any = None) -> Originals:
+        """Takes messages, or a request with `messages`, `system` and `tools`."""
+        if isinstance(given, Originals):
+            return given
+        if isinstance(given, Mapping):
+            messages = given.get("messages", ())
+            return cls.of(messages, system=given.get("system"), tools=given.get("tools"))
+        return cls.of(given, system=system, tools=tools)
+
+    @classmethod
+    def of(cls, messages: Sequence[Any], *, system: Any = None, tools: Any = None) -> Originals:
+        """Takes a whole conversation, responses included."""
+        made = cls()
+        made._read(messages, 0)
+        made._bind(messages, system, tools, 0)
+        return made
+
+    def observe(
+        self, request: Sequence[Any], response: Any, *, system: Any = None, tools: Any = None
+    ) -> None:
+        """Adds a response, bound to the request that it answers."""
+        messages = [*request, response]
+        self._read(messages, len(request))
+        self._bind(messages, system, tools, len(request))
+
+    def follow(
+        self,
+        messages: Sequence[Any],
+        fresh: Collection[int],
+        *,
+        system: Any = None,
+        tools: Any = None,
+    ) -> None:
+        """Adds messages that came after a compaction: each is bound to all that stands before it.
+
+        Args:
+            messages: The context, kept messages included.
+            fresh: Positions of those that were not in an earlier context.
+            system: The system prompt.
+            tools: The tools.
+        """
+        self._read([item for at, item in enumerate(messages) if at in fresh], 0)
+        for place, key, digest in prefixes(system, tools, messages):
+            if place.message in fresh:
+                self.order.setdefault(key, len(self.order))
+                self.bound.setdefault(key, set()).add(digest)
+
+    def _bind(self, messages: Sequence[Any], system: Any, tools: Any, start: int) -> None:
+        for place, key, digest in prefixes(system, tools, messages):
+            if place.message >= start:
+                self.bind(key, digest)
+
+    def bind(self, key: str, digest: bytes) -> None:
+        """Says what a thinking block was made after."""
+        self.order.setdefault(key, len(self.order))
+        self.bound.setdefault(key, set()).add(digest)
+
+    def _read(self, messages: Sequence[Any], start: int) -> None:
+        previous = ""
+        for item in messages[start:]:
+            message = said_in(item)
+            role = str(message.get("role", ""))
+            if role == "assistant":
+                self.learn(item, goes_on=previous == "assistant")
+            previous = role or previous
+
+    def learn(self, item: Any, *, goes_on: bool) -> None:
+        """Takes an assistant message; `goes_on`: it is of the same turn piece as the one before."""
+        if not goes_on or not self.steps:
+            self.steps.append([])
+            self.layout.append([])
+        self._step(blocks_of(item))
+
+    def _step(self, blocks: Iterable[Any]) -> None:
+        for block in blocks:
+            key = thought_key(block)
+            if key is not None:
+                if not _sealed(block):
+                    continue
+                block = as_made(block)
+            self.layout[-1].append(block)
+            if key is not None:
+                self.steps[-1].append(key)
+                self.blocks.setdefault(key, block)
+                self.step_of.setdefault(key, len(self.steps) - 1)
+            elif isinstance(block, Mapping):
+                self._note(block)
+
+    def forget(self) -> None:
+        """Nothing made so far is valid any more, nor missed in the open turn: the provider refused it."""
+        self.refused.update(self.order, self.blocks)
+        for known in (self.bound, self.blocks, self.step_of):
+            known.clear()
+        self.steps.clear()
+        self.layout.clear()
+
+    def step(self, block: Any) -> int | None:
+        """Which assistant turn made a call or a thinking block; `None`: none that is known."""
+        key = thought_key(block)
+        if isinstance(block, Mapping) and block.get("type") == "tool_use":
+            key = f"call:{block.get('id')}"
+        return None if key is None else self.step_of.get(key)
+
+    def _note(self, block: Mapping[str, Any]) -> None:
+        if block.get("type") == "tool_use":
+            self.step_of.setdefault(f"call:{block.get('id')}", len(self.steps) - 1)
+        elif block.get("type") == "compaction":
+            self.compactions.append(block)
+
+
+def check_originals(
+    messages: Sequence[Any], originals: Originals, *, system: Any, tools: Any, bound: bool
+) -> Iterator[Violation]:
+    """A13, A15, A16 and A25 against the conversation as the model saw it.
+
+    Args:
+        messages: The request's messages.
+        originals: What the model made.
+        system: The request's system prompt.
+        tools: The request's tools.
+        bound: Mismatched thinking is refused (a bound model, and no `drop_block`).
+    """
+    yield from _altered(messages, originals)
+    yield from _current_turn(messages, originals)
+    yield from _compactions(messages, originals)
+    if bound:
+        yield from _bindings(messages, originals, system, tools)
+
+
+def _bindings(
+    messages: Sequence[Any], originals: Originals, system: Any, tools: Any
+) -> Iterator[Violation]:
+    expected: int | None = None
+    for place, key, digest in prefixes(system, tools, messages):
+        if digest not in originals.bound.get(key, ()):
+            yield Violation("A15", "error", *place, "thinking is bound to a different conversation")
+            continue
+        position = originals.order[key]
+        if expected is not None and position != expected:
+            yield Violation(
+                "A16", "error", *place, "thinking between this and the one before is missing"
+            )
+        expected = position + 1
+
+
+def _altered(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
+    for index, item in enumerate(messages):
+        for position, block in enumerate(blocks_of(item)):
+            known = originals.blocks.get(thought_key(block) or "")
+            if known is not None and known != as_made(block):
+                yield Violation("A13", "error", index, position, "thinking is not as it came")
+
+
+def current_turn(messages: Sequence[Any]) -> int:
+    """First message of the current turn: behind the last user turn without any tool result."""
+    end, answered = -1, False  # of the user turn that is being looked at, backwards
+    for index in range(len(messages) - 1, -1, -1):
+        role = said_in(messages[index]).get("role")
+        if role == "user":
+            end = index if end < 0 else end
+            answered = answered or answers(messages[index])
+        elif role == "assistant":
+            if end >= 0 and not answered:
+                return end + 1
+            end, answered = -1, False
+    return end + 1 if end >= 0 and not answered else 0
+
+
+def answers(item: Any) -> bool:
+    """Whether a user message holds a tool result."""
+    blocks = blocks_of(item)
+    return any(
+        isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks
+    )
+
+
+def _current_turn(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
+    for start, stop in _assistant_runs(messages, current_turn(messages)):
+        if not run_as_made(messages[start:stop], originals):
+            yield Violation(
+                "A13", "error", start, -1, "thinking of the current turn is not as it came"
+            )
+
+
+def run_as_made(run: Iterable[Any], originals: Originals) -> bool:
+    """Whether neighbouring assistant messages hold the thinking that came with what they hold."""
+    blocks = [block for item in run for block in blocks_of(item)]
+    kept = [
+        as_made(block)
+        for block in blocks
+        if (key := thought_key(block)) is not None and key not in originals.refused
+    ]
+    steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
+    return kept == [originals.blocks[key] for step in steps for key in originals.steps[step]]
+
+
+def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:
+    first = -1
+    for index in range(start, len(messages)):
+        role = said_in(messages[index]).get("role")
+        if role is None:  # an envelope without a message is not on the wire
+            continue
+        assistant = role == "assistant"
+        if assistant and first < 0:
+            first = index
+        elif not assistant and first >= 0:
+            yield first, index
+            first = -1
+    if first >= 0:
+        yield first, len(messages)
+
+
+def _compactions(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
+    for index, item in enumerate(messages):
+        for position, block in enumerate(blocks_of(item)):
+            if foreign_compaction(block, originals):
+                yield Violation(
+                    "A25", "error", index, position, "compaction block is not as it came"
+                )
+
+
+def foreign_compaction(block: Any, originals: Originals) -> bool:
+    """Whether a block is a compaction block that the API did not send like this."""
+    if not isinstance(block, Mapping) or block.get("type") != "compaction":
+        return False
+    return _unmarked(block) not in [_unmarked(known) for known in originals.compactions]
+
+
+def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in block.items() if key != "cache_control"}

@@ -1,0 +1,186 @@
+"""Repairs for Anthropic's Messages API: each step for its rules, again until nothing is left to mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ullage.legality import Originals, Report, RequestFacts, validate
+from ullage.legality.capabilities import BINDING_HEADER, facts_for
+from ullage.legality.repair.blocks import repair_blocks, split_results
+from ullage.legality.repair.cache import repair_markers
+from ullage.legality.repair.items import no_messages, repair_items
+from ullage.legality.repair.loop import Step, mend, steps
+from ullage.legality.repair.media import repair_media
+from ullage.legality.repair.pairs import repair_pairs
+from ullage.legality.repair.placement import repair_last_word, repair_system
+from ullage.legality.repair.result import Repaired
+from ullage.legality.repair.server import (
+    repair_citations,
+    repair_compaction,
+    repair_fallback,
+    repair_server_tools,
+    repair_tool_changes,
+)
+from ullage.legality.repair.thinking import (
+    binding_params,
+    close_turn,
+    drop_thinking,
+    repair_binding,
+    restore_turn,
+)
+from ullage.legality.repair.working_copy import Draft
+
+__all__ = ["Request", "repair_anthropic"]
+
+STRICT_VERSION = 2026_10_21
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request around its messages, and how to repair it."""
+
+    model: str | None
+    system: Any
+    tools: Sequence[Any] | None
+    original: Any
+    platform: str
+    resume: str
+    facts: Mapping[str, Any]
+    params: Mapping[str, Any]
+    orphans: str
+    trailing: str
+    thinking: str
+    drop_thinking: bool = False
+
+    def known(self) -> RequestFacts:
+        """The facts of the request."""
+        return facts_for(
+            model=self.model,
+            system=self.system,
+            tools=self.tools,
+            platform=self.platform,
+            resume=self.resume,
+            params=self.params,
+            facts=self.facts,
+        )
+
+    def check(self, messages: Sequence[Any]) -> Report:
+        """All rules over these messages."""
+        return validate(
+            messages,
+            model=self.model,
+            system=self.system,
+            tools=self.tools,
+            original=self.original,
+            platform=self.platform,
+            resume=self.resume,
+            facts=self.facts,
+            params=self.params,
+        )
+
+
+def repair_anthropic(messages: Sequence[Any], request: Request) -> Repaired:
+    """Repairs messages; see `ullage.legality.repair.repair`."""
+    if request.drop_thinking:
+        return _without_thinking(messages, replace(request, drop_thinking=False, original=None))
+    first = request.check(messages)
+    if first.ok:
+        return Repaired(messages)
+    added: Mapping[str, Any] = {}
+    if request.thinking == "drop_block" and first.rules & {"A15", "A16"}:
+        added = binding_params(request.params, BINDING_HEADER)
+        request = replace(request, params={**request.params, **added})
+        first = request.check(messages)
+    request = _with_originals(messages, request)
+    done = mend(
+        messages, work=Draft(messages), plan=_plan(request), check=request.check, report=first
+    )
+    return Repaired(done.messages, done.repairs, done.left, added)
+
+
+def _without_thinking(messages: Sequence[Any], request: Request) -> Repaired:
+    draft = Draft(messages)
+    drop_thinking(draft)
+    rest = repair_anthropic(draft.build() if draft.repairs else messages, request)
+    return replace(rest, repairs=(*draft.repairs, *rest.repairs))
+
+
+def _with_originals(messages: Sequence[Any], request: Request) -> Request:
+    """On a bound model the messages as given are what thinking is bound to, if nothing else is said."""
+    facts = request.known()
+    if request.original is None and facts.bound and not facts.drop_block:
+        made = Originals.of(messages, system=request.system, tools=request.tools)
+        return replace(request, original=made)
+    if request.original is not None and not isinstance(request.original, Originals):
+        made = Originals.read(request.original, system=request.system, tools=request.tools)
+        return replace(request, original=made)
+    return request
+
+
+def _plan(request: Request) -> list[Step]:
+    known = request.known()
+    facts = known.core
+    strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION
+    originals = request.original if isinstance(request.original, Originals) else None
+    tools = facts.get("tools")
+    blocks = "A01 A02 A03 A04 A08 A13 A19 A20 A32"
+    return steps(
+        ("A01", repair_items),
+        (blocks, lambda d: repair_blocks(d, strict_version=strict)),
+        ("A03", split_results),
+        ("A27", repair_citations),
+        ("A31", lambda d: repair_tool_changes(d, tools=tools)),
+        ("A25", lambda d: _compaction(d, originals, facts)),
+        ("A28", repair_fallback),
+        ("A08 A09 A10", lambda d: repair_server_tools(d, tools=tools, resume=request.resume)),
+        ("A12", lambda d: repair_system(d, mid_system_ok=bool(facts.get("mid_system_ok", True)))),
+        ("A05 A06 A07 A08", lambda d: repair_pairs(d, orphans=request.orphans)),
+        ("A21 A22", lambda d: repair_media(d, facts=facts)),
+        ("A11", lambda d: _last_word(d, request, facts)),
+        ("A01 A02", no_messages),
+        ("A17 A18 A19", lambda d: _markers(d, facts)),
+        *_thinking(request, originals),
+    )
+
+
+def _compaction(draft: Draft, originals: Originals | None, facts: Mapping[str, Any]) -> None:
+    known = None if originals is None else originals.compactions
+    repair_compaction(draft, originals=known, one_only=bool(facts.get("compact_beta")))
+
+
+def _last_word(draft: Draft, request: Request, facts: Mapping[str, Any]) -> None:
+    repair_last_word(draft, prefill_ok=bool(facts.get("prefill_ok")), policy=request.trailing)
+
+
+def _markers(draft: Draft, facts: Mapping[str, Any]) -> None:
+    repair_markers(
+        draft, markers=tuple(facts.get("markers", ())), auto_cache=str(facts.get("auto_cache", ""))
+    )
+
+
+def _thinking(
+    request: Request, originals: Originals | None
+) -> list[tuple[str, Callable[[Draft], None]]]:
+    tried: list[bool] = []
+
+    def turn(draft: Draft) -> None:
+        if not request.check(draft.build()).rules & {"A13", "A14"}:
+            return  # a step before this one has mended it
+        # Put back once; if that was no help, the turn ends without its thinking.
+        if originals is not None and not tried:
+            tried.append(True)
+            if restore_turn(draft, originals):
+                return
+        close_turn(draft)
+
+    steps: list[tuple[str, Callable[[Draft], None]]] = [("A13 A14", turn)]
+    if originals is not None:
+        steps.append(
+            (
+                "A15 A16",
+                lambda d: repair_binding(d, originals, system=request.system, tools=request.tools),
+            )
+        )
+    return steps

@@ -1,0 +1,330 @@
+"""Repairs for Bedrock's Converse API: over messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ullage._engine import core
+from ullage.exceptions import InvalidMessage
+from ullage.legality import Report
+from ullage.legality.bedrock import (
+    MAX_CACHE_POINTS,
+    MAX_DOCUMENTS,
+    MAX_IMAGES,
+    block_kind,
+    content_of,
+    image_of,
+    is_too_large,
+    members,
+)
+from ullage.legality.repair.block_forms import dumps
+from ullage.legality.repair.forms import BEDROCK
+from ullage.legality.repair.items import plain
+from ullage.legality.repair.loop import mend, steps
+from ullage.legality.repair.pairs import repair_pairs
+from ullage.legality.repair.result import Repaired
+from ullage.legality.repair.texts import (
+    DOCUMENT,
+    EARLIER,
+    EMPTY_ERROR,
+    IMAGE,
+    NO_MESSAGES,
+    NO_REPLY,
+    left_out,
+)
+from ullage.legality.repair.working_copy import ASSISTANT, USER, Draft, Slot
+
+__all__ = ["repair_bedrock"]
+
+_ROLES = {"model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
+
+
+def repair_bedrock(
+    messages: Sequence[Any],
+    *,
+    original: Any,
+    fixed_points: int,
+    orphans: str,
+    check: Callable[[Sequence[Any]], Report],
+) -> Repaired:
+    """Repairs messages in Converse form.
+
+    Args:
+        messages: As given.
+        original: The messages as they came; `None`: unknown.
+        fixed_points: Cache points in system and tools, which stay.
+        orphans: What becomes of results without a call; see `repair`.
+        check: The rules.
+    """
+    report = check(messages)
+    if report.ok:
+        return Repaired(messages)
+    plan = steps(
+        ("B01 B02", _readable),
+        ("B02 B04", _blocks),
+        ("B04", lambda d: repair_pairs(d, orphans=orphans, form=BEDROCK)),
+        ("B05", lambda d: _reasoning(d, original)),
+        ("B07 B08", _media),
+        ("B06", lambda d: _cache_points(d, fixed_points)),
+        ("B01 B04", _alternate),
+        ("B01", _ends),
+    )
+    return mend(messages, work=Draft(messages), plan=plan, check=check, report=report)
+
+
+def _readable(draft: Draft) -> None:
+    slots = []
+    for slot in draft.slots:
+        item = slot.build()
+        if isinstance(item, str) and item.strip():
+            draft.note("B01", slot, "made a string a user message")
+            slot = _new(USER, [{"text": item}], slot)
+        elif not isinstance(item, Mapping):
+            draft.note("B01", slot, "dropped what is no message")
+            continue
+        elif item.get("role") not in (USER, ASSISTANT):
+            role = _ROLES.get(str(item.get("role")), USER)
+            draft.note("B01", slot, f"read the role as {role}")
+            slot = _new(role, _listed(item.get("content")), slot)
+        elif not isinstance(item.get("content"), list | tuple):
+            draft.note("B02", slot, "put the content into a list")
+            slot = _new(item["role"], _listed(item.get("content")), slot)
+        slots.append(_plain(draft, slot))
+    draft.slots = slots
+
+
+def _new(role: str, blocks: Sequence[Any], like: Slot) -> Slot:
+    return Slot.added(role, blocks, like.origin)
+
+
+def _listed(content: Any) -> list[Any]:
+    if isinstance(content, list | tuple):
+        return list(content)
+    if isinstance(content, str):
+        return [{"text": content}]
+    return (
+        []
+        if content is None
+        else [content if isinstance(content, Mapping) else {"text": dumps(content)}]
+    )
+
+
+def _plain(draft: Draft, slot: Slot) -> Slot:
+    # Bytes are at home here: only images and documents hold them.
+    try:
+        core.Ledger(None, [{"role": USER, "content": [_without_bytes(slot.blocks)]}])
+    except InvalidMessage as exc:
+        draft.note("B02", slot, f"replaced what cannot be sent: {exc.reason}")
+        return _new(slot.role, [plain(block) for block in slot.blocks], slot)
+    return slot
+
+
+def _without_bytes(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return ""
+    if depth > 8:
+        return value
+    if isinstance(value, Mapping):
+        return {key: _without_bytes(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_bytes(each, depth + 1) for each in value]
+    return value
+
+
+def _blocks(draft: Draft) -> None:
+    for slot in draft.speaking():
+        slot.blocks = [
+            made
+            for at, block in enumerate(slot.blocks)
+            if (made := _block(draft, slot, at, block)) is not None
+        ]
+    draft.drop_empty("B02")
+    _split(draft)
+
+
+def _block(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
+    several = members(block)
+    if len(several) > 1:
+        draft.note("B02", slot, "kept one of several members of a block", block=at)
+        tool = next((name for name in several if name.startswith("tool")), several[0])
+        block = {tool: block[tool]}
+    kind = block_kind(block)
+    if not kind and isinstance(block, Mapping) and block:
+        # Unknown members pass through; Anthropic's own form of a text is one that is known.
+        text = block.get("text")
+        return block if text is None or "type" not in block else {"text": text}
+    if not kind:
+        draft.note("B02", slot, "made a text block of what is no block", block=at)
+        return (
+            None
+            if block in (None, "", {}, [])
+            else {"text": block if isinstance(block, str) else dumps(block)}
+        )
+    if kind == "text" and not str(block["text"]).strip():
+        draft.note("B02", slot, "dropped a blank text block", block=at)
+        return None
+    if kind in ("toolUse", "toolResult") and not isinstance(block[kind], Mapping):
+        draft.note("B04", slot, "replaced a malformed tool block by text", block=at)
+        return {"text": left_out(kind)}
+    if kind == "toolUse":
+        return _call(draft, slot, at, block)
+    if kind == "toolResult":
+        return _result(draft, slot, at, block)
+    return block
+
+
+def _call(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
+    call = block["toolUse"]
+    if slot.role != ASSISTANT:
+        draft.note("B04", slot, "replaced a call of the user by text", block=at)
+        return {"text": f"[toolUse] {dumps(call)}"}
+    if isinstance(call.get("input"), Mapping):
+        return block
+    draft.note("B04", slot, "made the input an object", block=at)
+    given = call.get("input")
+    return {**block, "toolUse": {**call, "input": {} if given is None else {"value": given}}}
+
+
+def _result(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
+    result = block["toolResult"]
+    parts = result.get("content")
+    if isinstance(parts, list | tuple):
+        kept = [part for part in parts if not _says_nothing(part)]
+        if len(kept) < len(parts):
+            draft.note("B02", slot, "dropped blank text inside a result", block=at)
+            result = {**result, "content": kept}
+            block = {**block, "toolResult": result}
+    if result.get("status") == "error" and not result.get("content"):
+        draft.note("B02", slot, "filled an empty error result", block=at)
+        return {**block, "toolResult": {**result, "content": [{"text": EMPTY_ERROR}]}}
+    return block
+
+
+def _says_nothing(part: Any) -> bool:
+    return isinstance(part, Mapping) and "text" in part and not str(part["text"]).strip()
+
+
+def _split(draft: Draft) -> None:
+    """Results in an assistant message go into a user message behind it."""
+    slots: list[Slot] = []
+    for slot in draft.slots:
+        results = [b for b in slot.blocks if block_kind(b) == "toolResult"]
+        slots.append(slot)
+        if slot.role == ASSISTANT and results:
+            draft.note("B04", slot, "moved tool results out of an assistant message")
+            slot.blocks = [b for b in slot.blocks if block_kind(b) != "toolResult"]
+            slots.append(Slot.added(USER, results, slot.origin))
+    draft.slots = slots
+    draft.drop_empty("B02")
+
+
+def _reasoning(draft: Draft, original: Any) -> None:
+    given = original.get("messages", ()) if isinstance(original, Mapping) else original
+    known = [block for message in given or () for block in content_of(message)]
+    for slot in draft.speaking():
+        kept = [
+            block
+            for block in slot.blocks
+            if _sealed(block, known if original is not None else None)
+        ]
+        if len(kept) != len(slot.blocks):
+            draft.note("B05", slot, "dropped reasoning that is not as it came")
+            slot.blocks = kept
+    draft.drop_empty("B05")
+
+
+def _sealed(block: Any, known: list[Any] | None) -> bool:
+    if block_kind(block) != "reasoningContent":
+        return True
+    thought = block["reasoningContent"]
+    text = thought.get("reasoningText") if isinstance(thought, Mapping) else None
+    signed = isinstance(text, Mapping) and isinstance(text.get("signature"), str)
+    if not signed and not (
+        isinstance(thought, Mapping) and thought.get("redactedContent") is not None
+    ):
+        return False
+    return known is None or block in known
+
+
+def _media(draft: Draft) -> None:
+    for slot in draft.speaking():
+        left = {"image": MAX_IMAGES, "document": MAX_DOCUMENTS}
+        counts = {kind: sum(block_kind(b) == kind for b in slot.blocks) for kind in left}
+        slot.blocks = [_limited(draft, slot, block, counts, left) for block in slot.blocks]
+    media = sum(block_kind(b) in ("image", "document") for s in draft.speaking() for b in s.blocks)
+    nested = [b for s in draft.speaking() for b in s.blocks if block_kind(b) == "toolResult"]
+    media += sum(
+        block_kind(part) == "image" for b in nested for part in content_of(b["toolResult"])
+    )
+    if media > MAX_IMAGES:
+        for slot in draft.speaking():
+            slot.blocks = [_smaller(draft, slot, block) for block in slot.blocks]
+
+
+def _limited(
+    draft: Draft, slot: Slot, block: Any, counts: dict[str, int], left: Mapping[str, int]
+) -> Any:
+    """Replaces the oldest over the number, and images over the size."""
+    kind = block_kind(block)
+    if kind not in left:
+        return block
+    over = counts[kind] > left[kind]
+    counts[kind] -= over
+    if not over and not (kind == "image" and is_too_large(block["image"], many=False)):
+        return block
+    draft.note("B07", slot, f"replaced one {kind} over the limits by text")
+    return {"text": IMAGE if kind == "image" else DOCUMENT}
+
+
+def _smaller(draft: Draft, slot: Slot, block: Any) -> Any:
+    if image_of(block) is not None and is_too_large(block["image"], many=True):
+        draft.note("B08", slot, "replaced a large image among many by text")
+        return {"text": IMAGE}
+    if block_kind(block) != "toolResult":
+        return block
+    parts = content_of(block["toolResult"])
+    made = [_smaller(draft, slot, part) for part in parts]
+    if all(a is b for a, b in zip(made, parts, strict=True)):
+        return block
+    return {**block, "toolResult": {**block["toolResult"], "content": made}}
+
+
+def _cache_points(draft: Draft, fixed: int) -> None:
+    points = [
+        (slot, b) for slot in draft.speaking() for b in slot.blocks if block_kind(b) == "cachePoint"
+    ]
+    over = points[: max(0, len(points) + fixed - MAX_CACHE_POINTS)]
+    for slot, _ in over:
+        draft.note("B06", slot, "dropped a cache point over the limit")
+    gone = {(id(slot), id(point)) for slot, point in over}
+    for slot in draft.speaking() if gone else ():
+        slot.blocks = [block for block in slot.blocks if (id(slot), id(block)) not in gone]
+    draft.drop_empty("B06")
+
+
+def _alternate(draft: Draft) -> None:
+    made: list[Slot] = []
+    joined: dict[int, list[Any]] = {}  # blocks of messages that others joined
+    for slot in draft.slots:
+        if not made and slot.role == ASSISTANT:
+            draft.note("B01", slot, "put a line before the first assistant message")
+            made.append(Slot.added(USER, [{"text": EARLIER}], slot.origin))
+        if made and slot.role and made[-1].role == slot.role:
+            draft.note("B01", slot, "merged two messages of one role")
+            joined.setdefault(id(made[-1]), list(made[-1].blocks)).extend(slot.blocks)
+        else:
+            made.append(slot)
+    for slot in made:
+        slot.blocks = joined.get(id(slot), slot.blocks)
+    draft.slots = made
+
+
+def _ends(draft: Draft) -> None:
+    last = draft.slots[-1] if draft.slots else None
+    if last is None:
+        draft.note("B01", None, "added a message that says there is none")
+        draft.slots.append(Slot.added(USER, [{"text": NO_MESSAGES}], -1))
+    elif last.role == ASSISTANT:
+        draft.note("B01", last, "added a line after the last assistant message")
+        draft.slots.append(Slot.added(USER, [{"text": NO_REPLY}], last.origin))

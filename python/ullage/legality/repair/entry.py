@@ -1,0 +1,148 @@
+"""`repair`: one call for every provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, Unpack
+
+from ullage.legality import canonical, validate
+from ullage.legality.bedrock import points_in
+from ullage.legality.chat import chat_facts
+from ullage.legality.parameters import RequestParameters, parameters
+from ullage.legality.repair.anthropic import Request, repair_anthropic
+from ullage.legality.repair.bedrock import repair_bedrock
+from ullage.legality.repair.chat import repair_chat
+from ullage.legality.repair.gemini import repair_gemini
+from ullage.legality.repair.responses import repair_responses
+from ullage.legality.repair.result import Repair, Repaired
+from ullage.legality.unicode import valid
+
+__all__ = ["repair"]
+
+
+def repair(
+    messages: Sequence[Any],
+    *,
+    provider: str = "anthropic",
+    model: str | None = None,
+    system: Any = None,
+    tools: Sequence[Any] | None = None,
+    original: Any = None,
+    platform: str = "anthropic",
+    resume: str = "",
+    facts: Mapping[str, Any] | None = None,
+    orphans: Literal["note", "text", "drop"] = "note",
+    trailing: Literal["note", "drop"] = "note",
+    thinking_policy: Literal["strip", "drop_block"] = "strip",
+    drop_thinking: bool = False,
+    params: Mapping[str, Any] | None = None,
+    **named: Unpack[RequestParameters],
+) -> Repaired:
+    """Makes a request legal for its provider; what is legal stays the same objects.
+
+    The input is never changed, and repairing twice changes nothing more. Nothing that a user wrote
+    is dropped. What cannot be mended in the messages (too many tokens, a missing header) is left
+    and named.
+
+    Args:
+        messages: In the provider's own form; items in envelopes are repaired in place.
+        provider: One of `ullage.legality.PROVIDERS`.
+        model: Model name; `None`: the rules of the newest models.
+        system: System prompt, where it is not a message; it is never changed.
+        tools: Tool definitions; never changed.
+        original: The conversation as the model saw it; see `validate`. On a model whose thinking is
+            bound to its prefix, `None` means: the messages as given.
+        platform: Where a Claude model runs; see `validate`.
+        resume: `pause_turn` or `compaction` when this request resumes such a stop.
+        facts: Single facts that override what follows from the other arguments; see `validate`.
+        orphans: Results whose calls are gone become one line (`note`), keep their text (`text`), or
+            go (`drop`).
+        trailing: An assistant message at the end gets a line after it that nobody has replied
+            (`note`), or goes (`drop`).
+        thinking_policy: Thinking bound to another prefix is removed (`strip`), or the server is asked
+            to do so (`drop_block`, by `Repaired.params`).
+        drop_thinking: All thinking goes, valid or not (Anthropic's form): for the one retry after
+            `classify` called an error `binding`, and every request of that history afterwards.
+        params: Further parameters of the request, as they are; `None`: none.
+        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
+
+    Returns:
+        The messages, what was repaired, and what is left.
+
+    Raises:
+        InvalidPolicy: An unknown provider or fact.
+
+    Example:
+        >>> call = {"type": "tool_use", "id": "t1", "name": "ls", "input": {}}
+        >>> done = repair([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [call]}])
+        >>> done.repairs[0].action
+        'answered an interrupted tool call'
+    """
+    request = Request(
+        model=model,
+        system=system,
+        tools=tools,
+        original=original,
+        platform=platform,
+        resume=resume,
+        facts=facts or {},
+        params=parameters(repair, params, named),
+        orphans=orphans,
+        trailing=trailing,
+        thinking=thinking_policy,
+        drop_thinking=drop_thinking,
+    )
+    name = canonical(provider)
+    done = _by_provider(messages, name, request)
+    if not any(found.rule == "T01" and found.message >= 0 for found in done.left):
+        return done
+    written, repairs = _writable(messages)
+    again = _by_provider(written, name, request)
+    return replace(again, repairs=(*repairs, *again.repairs))
+
+
+def _by_provider(messages: Sequence[Any], provider: str, request: Request) -> Repaired:
+    if provider == "anthropic":
+        return repair_anthropic(messages, request)
+    return _other(messages, provider, request)
+
+
+def _writable(messages: Sequence[Any]) -> tuple[list[Any], list[Repair]]:
+    """The messages without what UTF-8 cannot hold (T01)."""
+    written = [valid(item) for item in messages]
+    changed = (at for at, item in enumerate(messages) if written[at] is not item)
+    return written, [Repair("T01", at, -1, "put U+FFFD for lone surrogates") for at in changed]
+
+
+def _other(messages: Sequence[Any], provider: str, request: Request) -> Repaired:
+    check = partial(
+        validate,
+        provider=provider,
+        model=request.model,
+        system=request.system,
+        tools=request.tools,
+        original=request.original,
+        facts=request.facts,
+        params=request.params,
+    )
+    original, orphans, params = request.original, request.orphans, request.params
+    if provider == "openai_responses":
+        return repair_responses(
+            messages, original=original, params=params, orphans=orphans, check=check
+        )
+    if provider == "gemini":
+        return repair_gemini(
+            messages, model=request.model, original=original, orphans=orphans, check=check
+        )
+    if provider == "bedrock":
+        config = params.get("toolConfig")
+        tools = config.get("tools") if isinstance(config, Mapping) else request.tools
+        points = points_in(request.system, tools)
+        return repair_bedrock(
+            messages, original=original, fixed_points=points, orphans=orphans, check=check
+        )
+    known = chat_facts(provider, model=request.model, tools=request.tools, params=params)
+    facts = {**known.core, **request.facts}
+    return repair_chat(messages, dialect=provider, facts=facts, orphans=orphans, check=check)

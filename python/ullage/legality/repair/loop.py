@@ -1,0 +1,68 @@
+"""The loop of all repairs: check, let each step mend the rules it is for, check again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ullage.legality import Report
+from ullage.legality.repair.result import Repair, Repaired
+
+__all__ = ["Step", "Work", "mend", "steps"]
+
+# Each round mends what the one before brought to light; more would be a repair that undoes another.
+MAX_ROUNDS = 8
+
+
+class Work(Protocol):
+    """A working copy that steps change."""
+
+    repairs: list[Repair]
+
+    def build(self) -> list[Any]:
+        """The items as they are now."""
+
+
+class Step(NamedTuple):
+    """One repair, and the rules whose violation calls for it."""
+
+    rules: frozenset[str]
+    act: Callable[[Any], None]
+
+
+def steps(*rows: tuple[str, Callable[[Any], None]]) -> list[Step]:
+    """Steps in order; the rules of each are words in a string."""
+    return [Step(frozenset(rules.split()), act) for rules, act in rows]
+
+
+def mend(
+    messages: Sequence[Any],
+    *,
+    work: Work,
+    plan: Sequence[Step],
+    check: Callable[[Sequence[Any]], Report],
+    report: Report,
+) -> Repaired:
+    """Runs steps until nothing they are for is left; keeps the best state, never a worse one.
+
+    Args:
+        messages: As given; handed back if no repair helps.
+        work: A working copy of them.
+        plan: The steps.
+        check: The rules.
+        report: What they say of the messages as given.
+    """
+    best, result, repairs = report, messages, 0
+    for _ in range(MAX_ROUNDS):
+        done = len(work.repairs)
+        for step in plan:
+            if report.rules & step.rules:
+                step.act(work)
+        items = work.build()
+        report = check(items)
+        if work.repairs and len(report.errors) <= len(best.errors):
+            best, result, repairs = report, items, len(work.repairs)
+        idle = len(work.repairs) == done
+        if report.ok or idle or not any(report.rules & step.rules for step in plan):
+            break
+    return Repaired(result, tuple(work.repairs[:repairs]), best.errors)

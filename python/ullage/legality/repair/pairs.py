@@ -1,0 +1,364 @@
+"""Client tools: ids that are valid and unique, one result per call, at its place (A05 to A08)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ullage.legality.repair.forms import ANTHROPIC, NO_ID, Form
+from ullage.legality.repair.texts import DISPLACED, ORPHANS
+from ullage.legality.repair.working_copy import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of
+
+__all__ = ["repair_pairs", "synthetic_id"]
+
+_BASE_CHARS = 40
+
+
+def synthetic_id(given: Any, occurrence: int) -> str:
+    """A valid id for one that is not: the same for the same id and occurrence, in every process."""
+    raw = given if isinstance(given, str) else f"{type(given).__name__}:{given!r}"
+    base = re.sub(r"[^A-Za-z0-9_-]", "_", raw)[:_BASE_CHARS] if isinstance(given, str) else "toolu"
+    digest = hashlib.sha256(f"{raw}#{occurrence}".encode(errors="surrogatepass")).hexdigest()
+    return f"{base or 'toolu'}_{digest[:10]}"
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    slot: Slot
+    block: Mapping[str, Any]
+    turn: int
+    given: Any
+    id: str = ""
+    result: Mapping[str, Any] | None = None
+    result_slot: Slot | None = None
+
+
+@dataclass(slots=True)
+class _Pairs:
+    """Calls and results of the whole conversation, matched."""
+
+    form: Form
+    calls: list[_Call] = field(default_factory=list)
+    by_result: dict[int, _Call] = field(default_factory=dict)  # id() of a result block
+    orphans: set[int] = field(default_factory=set)  # id() of result blocks
+    duplicates: set[int] = field(default_factory=set)
+    twins: dict[int, _Call] = field(default_factory=dict)  # a call with another result of that id
+
+    def answer(self, call: _Call, slot: Slot, block: Mapping[str, Any]) -> None:
+        call.result, call.result_slot = block, slot
+        self.by_result[id(block)] = call
+
+
+class _Waiting:
+    """Calls of one id without a result: the newest turn's first is answered next."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self) -> None:
+        self._turns: list[deque[_Call]] = []
+
+    def add(self, call: _Call) -> None:
+        if not self._turns or self._turns[-1][0].turn != call.turn:
+            self._turns.append(deque())
+        self._turns[-1].append(call)
+
+    def take(self) -> _Call | None:
+        if not self._turns:
+            return None
+        found = self._turns[-1].popleft()
+        if not self._turns[-1]:
+            self._turns.pop()
+        return found
+
+
+def _key(given: Any) -> tuple[str, str]:
+    return type(given).__name__, given if isinstance(given, str) else repr(given)
+
+
+def repair_pairs(draft: Draft, *, orphans: str, form: Form = ANTHROPIC) -> None:
+    """Renames ids, moves results to their place, answers what has no answer.
+
+    Args:
+        draft: Changed.
+        orphans: What becomes of results without a call: `note` (one line), `text` (their text,
+            marked as what it is), or `drop`.
+        form: How calls look.
+    """
+    _separate(draft, form)
+    pairs = _match(draft, form)
+    _name(draft, pairs)
+    _remove_orphans(draft, pairs, orphans)
+    _place(draft, pairs)
+
+
+def _separate(draft: Draft, form: Form) -> None:
+    """One object may stand in two places: each place gets its own copy of a tool block."""
+    seen: set[int] = set()
+    for slot in draft.speaking():
+        blocks = []
+        for block in slot.blocks:
+            tool = form.call(block) is not NO_ID or form.result(block) is not NO_ID
+            blocks.append(dict(block) if tool and id(block) in seen else block)
+            seen.add(id(block))
+        slot.blocks = blocks
+
+
+def _match(draft: Draft, form: Form) -> _Pairs:
+    """Each result goes to the newest turn's first open call of its id that stands before it.
+
+    What is left after that goes to a call of its id that stands behind it.
+    """
+    pairs = _Pairs(form)
+    waiting: dict[tuple[str, str], _Waiting] = {}
+    early: dict[tuple[str, str], deque[tuple[Slot, Mapping[str, Any]]]] = {}
+    turn, previous = 0, ""
+    for slot in draft.speaking():
+        turn += slot.role == ASSISTANT and previous != ASSISTANT
+        previous = previous if slot.role == SYSTEM else slot.role
+        for block in slot.blocks:
+            name, answer = form.call(block), form.result(block)
+            if name is not NO_ID and slot.role == ASSISTANT:
+                call = _Call(slot, block, turn, name)
+                pairs.calls.append(call)
+                waiting.setdefault(_key(name), _Waiting()).add(call)
+            elif answer is not NO_ID and slot.role == USER:
+                found = waiting[_key(answer)].take() if _key(answer) in waiting else None
+                if found is not None:
+                    pairs.answer(found, slot, block)
+                else:
+                    early.setdefault(_key(answer), deque()).append((slot, block))
+    _match_early(pairs, early)
+    return pairs
+
+
+def _match_early(
+    pairs: _Pairs, early: Mapping[tuple[str, str], deque[tuple[Slot, Mapping[str, Any]]]]
+) -> None:
+    """Results that stood before any call of their id, in order, to the calls that have none."""
+    answered = {_key(call.given) for call in pairs.calls if call.result is not None}
+    for call in pairs.calls:
+        left = early.get(_key(call.given))
+        if call.result is None and left and _key(call.given) not in answered:
+            pairs.answer(call, *left.popleft())
+    known = {_key(call.given): call for call in reversed(pairs.calls) if call.result is not None}
+    for key, left in early.items():
+        for _, block in left:
+            (pairs.duplicates if key in known else pairs.orphans).add(id(block))
+            if key in known:
+                pairs.twins[id(block)] = known[key]
+
+
+def _name(draft: Draft, pairs: _Pairs) -> None:
+    """Gives every call a valid id of its own; its result follows."""
+    used: set[str] = set()
+    times: dict[tuple[str, str], int] = {}
+    taken = {call.given for call in pairs.calls if isinstance(call.given, str)}
+    renamed: dict[int, Any] = {}
+    for call in pairs.calls:
+        good = pairs.form.valid(call.given) and call.given not in used
+        call.id = call.given if good else _fresh(call.given, times, (used, taken))
+        used.add(call.id)
+        if good:
+            continue
+        rule, ids = pairs.form.rule("A08"), (call.given, call.id)
+        draft.note(rule, call.slot, "gave a tool call a valid id of its own", ids=ids)
+        renamed[id(call.block)] = pairs.form.with_call(call.block, call.id)
+    for slot in draft.speaking():
+        blocks = [renamed.get(id(block), block) for block in slot.blocks]
+        slot.blocks = [_renamed(block, pairs) for block in blocks]
+
+
+def _fresh(given: Any, times: dict[tuple[str, str], int], used: tuple[set[str], set[str]]) -> str:
+    key = _key(given)
+    while True:
+        times[key] = times.get(key, 0) + 1
+        made = synthetic_id(given, times[key])
+        if not any(made in names for names in used):
+            return made
+
+
+def _renamed(block: Any, pairs: _Pairs) -> Any:
+    call = pairs.by_result.get(id(block))
+    if call is None or pairs.form.result(block) == call.id:
+        return block
+    made = pairs.form.with_result(block, call.id)
+    call.result = made
+    pairs.by_result[id(made)] = call
+    return made
+
+
+def _remove_orphans(draft: Draft, pairs: _Pairs, policy: str) -> None:
+    told = False  # one line says it for all of a user turn
+    asked = _asked(draft, pairs)
+    for slot in draft.speaking():
+        told = told and slot.role != ASSISTANT
+        gone = [block for block in slot.blocks if id(block) in pairs.orphans]
+        twice = [block for block in slot.blocks if id(block) in pairs.duplicates]
+        if not gone and not twice:
+            continue
+        out = {id(block) for block in (*gone, *twice)}
+        left = [block for block in slot.blocks if id(block) not in out]
+        rule = pairs.form.rule
+        if twice:
+            ids = [pairs.form.result(block) for block in twice]
+            draft.note(rule("A05"), slot, "further results of one call", ids=ids)
+        # Where a call waits for its result, a stray one may be it: what it says stays.
+        kept = policy if policy != "note" or id(slot) not in asked else "text"
+        if gone:
+            ids = [pairs.form.result(block) for block in gone]
+            draft.note(rule("A06"), slot, f"tool results without their calls: {kept}", ids=ids)
+        lines = _told(gone, kept, pairs.form) if kept == "text" or not told else []
+        told = told or bool(gone)
+        slot.blocks = [*left, *_displaced(twice, pairs, policy), *lines]
+    draft.drop_empty(
+        pairs.form.rule("A06"), "dropped a message that held only results without calls"
+    )
+
+
+def _asked(draft: Draft, pairs: _Pairs) -> set[int]:
+    """User messages (by object) of turns whose calls have not all found their result."""
+    open_in = {id(call.slot) for call in pairs.calls if call.result is None}
+    return {
+        id(slot)
+        for run, target in _turns(draft)
+        if any(id(slot) in open_in for slot in run)
+        for slot in target
+    }
+
+
+def _displaced(twice: list[Any], pairs: _Pairs, policy: str) -> list[Any]:
+    """What further results of a call say, unless it is what the first one says."""
+    if policy == "drop":
+        return []
+    texts: dict[str, None] = {}
+    for block in twice:
+        text = _text(pairs.form.content(block)).strip()
+        first = pairs.twins[id(block)].result
+        if text and text != _text(pairs.form.content(first)).strip():
+            texts.setdefault(text)
+    return [pairs.form.text("\n".join([DISPLACED, *texts]))] if texts else []
+
+
+def _told(gone: list[Any], policy: str, form: Form) -> list[Any]:
+    if not gone or policy == "drop":
+        return []
+    if policy == "note":
+        return [form.text(ORPHANS)]
+    texts = [text for block in gone if (text := _text(form.content(block)).strip())]
+    return [form.text("\n".join([ORPHANS, *texts]))]
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list | tuple) else ()
+    return "\n".join(
+        str(part["text"]) for part in parts if kind_of(part) == "text" and "text" in part
+    )
+
+
+def _place(draft: Draft, pairs: _Pairs) -> None:
+    """Puts results first into the user turn behind their calls."""
+    by_slot: dict[int, list[_Call]] = {}
+    for call in pairs.calls:
+        by_slot.setdefault(id(call.slot), []).append(call)
+    turns = []
+    for run, target in _turns(draft):
+        if calls := [call for slot in run for call in by_slot.get(id(slot), ())]:
+            turns.append((run[-1], target, calls))
+    _take_out(draft.speaking(), _elsewhere(turns))
+    behind: dict[int, Slot] = {}
+    for last, target, calls in turns:
+        _answer_turn(draft, pairs.form, last, target, calls, behind)
+    draft.slots = [
+        each for slot in draft.slots for each in (slot, behind.get(id(slot))) if each is not None
+    ]
+    draft.drop_empty(pairs.form.rule("A06"), "dropped a message whose results were moved")
+
+
+def _elsewhere(turns: Iterable[tuple[Slot, list[Slot], list[_Call]]]) -> set[int]:
+    """Results (by object) that do not stand in the user turn behind their calls."""
+    found: set[int] = set()
+    for _, target, calls in turns:
+        at_home = {id(slot) for slot in target}
+        found |= {
+            id(call.result)
+            for call in calls
+            if call.result is not None and id(call.result_slot) not in at_home
+        }
+    return found
+
+
+def _take_out(slots: Iterable[Slot], gone: set[int]) -> None:
+    for slot in slots:
+        slot.blocks = [block for block in slot.blocks if id(block) not in gone]
+
+
+def _turns(draft: Draft) -> list[tuple[list[Slot], list[Slot]]]:
+    """Assistant turns with the user turn behind each; system messages part neither."""
+    turns: list[tuple[list[Slot], list[Slot]]] = []
+    previous = ""
+    for slot in draft.speaking():
+        if slot.role == ASSISTANT:
+            if previous != ASSISTANT:
+                turns.append(([], []))
+            turns[-1][0].append(slot)
+        elif slot.role == USER and turns:
+            turns[-1][1].append(slot)
+        previous = previous if slot.role == SYSTEM else slot.role
+    return turns
+
+
+def _answer_turn(
+    draft: Draft,
+    form: Form,
+    last: Slot,
+    target: list[Slot],
+    calls: list[_Call],
+    behind: dict[int, Slot],
+) -> None:
+    results = {id(call.result) for call in calls if call.result is not None}
+    leading = _leading(target, results)
+    moved = [call for call in calls if call.result is None or id(call.result) not in leading]
+    if not moved:
+        return
+    added = [_brought(draft, call, form) for call in moved]
+    _take_out(target, {id(block) for block in added})
+    if not target:
+        behind[id(last)] = Slot.added(USER, added, last.origin)
+        return
+    slot, position = _end_of_leading(target, leading)
+    slot.blocks = [*slot.blocks[:position], *added, *slot.blocks[position:]]
+
+
+def _brought(draft: Draft, call: _Call, form: Form) -> Any:
+    """The call's result, to be put behind it; one that says there is none."""
+    if call.result is None:
+        draft.note(form.rule("A05"), call.slot, "answered an interrupted tool call", ids=(call.id,))
+        return form.interrupted(call.id)
+    draft.note(form.rule("A07"), call.slot, "moved a result behind its call", ids=(call.id,))
+    return call.result
+
+
+def _leading(target: list[Slot], results: set[int]) -> set[int]:
+    found: set[int] = set()
+    for slot in target:
+        for block in slot.blocks:
+            if id(block) not in results:
+                return found
+            found.add(id(block))
+    return found
+
+
+def _end_of_leading(target: list[Slot], leading: set[int]) -> tuple[Slot, int]:
+    place = (target[0], 0)
+    for slot in target:
+        for position, block in enumerate(slot.blocks):
+            if id(block) not in leading:
+                return place
+            place = (slot, position + 1)
+    return place

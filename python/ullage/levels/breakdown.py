@@ -1,0 +1,339 @@
+"""What fills the window: tokens by category, by tool and by file, and what each level could free.
+
+Works on the ledger's digests; the messages themselves are only looked at for the paths in tool inputs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ullage._engine import core
+from ullage._engine.digests import (
+    BlockDigest,
+    BlockFlag,
+    BlockKind,
+    MessageDigest,
+    MessageFlag,
+    Role,
+)
+from ullage.facts.tool_names import matches
+from ullage.levels.tool_results import is_marker
+from ullage.messages import message_of
+from ullage.policy import Policy
+
+__all__ = ["Freeable", "Inspection", "ToolUsage", "inspect_messages"]
+
+Item = Mapping[str, Any]
+
+CATEGORIES = (
+    "summary", "user", "assistant", "thinking", "tool calls", "tool results", "media", "other",
+)  # fmt: skip
+
+BESIDE = "system prompt and tools"
+"""What a usage figure holds beyond the messages."""
+
+_CATEGORY = {
+    BlockKind.TOOL_USE: "tool calls",
+    BlockKind.SERVER_TOOL_USE: "tool calls",
+    BlockKind.TOOL_RESULT: "tool results",
+    BlockKind.SERVER_TOOL_RESULT: "tool results",
+    BlockKind.SEARCH_RESULT: "tool results",
+    BlockKind.THINKING: "thinking",
+    BlockKind.REDACTED_THINKING: "thinking",
+    BlockKind.IMAGE: "media",
+    BlockKind.DOCUMENT: "media",
+}
+_PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUsage:
+    """One tool: how often it was called and what its calls and results hold of the window."""
+
+    name: str
+    calls: int
+    errors: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileUsage:
+    """One file: tokens of the results that show it, and how often it was touched."""
+
+    path: str
+    calls: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Freeable:
+    """What one level would free if it acted now: tokens by estimate, and on how many places."""
+
+    level: str
+    tokens: int
+    places: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a conversation holds.
+
+    Attributes:
+        tokens: Calibrated estimate of all messages; without system prompt and tool definitions.
+        anchored_tokens: The provider's newest usage figure plus the estimate of what follows; with
+            system prompt and tools where the figure had them. If nothing was reported: `tokens` and `overhead_tokens`.
+        anchored: Whether a usage figure was found.
+        categories: Tokens by what they are, system prompt and tools among them where a usage figure tells; they sum to
+            `anchored_tokens`.
+        rounds: API rounds. `largest_round` is the tokens of the largest.
+    """
+
+    messages: int
+    tokens: int
+    anchored_tokens: int
+    anchored: bool
+    categories: dict[str, int]
+    tools: list[ToolUsage]
+    files: list[FileUsage]
+    rounds: int
+    largest_round: int
+    user_inputs: int
+    open_calls: int
+    freeable: list[Freeable] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Result:
+    """A tool result and the call that it answers."""
+
+    message: int
+    tool: str
+    tokens: int
+    chars: int
+    flags: int
+    path: str
+
+
+def inspect_messages(
+    items: Sequence[Item],
+    *,
+    weights: Any = None,
+    policy: Policy | None = None,
+    overhead_tokens: int = 0,
+) -> Inspection:
+    """Say what fills a conversation.
+
+    Args:
+        items: Bare messages or entries, as they would be sent.
+        weights: For the calibrated estimate; `None`: characters / 4.
+        policy: For what each level would free; `None`: `Policy.buffered()`.
+        overhead_tokens: System prompt and tools, where no usage figure of these items tells; 0: not known.
+
+    Returns:
+        Counts and estimates, in tokens.
+
+    Raises:
+        InvalidMessage: An item is no message; names its index and field.
+    """
+    ledger = core.Ledger(weights, items)
+    count = ledger.anchored()
+    whole = int(count.total) + (0 if count.anchor is not None else overhead_tokens)
+    rounds = _round_sizes(ledger)
+    results = list(_results(ledger, items))
+    return Inspection(
+        messages=len(items),
+        tokens=ledger.tokens(),
+        anchored_tokens=whole,
+        anchored=count.anchor is not None,
+        categories=_shares(_categories(ledger), int(ledger.tokens()), whole),
+        tools=_tools(ledger, results),
+        files=_files(results),
+        rounds=len(rounds),
+        largest_round=max(rounds, default=0),
+        user_inputs=sum(
+            1 for index in range(len(items)) if ledger.message(index).flags & MessageFlag.USER_INPUT
+        ),
+        open_calls=len(ledger.open_calls()),
+        freeable=_freeable(ledger, results, policy or Policy.buffered()),
+    )
+
+
+def _digests(ledger: Any) -> Iterator[tuple[int, MessageDigest, BlockDigest]]:
+    for index in range(len(ledger)):
+        message = ledger.message(index)
+        for block in ledger.blocks(index):
+            yield index, message, block
+
+
+def _categories(ledger: Any) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for _, message, block in _digests(ledger):
+        found[_category(message, block)] += block.tokens
+    return {name: found[name] for name in CATEGORIES if found[name]}
+
+
+def _shares(found: dict[str, int], estimated: int, whole: int) -> dict[str, int]:
+    """The categories so that they sum to the whole: with each message's own frame, and what is beside the messages."""
+    frames = estimated - sum(found.values())
+    beside = whole - estimated
+    if frames:
+        found["other"] = found.get("other", 0) + frames
+    if beside > 0:
+        found[BESIDE] = beside
+    elif beside < 0 and estimated:  # the provider counts less than the estimate
+        found = {name: count * whole // estimated for name, count in found.items()}
+        largest = max(found, key=lambda name: found[name])
+        found[largest] += whole - sum(found.values())
+    return found
+
+
+def _category(message: MessageDigest, block: BlockDigest) -> str:
+    if message.flags & MessageFlag.SUMMARY:
+        return "summary"
+    if block.kind == BlockKind.TEXT:
+        if message.role == Role.ASSISTANT:
+            return "assistant"
+        return "user" if message.flags & MessageFlag.USER_INPUT else "other"
+    return _CATEGORY.get(BlockKind(block.kind), "other")
+
+
+def _round_sizes(ledger: Any) -> list[int]:
+    starts = ledger.rounds()
+    if not starts:
+        return []
+    return [
+        ledger.tokens(start, stop)
+        for start, stop in zip(starts, [*starts[1:], len(ledger)], strict=True)
+    ]
+
+
+def _results(ledger: Any, items: Sequence[Item]) -> Iterator[_Result]:
+    for index, _, block in _digests(ledger):
+        if block.kind != BlockKind.TOOL_RESULT:
+            continue
+        call = ledger.find_call(ledger.string(block.id)) if block.id else None
+        tool = path = ""
+        if call is not None:
+            tool = ledger.string(ledger.blocks(call[0])[call[1]].name)
+            path = _path(items[call[0]], call[1])
+        yield _Result(index, tool, block.tokens, block.chars, block.flags, path)
+
+
+def _path(item: Item, block: int) -> str:
+    content = (message_of(item) or item).get("content")
+    if not isinstance(content, list) or block >= len(content):
+        return ""
+    given = content[block].get("input")
+    if not isinstance(given, Mapping):
+        return ""
+    return next((value for key in _PATH_KEYS if isinstance(value := given.get(key), str)), "")
+
+
+def _tools(ledger: Any, results: Iterable[_Result]) -> list[ToolUsage]:
+    calls: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    for _, _, block in _digests(ledger):
+        if block.kind in (BlockKind.TOOL_USE, BlockKind.SERVER_TOOL_USE):
+            name = ledger.string(block.name) if block.name else ""
+            calls[name] += 1
+            spent[name] += block.tokens
+    for result in results:
+        spent[result.tool] += result.tokens
+        errors[result.tool] += bool(result.flags & BlockFlag.IS_ERROR)
+    return [
+        ToolUsage(name or "(unknown)", calls[name], errors[name], total)
+        for name, total in sorted(spent.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+
+
+def _files(results: Iterable[_Result]) -> list[FileUsage]:
+    calls: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
+    for result in results:
+        if result.path:
+            calls[result.path] += 1
+            spent[result.path] += result.tokens
+    return [
+        FileUsage(path, calls[path], total)
+        for path, total in sorted(spent.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+
+
+def _freeable(ledger: Any, results: list[_Result], policy: Policy) -> list[Freeable]:
+    kept = ledger.keep_window(
+        len(ledger),
+        min_tokens=policy.keep.min_tokens,
+        max_tokens=policy.keep.max_tokens,
+        min_text_messages=policy.keep.min_text_messages,
+    )
+    return [
+        _budget(results, policy),
+        _snip(results, policy),
+        _clear(results, policy),
+        _media(ledger),
+        Freeable(
+            "summary",
+            ledger.tokens(0, kept.start),
+            kept.start,
+            f"messages before the newest {len(ledger) - kept.start} become one summary, whose size goes off",
+        ),
+    ]
+
+
+def _part(tokens: int, part: int, whole: int) -> int:
+    return tokens * part // whole if whole else 0
+
+
+def _budget(results: list[_Result], policy: Policy) -> Freeable:
+    limit = policy.tool_budget.max_result_chars
+    large = [
+        result
+        for result in results
+        if result.chars > limit and not matches(result.tool, policy.tool_budget.unlimited_tools)
+    ]
+    freed = sum(
+        _part(result.tokens, result.chars - policy.tool_budget.preview_bytes, result.chars)
+        for result in large
+    )
+    return Freeable(
+        "tool-result budget", freed, len(large), f"results over {limit:,} characters go to a file"
+    )
+
+
+def _snip(results: list[_Result], policy: Policy) -> Freeable:
+    snip = policy.snip
+    long = [result for result in results if result.chars > snip.max_chars]
+    kept = snip.max_chars * (snip.head_percent + snip.tail_percent) // 100
+    freed = sum(_part(result.tokens, result.chars - kept, result.chars) for result in long)
+    return Freeable(
+        "snip", freed, len(long), f"results over {snip.max_chars:,} characters lose their middle"
+    )
+
+
+def _clear(results: list[_Result], policy: Policy) -> Freeable:
+    micro = policy.micro
+    able = [
+        result
+        for result in results
+        if matches(result.tool, micro.tools) and not matches(result.tool, micro.exclude_tools)
+    ]
+    old = [result for result in able[: -micro.keep_recent] if not is_marker(result)]
+    freed = sum(result.tokens for result in old)
+    how = f"all but the newest {micro.keep_recent} results"
+    return Freeable("microcompact", freed, len(old), how)
+
+
+def _media(ledger: Any) -> Freeable:
+    media = [
+        block.tokens
+        for _, _, block in _digests(ledger)
+        if block.kind in (BlockKind.IMAGE, BlockKind.DOCUMENT)
+    ]
+    return Freeable(
+        "media", sum(media), len(media), "images and documents are stripped for a summary call"
+    )

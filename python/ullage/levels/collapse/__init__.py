@@ -1,0 +1,42 @@
+"""Context collapse: spans of old rounds are put away behind one placeholder each, and can be put back (COL-1 to COL-6).
+
+spans      which could go, and what each is worth
+summary    what stands in their place
+state      what is remembered, saved and written to the transcript
+level      when what happens
+"""
+
+from __future__ import annotations
+
+from ullage.levels.collapse.level import (
+    QUIET_SOURCES,
+    STAGE,
+    Room,
+    apply,
+    drain,
+    expand,
+    reset,
+    stage,
+    stage_now,
+)
+from ullage.levels.collapse.spans import Candidate, candidates
+from ullage.levels.collapse.state import Collapse, Committed, Staged
+from ullage.levels.collapse.summary import asks_outside
+
+__all__ = [
+    "QUIET_SOURCES",
+    "STAGE",
+    "Candidate",
+    "Collapse",
+    "Committed",
+    "Room",
+    "Staged",
+    "apply",
+    "asks_outside",
+    "candidates",
+    "drain",
+    "expand",
+    "reset",
+    "stage",
+    "stage_now",
+]

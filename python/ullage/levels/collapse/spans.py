@@ -1,0 +1,189 @@
+"""Which spans of old, closed rounds could be collapsed, and what each is worth (COL-1, COL-6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage.facts.compaction_items import newest_item
+from ullage.facts.reading import blocks_of, flat_text
+from ullage.levels.collapse.state import Collapse
+from ullage.levels.cut_points import whole_cuts
+from ullage.levels.view import View
+from ullage.policy import Policy
+
+__all__ = ["Candidate", "candidates", "protected"]
+
+SPAN_SHARE = 20
+"""A span ends once it holds one part in so many of the effective window: large enough to pay, small enough to choose from."""
+
+WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "unspoken": 7}
+"""Percent of the worth; each part goes from 0 to 1000."""
+
+
+class Candidate(NamedTuple):
+    """Messages [start, stop) of the view. `worth`: 0 to 1000, higher is better to collapse."""
+
+    start: int
+    stop: int
+    tokens: int
+    worth: int
+
+
+def protected(view: View, policy: Policy) -> set[int]:
+    """Messages that no span may hold: the newest of each kind (PIPE-5), system messages, levels' own, the provider's item."""
+    ledger, rules = view.ledger, policy.protect
+    kinds: dict[str, list[int]] = {"input": [], "assistant": [], "result": []}
+    found = set()
+    for at in range(len(view)):
+        message = ledger.message(at)
+        if message.role in (Role.SYSTEM, Role.NONE) or isinstance(view.sources[at], str):
+            found.add(at)
+        elif message.role == Role.ASSISTANT:
+            kinds["assistant"].append(at)
+        elif message.flags & MessageFlag.USER_INPUT:
+            kinds["input"].append(at)
+        kinds["result"] += [
+            at for block in ledger.blocks(at) if block.kind == BlockKind.TOOL_RESULT
+        ]
+    newest = (
+        ("input", rules.user_inputs),
+        ("assistant", rules.assistant_messages),
+        ("result", rules.tool_results),
+    )
+    item = newest_item(view.messages)
+    found |= set() if item is None else {item.at}
+    return found.union(*(_last(kinds[kind], count) for kind, count in newest))
+
+
+def _last(positions: Sequence[int], count: int) -> Sequence[int]:
+    return positions[-count:] if count else ()
+
+
+def candidates(
+    view: View, policy: Policy, effective_tokens: int, state: Collapse
+) -> list[Candidate]:
+    """Spans that could be staged, oldest first; none overlaps another, nor one that is staged or was put back."""
+    rounds = view.ledger.rounds()
+    keep = policy.collapse.keep_recent_rounds
+    if len(rounds) <= keep:
+        return []
+    limit = rounds[-keep]
+    closed = protected(view, policy) | _taken(view, state)
+    wanted = max(policy.collapse.min_span_tokens, effective_tokens // SPAN_SHARE)
+    mentions = _mentions(view)
+    return [
+        Candidate(start, stop, view.ledger.tokens(start, stop), _worth(view, start, stop, wanted, mentions))
+        for start, stop in _grouped(view, _atoms(view, limit, closed), policy, wanted)
+    ]  # fmt: skip
+
+
+def _taken(view: View, state: Collapse) -> set[int]:
+    spans = [(each.first, each.last) for each in state.staged]
+    spans += [(each.first, each.last) for each in state.expanded]
+    return {
+        at
+        for at, source in enumerate(view.sources)
+        if isinstance(source, int) and any(first <= source <= last for first, last in spans)
+    }
+
+
+def _atoms(view: View, limit: int, closed: set[int]) -> Iterator[tuple[int, int]]:
+    """The smallest parts that can go whole; a user input goes with what answers it."""
+    cuts = [cut for cut in whole_cuts(view.ledger) if cut <= limit]
+    begun: int | None = None
+    for start, stop in pairwise(cuts):
+        if closed.intersection(range(start, stop)):
+            begun = None
+            continue
+        first = start if begun is None else begun
+        begun = None
+        roles = {view.ledger.message(at).role for at in range(start, stop)}
+        if Role.ASSISTANT not in roles:
+            begun = first
+        else:
+            yield first, stop
+
+
+def _grouped(
+    view: View, atoms: Iterator[tuple[int, int]], policy: Policy, wanted: int
+) -> Iterator[tuple[int, int]]:
+    """Neighbouring parts together, until they are large enough or a turn ends; what stays too small is left."""
+    least, tokens = policy.collapse.min_span_tokens, view.ledger.tokens
+    span: tuple[int, int] | None = None
+    for start, stop in atoms:
+        if span is not None and (
+            start != span[1] or _full(view, span, (start, stop), least, wanted)
+        ):
+            if tokens(*span) >= least:
+                yield span
+            span = None
+        span = (start, stop) if span is None else (span[0], stop)
+    if span is not None and tokens(*span) >= least:
+        yield span
+
+
+def _full(
+    view: View, span: tuple[int, int], following: tuple[int, int], least: int, wanted: int
+) -> bool:
+    """Whether a span ends here: before a new turn, or within one where it is large and more than the turn's last words follows."""
+    size, (start, stop) = view.ledger.tokens(*span), following
+    if _is_input(view, start):
+        return bool(size >= least)
+    last_words = _is_input(view, stop) and view.ledger.tokens(start, stop) < wanted // 4
+    return bool(size >= wanted and not last_words)
+
+
+def _is_input(view: View, at: int) -> bool:
+    return at < len(view) and bool(view.ledger.message(at).flags & MessageFlag.USER_INPUT)
+
+
+# ---- worth -----------------------------------------------------------------------------------
+
+
+def _worth(view: View, start: int, stop: int, wanted: int, mentions: Mapping[str, int]) -> int:
+    parts = _parts(view, start, stop, wanted, mentions)
+    return sum(WEIGHTS[name] * value for name, value in parts.items()) // 100
+
+
+def _parts(
+    view: View, start: int, stop: int, wanted: int, mentions: Mapping[str, int]
+) -> dict[str, int]:
+    results = list(view.results(start, stop))
+    tokens = max(1, view.ledger.tokens(start, stop))
+    failed = sum(result.is_error for result in results)
+    spoken = sum(
+        bool(view.ledger.message(at).flags & MessageFlag.USER_INPUT) for at in range(start, stop)
+    )
+    targets = {name for result in results for name in _names(flat_text(result.given)[:2_000])}
+    later = sum(mentions.get(name, -1) >= stop for name in targets)
+    return {
+        "age": 1000 * (len(view) - stop) // max(1, len(view)),
+        "size": min(1000, 1000 * tokens // wanted),
+        "tools": min(1000, 1000 * sum(result.tokens for result in results) // tokens),
+        "unreferenced": 1000 - 1000 * later // max(1, len(targets)),
+        "calm": 1000 - 1000 * failed // max(1, len(results)),
+        "unspoken": 1000 // (1 + spoken),
+    }
+
+
+_NAME = re.compile(r"[\w.-]{0,80}[A-Za-z_]\w{0,80}\.\w{1,80}|[A-Za-z_]\w{7,}")
+
+
+def _names(text: str) -> set[str]:
+    """File names and long identifiers."""
+    return {name.lower() for name in _NAME.findall(text)}
+
+
+def _mentions(view: View) -> dict[str, int]:
+    """Each name's last mention by the person or the assistant, in words or in a call."""
+    found: dict[str, int] = {}
+    for at, item in enumerate(view.originals):
+        for block in blocks_of(item):
+            if block.get("type") in ("text", "tool_use"):
+                said: Any = block.get("text") or block.get("input")
+                found.update(dict.fromkeys(_names(flat_text(said)[:20_000]), at))
+    return found

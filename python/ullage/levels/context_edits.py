@@ -1,0 +1,221 @@
+"""Anthropic's `context_management` for any provider (BEY-5): passed on where it is known, else done here.
+
+What is done here is what the API describes, with one difference that keeps the prompt cache warm: what was cleared stays
+cleared, and clearing happens again only when the trigger is reached again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage.counting.models import Model
+from ullage.levels.context_management import (
+    CLEAR_THINKING,
+    CLEAR_TOOL_USES,
+    ClearThinking,
+    ClearToolUses,
+    Compact,
+    ContextManagement,
+)
+from ullage.levels.microcompact import CLEARED
+from ullage.levels.provider_clearing import understands
+from ullage.levels.report import Decision, StageReport
+from ullage.levels.tool_results import fresh_from
+from ullage.levels.view import Result, View
+from ullage.policy import Policy
+from ullage.transcript import records
+
+__all__ = ["ContextEdits", "apply", "apply_context_management", "policy_for"]
+
+STAGE = "context_edits"
+
+_THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
+
+
+@dataclass(slots=True)
+class ContextEdits:
+    """What was asked for, and what was done of it.
+
+    Attributes:
+        config: The parameter as the host gave it; `None`: it gave none.
+        cleared: Tool uses that were cleared.
+        cleared_tokens: What that freed, estimated.
+        thinking_turns: Turns whose thinking was left out.
+        thinking_tokens: What that freed, estimated.
+    """
+
+    config: dict[str, Any] | None = None
+    cleared: list[str] = field(default_factory=list)
+    cleared_tokens: int = 0
+    thinking_turns: int = 0
+    thinking_tokens: int = 0
+
+    def dump(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def load(cls, stored: Any) -> Self:
+        """What `dump` gave."""
+        return cls(**stored)
+
+    def applied_edits(self) -> list[dict[str, Any]]:
+        """The account in the API's form, of all that is cleared in the request."""
+        found: list[dict[str, Any]] = []
+        if self.thinking_turns:
+            turns = {"type": CLEAR_THINKING, "cleared_thinking_turns": self.thinking_turns}
+            found.append({**turns, "cleared_input_tokens": self.thinking_tokens})
+        if self.cleared:
+            uses = {"type": CLEAR_TOOL_USES, "cleared_tool_uses": len(self.cleared)}
+            found.append({**uses, "cleared_input_tokens": self.cleared_tokens})
+        return found
+
+
+def apply(view: View, overhead_tokens: int, state: ContextEdits) -> StageReport | None:
+    """Do what `state.config` asks for; `None` if nothing was due.
+
+    Raises:
+        InvalidPolicy: The parameter is one that the API would refuse.
+    """
+    before, changed = view.ledger.tokens(), list[int | None]()
+    cleared: list[Result] = []
+    for edit in ContextManagement.read(state.config).edits:
+        start = view.ledger.tokens()
+        if isinstance(edit, ClearThinking) and edit.keep_turns is not None:
+            if turns := _old_thinking(view, edit.keep_turns):
+                changed.append(view.strip((), [at for turn in turns for at in turn]))
+                state.thinking_turns += len(turns)
+                state.thinking_tokens += start - view.ledger.tokens()
+        elif isinstance(edit, ClearToolUses):
+            if chosen := _due(view, edit, overhead_tokens):
+                changed.append(_clear(view, edit, chosen))
+                cleared += chosen
+                state.cleared += [result.id for result in chosen]
+                state.cleared_tokens += start - view.ledger.tokens()
+    if not changed:
+        return None
+    return StageReport(
+        stage=STAGE,
+        why="context_management",
+        tokens_before=before,
+        tokens_after=view.ledger.tokens(),
+        tool_use_ids=tuple(result.id for result in cleared),
+        tools=tuple(dict.fromkeys(result.tool for result in cleared)),
+        paths=tuple(dict.fromkeys(result.path for result in cleared if result.path)),
+        first_changed=min((at for at in changed if at is not None), default=None),
+        records=(records.microcompact([result.id for result in cleared]),) if cleared else (),
+    )
+
+
+def apply_context_management(
+    messages: Sequence[Mapping[str, Any]],
+    context_management: Mapping[str, Any],
+    *,
+    overhead_tokens: int = 0,
+    weights: Any = None,
+) -> tuple[list[Mapping[str, Any]], list[dict[str, Any]]]:
+    """Do once what `context_management` asks for, on a list of messages of Anthropic's form.
+
+    Args:
+        messages: Never changed; what is not touched is the same object in the answer.
+        context_management: As the API takes it; a compaction in it is left to `ullage.compact`.
+        overhead_tokens: System prompt and tool definitions.
+        weights: Of the estimate; `None`: characters / 4.
+
+    Returns:
+        The messages, and `applied_edits` in the API's form.
+
+    Raises:
+        InvalidPolicy: The API would refuse the parameter; names the field.
+
+    Example:
+        >>> asked = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+        >>> apply_context_management([{"role": "user", "content": "hi"}], asked)
+        ([{'role': 'user', 'content': 'hi'}], [])
+    """
+    view, state = View(weights), ContextEdits(config=dict(context_management))
+    for message in messages:
+        view.add(message)
+    apply(view, overhead_tokens, state)
+    return list(view.messages), state.applied_edits()
+
+
+def policy_for(policy: Policy, config: Mapping[str, Any], model: Model, provider: str) -> Policy:
+    """The policy with the trigger of a `compact_` edit as its own, where the provider does not know it.
+
+    Raises:
+        InvalidPolicy: The API would refuse the parameter; names the field.
+    """
+    edits = ContextManagement.read(config).edits
+    trigger = next((edit.trigger for edit in edits if isinstance(edit, Compact)), 0)
+    if not trigger or understands(provider, model):
+        return policy
+    percent = max(1, min(100, 100 * trigger // model.context_window))
+    return policy.change({"auto.start_percent": percent})
+
+
+# ---- tool uses -------------------------------------------------------------------------------
+
+
+def _due(view: View, edit: ClearToolUses, overhead_tokens: int) -> list[Result]:
+    """The results to clear: all that may be, if the trigger is reached and enough would go."""
+    results = list(view.results())
+    open_results = [result for result in results if not _is_ours(view, result)]
+    size = len(open_results) if edit.by_uses else view.tokens(overhead_tokens)
+    if size < edit.trigger:
+        return []
+    fresh = fresh_from(view.ledger)  # what the model has not seen yet stays, however few are kept
+    old = [each for each in results[: max(0, len(results) - edit.keep)] if each.message < fresh]
+    able = [
+        result
+        for result in old
+        if not _is_ours(view, result)
+        and result.tool not in edit.exclude_tools
+        and result.chars > len(CLEARED)
+    ]
+    gain = sum(_gain(view, edit, result) for result in able)
+    return able if able and gain >= max(1, edit.at_least) else []
+
+
+def _is_ours(view: View, result: Result) -> bool:
+    decision = view.decisions.get(result.id)
+    return decision is not None and decision.stage == STAGE
+
+
+def _gain(view: View, edit: ClearToolUses, result: Result) -> int:
+    gain = result.tokens - result.tokens * len(CLEARED) // max(1, result.chars)
+    place = view.ledger.find_call(result.id)
+    if place is not None and _clears_input(edit, result):
+        gain += view.ledger.blocks(place[0])[place[1]].tokens
+    return gain
+
+
+def _clears_input(edit: ClearToolUses, result: Result) -> bool:
+    return result.tool in edit.inputs if isinstance(edit.inputs, tuple) else edit.inputs
+
+
+def _clear(view: View, edit: ClearToolUses, chosen: Iterable[Result]) -> int | None:
+    chosen = list(chosen)
+    first = view.decide(Decision(result.id, STAGE, CLEARED) for result in chosen)
+    inputs = view.strip(result.id for result in chosen if _clears_input(edit, result))
+    return min((at for at in (first, inputs) if at is not None), default=None)
+
+
+# ---- thinking --------------------------------------------------------------------------------
+
+
+def _old_thinking(view: View, keep_turns: int) -> list[list[int]]:
+    """Messages with thinking of each turn but the newest so many; the newest turn always stays, since it may be open."""
+    turns: list[list[int]] = [[]]
+    for at in range(len(view)):
+        message = view.ledger.message(at)
+        if message.flags & MessageFlag.USER_INPUT:
+            turns.append([])
+        thinks = any(block.kind in _THINKING for block in view.ledger.blocks(at))
+        if message.role == Role.ASSISTANT and thinks and view.sources[at] not in view.unthought:
+            turns[-1].append(at)
+    found = [turn for turn in turns if turn]
+    return found[: max(0, len(found) - keep_turns)]

@@ -1,0 +1,198 @@
+"""What a rewrite of the request costs now and saves later, from the model's prices and cache rules (BEY-2).
+
+A provider's cache holds a prefix. Where a level changes message k, everything behind k must be written to the cache again
+instead of being read from it; in return every later request reads so much less. Amounts are whole nanodollars: a token at a
+price of p dollars per million costs 1000 p of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+from ullage._engine.digests import Role
+from ullage.counting.models import Model
+from ullage.levels.report import StageReport
+from ullage.levels.view import View
+
+__all__ = ["Cost", "cost_of", "expected_cost", "is_cold", "rates_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The cost of one rewrite.
+
+    Attributes:
+        first_changed: Message at which the cached prefix ends.
+        first_block: Its first changed block.
+        cached_tokens: Estimate of what stands before it and is still read from the cache.
+        rewritten_tokens: Estimate of what was cached behind it and must be written again.
+        saved_tokens: Estimate of what each later request is shorter by.
+        rewrite_nanousd: What writing again costs more than reading would have.
+        saving_nanousd: What each later request saves, read from the cache.
+        break_even_turns: After so many requests it has paid; 0: at once; `None`: never.
+        priced: Whether the model's own prices stand behind it; else input 1, write 1.25, read 0.1 dollars per million.
+    """
+
+    first_changed: int
+    first_block: int
+    cached_tokens: int
+    rewritten_tokens: int
+    saved_tokens: int
+    rewrite_nanousd: int
+    saving_nanousd: int
+    break_even_turns: int | None
+    priced: bool
+
+    def __repr__(self) -> str:
+        turns = self.break_even_turns
+        when = "never" if turns is None else "at once" if turns == 0 else f"after {turns} requests"
+        return (
+            f"Cost(from message {self.first_changed}, writes {self.rewritten_tokens:_} tokens again, "
+            f"saves {self.saved_tokens:_} a request, pays {when})"
+        )
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any]) -> Self:
+        """What `dataclasses.asdict` gave."""
+        return cls(**stored)
+
+
+class _Rates(NamedTuple):
+    """Nanodollars per token."""
+
+    write: int
+    read: int
+    priced: bool
+
+
+_UNPRICED = _Rates(1_250, 100, False)
+
+
+def cost_of(
+    report: StageReport,
+    view: View,
+    model: Model,
+    *,
+    overhead_tokens: int = 0,
+    broken_from: int | None = None,
+    cold: bool = False,
+) -> Cost | None:
+    """What a level's rewrite costs; `None` if it changed nothing that was sent before.
+
+    Args:
+        report: Of the level, just after it acted.
+        view: As the level left it.
+        model: Who is asked.
+        overhead_tokens: System prompt and tool definitions, which stand before all messages.
+        broken_from: First message that another level had changed since the last request: what is behind it is written again
+            anyway. `None`: none had.
+        cold: The cache has run out: everything is written again anyway.
+    """
+    first = report.first_changed
+    if first is None or report.freed <= 0:
+        return None
+    end = view.sent if broken_from is None else min(view.sent, broken_from)
+    behind = view.ledger.tokens(first, max(first, end))
+    before = view.ledger.tokens(0, first) + overhead_tokens
+    return _cost(
+        (first, _first_block(report, view, first)), before, behind, report.freed, model, cold
+    )
+
+
+def expected_cost(
+    view: View,
+    model: Model,
+    first: int,
+    freed: int,
+    *,
+    overhead_tokens: int = 0,
+    cold: bool = False,
+) -> Cost:
+    """What a rewrite would cost that changes message `first` and frees so many tokens at or behind it.
+
+    Args:
+        view: As it is.
+        model: Who is asked.
+        first: First message that would change.
+        freed: Estimated tokens.
+        overhead_tokens: System prompt and tool definitions.
+        cold: The cache has run out.
+    """
+    end = view.sent if view.changed_from is None else min(view.sent, view.changed_from)
+    behind = max(0, view.ledger.tokens(first, max(first, end)) - freed) if first < end else 0
+    before = view.ledger.tokens(0, first) + overhead_tokens
+    return _cost((first, 0), before, behind, freed, model, cold)
+
+
+def is_cold(view: View, model: Model, now_ms: int | None) -> bool:
+    """Whether the cache has run out: no answer for longer than its shortest life.
+
+    Args:
+        view: Its newest assistant message tells when the last request was.
+        model: Whose cache; one that states no life never runs out.
+        now_ms: The host's clock; `None`: unknown, then it has not.
+    """
+    lives = model.cache.ttl_seconds
+    if now_ms is None or not lives:
+        return False
+    for at in range(len(view) - 1, -1, -1):
+        if view.ledger.message(at).role == Role.ASSISTANT:
+            return 0 < view.time_at(at) < now_ms - 1000 * min(lives)
+    return False
+
+
+def _cost(
+    place: tuple[int, int], before: int, behind: int, freed: int, model: Model, cold: bool
+) -> Cost:
+    rates = _rates(model, before + behind)
+    warm = not cold and before + behind >= model.cache.min_tokens
+    again = behind if warm else 0
+    rewrite = again * max(0, rates.write - rates.read)
+    saving = freed * rates.read
+    return Cost(
+        first_changed=place[0],
+        first_block=place[1],
+        cached_tokens=before if warm else 0,
+        rewritten_tokens=again,
+        saved_tokens=freed,
+        rewrite_nanousd=rewrite,
+        saving_nanousd=saving,
+        break_even_turns=_turns(rewrite, saving),
+        priced=rates.priced,
+    )
+
+
+def _turns(rewrite: int, saving: int) -> int | None:
+    """The request for which it is made is the first that saves."""
+    if not rewrite:
+        return 0
+    return -(-rewrite // saving) if saving > 0 else None
+
+
+def rates_of(model: Model, prompt_tokens: int) -> tuple[int, int]:
+    """Nanodollars for a token written to the cache, and for one read from it."""
+    found = _rates(model, prompt_tokens)
+    return found.write, found.read
+
+
+def _rates(model: Model, prompt_tokens: int) -> _Rates:
+    prices = model.prices_at(prompt_tokens)
+    if prices is None:
+        return _UNPRICED
+    write, read = (int(1000 * each) for each in (prices.cache_write_5m, prices.cache_read))
+    return _Rates(write, read, True)
+
+
+def _first_block(report: StageReport, view: View, first: int) -> int:
+    """The first replaced result in the message; 0 where whole messages went."""
+    if report.removed_messages or not report.tool_use_ids:
+        return 0
+    names = set(report.tool_use_ids)
+    found = (
+        number
+        for number, block in enumerate(view.ledger.blocks(first))
+        if block.id and view.ledger.string(block.id) in names
+    )
+    return next(found, 0)

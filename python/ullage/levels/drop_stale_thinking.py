@@ -1,0 +1,88 @@
+"""Thinking that is bound to its prefix: what stands behind a rewrite loses it, for good (MIC-8, P-1).
+
+Newer models take a thinking block only behind the very messages that it was made after. Where a level rewrote message k, all
+thinking from k on is void; it is left out once, and never put back, so that what is kept stays one unbroken run. If that
+tears the open turn, the turn is ended with two lines of text, which stay too.
+"""
+
+from __future__ import annotations
+
+from ullage._engine.digests import BlockKind, Role
+from ullage.legality.repair import turn_end
+from ullage.legality.repair.texts import TURN_CLOSED
+from ullage.levels.report import Made
+from ullage.levels.view import View
+from ullage.providers.manual_thinking import is_torn
+
+__all__ = ["end_torn_turn", "unbind"]
+
+_THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
+
+
+def unbind(view: View, first_changed: int) -> int:
+    """Leave out the thinking of messages from `first_changed` on.
+
+    Args:
+        view: Just after a level rewrote it.
+        first_changed: First message that is not what was sent before.
+
+    Returns:
+        How many messages lost thinking.
+    """
+    lost = [at for at in range(first_changed, len(view)) if _thinks(view, at)]
+    if not lost:
+        return 0
+    torn = lost[-1] >= _open_from(view)
+    view.strip((), lost)
+    # What a level made is made anew; a message that held nothing but thinking goes.
+    made = {at for at in lost if not isinstance(view.sources[at], int)}
+    gone = {at for at in lost if at not in made and _thinks(view, at)}
+    if made or gone:
+        order = (at for at in range(len(view)) if at not in gone)
+        view.rearrange([_bare(view, at) if at in made else at for at in order])
+    if torn and view.ledger.message(-1).role == Role.USER:
+        view.rearrange([*range(len(view)), *_closing(view)])
+    return len(lost)
+
+
+def end_torn_turn(view: View) -> bool:
+    """With manual thinking: end the open turn, for good, if a level cut off the thinking that it began with (A14).
+
+    Returns:
+        Whether it was ended. Not while results are still to come.
+    """
+    if not len(view) or view.ledger.open_calls() or not is_torn(view.ledger):
+        return False
+    view.rearrange([*range(len(view)), *_closing(view)])
+    return True
+
+
+def _thinks(view: View, at: int) -> bool:
+    return any(block.kind in _THINKING for block in view.ledger.blocks(at))
+
+
+def _bare(view: View, at: int) -> Made:
+    """What a level made, without its thinking: a kept response that a compaction wrote anew."""
+    message = view.messages[at]
+    blocks = [
+        block
+        for block in message["content"]
+        if block.get("type") not in ("thinking", "redacted_thinking")
+    ]
+    text = [{"type": "text", "text": TURN_CLOSED}]
+    return Made(str(view.sources[at]), {**message, "content": blocks or text})
+
+
+def _open_from(view: View) -> int:
+    """First message behind the newest user message that answers no call: the open turn."""
+    for at in range(len(view) - 1, -1, -1):
+        results = any(block.kind == BlockKind.TOOL_RESULT for block in view.ledger.blocks(at))
+        if view.ledger.message(at).role == Role.USER and not results:
+            return at + 1
+    return 0
+
+
+def _closing(view: View) -> tuple[Made, Made]:
+    key = f"closed:{view.sources[-1]}"
+    received, closed = turn_end()
+    return Made(f"{key}.a", received), Made(f"{key}.u", closed)

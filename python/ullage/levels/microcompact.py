@@ -1,0 +1,384 @@
+"""Microcompact: old results of tools become a placeholder or one line.
+
+Three ways, the least lossy first: results that a later one replaced (supersession), one line each for the older half, and
+a bare placeholder after a pause, when the provider's cache is cold anyway. Calls and ids stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ullage._engine.digests import Role
+from ullage.effects import Flow, drive
+from ullage.facts.tool_names import family_of, matches
+from ullage.levels.microcompact_state import Micro, fingerprint
+from ullage.levels.one_line_writer import line_for, lines_for
+from ullage.levels.report import Decision, StageReport
+from ullage.levels.tool_results import fresh_from
+from ullage.levels.view import Result, View
+from ullage.policy import MicrocompactPolicy, Policy
+
+__all__ = ["CLEARED", "Pressure", "apply", "flow", "line_for"]
+
+STAGE = "microcompact"
+CLEARED = "[Old tool result content cleared]"
+
+_PARTIAL = (
+    "offset",
+    "limit",
+    "start_line",
+    "end_line",
+    "view_range",
+    "line_range",
+    "start",
+    "end",
+    "lines",
+    "head",
+    "tail",
+)
+"""What an input names that asks for a part of a file."""
+
+ERRORS_LONGER = 4
+"""Failed results stay until so many times more newer results stand behind them than others need (PIPE-5)."""
+
+EPOCH_PERCENT = 5
+"""Percent of the window that the context must have grown by since the newest pass: each pass breaks the cached prefix."""
+
+LOOK_PERCENT = 1
+"""Percent of the window that must have come before all results are looked at again."""
+
+
+class Pressure(NamedTuple):
+    """What the level is told beside the view.
+
+    Attributes:
+        fill_percent: Of the window, what the next request takes.
+        window_tokens: 0: unknown; then as the fill says.
+        overhead_tokens: System prompt and tool definitions.
+        now_ms: The host's clock in milliseconds since the epoch; `None`: unknown, nothing goes by time.
+        writer: A summarizer with a small model for the lines; `None`: none.
+        pays: Whether a rewrite from a message on that frees so many tokens is worth its cost now; `None`: always.
+        source: Who asks; by time and by cache edit only `main` is cleared (MIC-0).
+        recall: A tool that brings things back is offered: what is cleared names its handle.
+    """
+
+    fill_percent: int
+    window_tokens: int = 0
+    overhead_tokens: int = 0
+    now_ms: int | None = None
+    writer: Any = None
+    pays: Callable[[int, int], bool] | None = None
+    source: str = "main"
+    recall: bool = False
+
+
+def apply(view: View, policy: Policy, fill_percent: int, now_ms: int | None) -> StageReport | None:
+    """One pass without a model and without memory of earlier ones; see `flow`."""
+    pressure = Pressure(fill_percent, now_ms=now_ms)
+    return drive(flow(view, policy, pressure, Micro()), lambda effect: None)
+
+
+def flow(view: View, policy: Policy, pressure: Pressure, state: Micro) -> Flow[StageReport | None]:
+    """Clear or shorten old results; `None` if nothing is due or it would free too little.
+
+    Args:
+        view: Changed by the decisions.
+        policy: Which ways are on, and their numbers.
+        pressure: How full the window is.
+        state: Of the conversation; changed in place.
+    """
+    micro = policy.micro
+    state.watch(view)
+    view.cleared_elsewhere.update(state.edits)
+    if not _any_due(view, micro, pressure) or not _worth_a_look(view, micro, pressure, state):
+        return None
+    results = list(view.results())
+    caution = state.weigh(micro.refetch_percent)
+    if _idle(view, micro, pressure):
+        # The cache is cold: what was named for it is cleared in the messages like the rest.
+        named, elsewhere = set(state.edits), set(view.cleared_elsewhere)
+        view.cleared_elsewhere -= named
+        why = f"no answer for {micro.idle_minutes} minutes"
+        old = _eligible(view, policy, results, micro.keep_recent * caution, longer=1)
+        report = _cleared(view, why, old, policy, state, pressure)
+        if report is not None:
+            state.edits.clear()
+            return report
+        view.cleared_elsewhere = elsewhere
+    if _edits_due(micro, pressure):
+        named_now = _eligible(view, policy, results, micro.keep_recent * caution)
+        return _named(view, list(named_now), policy, state)
+    kept = max(micro.keep_recent, policy.protect.tool_results) * caution
+    eligible = list(_eligible(view, policy, results, kept))
+    if not _new_epoch(view, eligible, pressure, state):
+        return None
+    return (yield from _older(view, policy, pressure, results, eligible, kept, state))
+
+
+def _any_due(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
+    """Asked before anything is walked: most requests end here."""
+    fill = pressure.fill_percent
+    return (
+        _idle(view, micro, pressure)
+        or (micro.by_supersession and fill >= micro.supersede_start_percent)
+        or (micro.by_line and fill >= micro.line_start_percent)
+        or _edits_due(micro, pressure)
+    )
+
+
+def _edits_due(micro: MicrocompactPolicy, pressure: Pressure) -> bool:
+    main, full = pressure.source == "main", pressure.fill_percent >= micro.edit_start_percent
+    return micro.by_cache_edit and main and full
+
+
+def _worth_a_look(view: View, micro: MicrocompactPolicy, pressure: Pressure, state: Micro) -> bool:
+    """Whether enough has come since all results were looked at, so that looking costs a turn nothing on average."""
+    now, before = view.tokens(pressure.overhead_tokens), state.looked_tokens
+    step = pressure.window_tokens * LOOK_PERCENT // 100
+    by_time = _idle(view, micro, pressure)
+    if before <= now < before + step and view.changed_from is None and not by_time:
+        return False
+    state.looked_tokens = now
+    return True
+
+
+def _idle(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
+    """Whether clearing by time is due (MIC-1): for the main conversation, after a pause."""
+    now_ms = pressure.now_ms
+    if now_ms is None or not micro.by_time or pressure.source != "main":
+        return False
+    for index in range(len(view) - 1, -1, -1):
+        if view.ledger.message(index).role == Role.ASSISTANT:
+            return 0 < view.time_at(index) <= now_ms - micro.idle_minutes * 60_000
+    return False
+
+
+def _new_epoch(view: View, eligible: Sequence[Result], pressure: Pressure, state: Micro) -> bool:
+    """Whether a pass may break the cached prefix: it is broken before anyway, or the context has grown enough."""
+    now, window = view.tokens(pressure.overhead_tokens), pressure.window_tokens
+    if view.changed_from is not None and eligible and view.changed_from <= eligible[0].message:
+        return True
+    if not state.floor_tokens or now < state.floor_tokens:
+        return True
+    return now - state.floor_tokens >= window * EPOCH_PERCENT // 100
+
+
+# ---- which -----------------------------------------------------------------------------------
+
+
+def _eligible(
+    view: View, policy: Policy, results: Sequence[Result], kept: int, longer: int = ERRORS_LONGER
+) -> Iterator[Result]:
+    """Results of the tools that may be cleared, without the newest and without what is cleared already."""
+    micro, fresh = policy.micro, fresh_from(view.ledger)
+    found = [
+        result
+        for result in results
+        if matches(result.tool, micro.tools) and not matches(result.tool, micro.exclude_tools)
+    ]
+    for newer, result in zip(range(len(found) - 1, -1, -1), found, strict=True):
+        least = kept * longer if result.is_error else kept
+        if newer < least or result.message >= fresh:
+            continue
+        if not result.has_media and not _is_short(view, result):
+            yield result
+
+
+def _is_short(view: View, result: Result) -> bool:
+    if result.id in view.cleared_elsewhere:
+        return True
+    decision = view.decisions.get(result.id)
+    return decision is not None and decision.stage == STAGE
+
+
+def _superseded(
+    view: View, results: Sequence[Result], eligible: Sequence[Result], kept: int
+) -> list[Result]:
+    """Reads of a file that a later whole read or write replaced; calls that a later one repeated with success."""
+    newest: dict[tuple[str, str], int] = {}
+    for result in results:
+        if result.path and (_is_write(result) or _is_whole_read(result)):
+            newest["file", result.path] = result.message
+        if not result.is_error:
+            newest["call", fingerprint(result)] = result.message
+    able = {result.id for result in eligible}
+    # A failure that was put right needs no longer protection than other results.
+    fresh = fresh_from(view.ledger)
+    older = [r for r in results[: max(0, len(results) - kept)] if r.message < fresh]
+    able.update(r.id for r in older if r.is_error and not r.has_media and not _is_short(view, r))
+    old = [result for result in results if result.id in able]
+    return [
+        result
+        for result in old
+        if (_is_read(result) and newest.get(("file", result.path), -1) > result.message)
+        or newest.get(("call", fingerprint(result)), -1) > result.message
+    ]
+
+
+def _is_read(result: Result) -> bool:
+    family = family_of(result.tool)
+    return family == "read" or (family == "edit" and result.given.get("command") == "view")
+
+
+def _is_write(result: Result) -> bool:
+    return family_of(result.tool) in ("write", "edit") and not _is_read(result)
+
+
+def _is_whole_read(result: Result) -> bool:
+    return _is_read(result) and not any(result.given.get(key) is not None for key in _PARTIAL)
+
+
+def _share(
+    chosen: Iterable[Result], eligible: Iterable[Result], micro: MicrocompactPolicy
+) -> list[Result]:
+    """The oldest of the chosen, up to a share of all eligible tokens."""
+    room = sum(result.tokens for result in eligible) * micro.supersede_max_percent // 100
+    taken = []
+    for result in chosen:
+        room -= result.tokens
+        if room < 0:
+            break
+        taken.append(result)
+    return taken
+
+
+# ---- passes ----------------------------------------------------------------------------------
+
+
+def _older(
+    view: View,
+    policy: Policy,
+    pressure: Pressure,
+    results: Sequence[Result],
+    eligible: Sequence[Result],
+    kept: int,
+    state: Micro,
+) -> Flow[StageReport | None]:
+    """What a later result replaced, and, where that leaves too much, lines for others: one pass, since each breaks the prefix."""
+    micro, fill = policy.micro, pressure.fill_percent
+    why, gone = list[str](), list[Result]()
+    if micro.by_supersession and fill >= micro.supersede_start_percent:
+        gone = _share(_superseded(view, results, eligible, kept), eligible, micro)
+        why += ["replaced by a later result"] if gone else []
+    lined = _to_line(view, policy, pressure, eligible, gone)
+    chosen = sorted([*gone, *lined], key=lambda each: each.message)
+    if not _enough(chosen, sum(each.tokens for each in chosen), policy, pressure):
+        return None  # before a model is asked for lines that would not be used
+    texts = yield from lines_for(view, policy, pressure.writer, lined)
+    why += [f"{fill} % of the window"] if lined else []
+    said = {result.id: text for result, text in zip(lined, texts, strict=True)}
+    pairs = [(result, said.get(result.id, CLEARED)) for result in chosen]
+    return _pass(view, "; ".join(why), pairs, policy, state, pressure)
+
+
+def _to_line(
+    view: View,
+    policy: Policy,
+    pressure: Pressure,
+    eligible: Sequence[Result],
+    gone: Sequence[Result],
+) -> list[Result]:
+    """Results of the older half that become a line, large file reads first, down to the low watermark (PIPE-5, MIC-6)."""
+    micro, now = policy.micro, view.tokens(pressure.overhead_tokens)
+    window = pressure.window_tokens or now * 100 // max(1, pressure.fill_percent)
+    now -= sum(result.tokens for result in gone)
+    mark = window * micro.line_start_percent // 100
+    due = micro.by_line and pressure.fill_percent >= micro.line_start_percent
+    if not due or (gone and now < mark):
+        return []
+    spare, chosen = now - mark * micro.low_watermark_percent // 100, list[Result]()
+    out = {result.id for result in gone}
+    older = [each for each in eligible if each.message < len(view) // 2 and each.id not in out]
+    for result in sorted(older, key=lambda each: (not _is_large_read(each, policy), each.message)):
+        if spare <= 0:
+            break
+        spare -= result.tokens
+        chosen.append(result)
+    return sorted(chosen, key=lambda each: each.message)
+
+
+def _enough(chosen: Sequence[Result], gain: int, policy: Policy, pressure: Pressure) -> bool:
+    """Whether a pass frees the least that it must, and pays where the policy waits for that."""
+    if not chosen or gain < policy.micro.min_freed_tokens:
+        return False
+    return pressure.pays is None or pressure.pays(chosen[0].message, gain)
+
+
+def _is_large_read(result: Result, policy: Policy) -> bool:
+    return _is_read(result) and result.chars > policy.protect.large_read_chars
+
+
+def _cleared(
+    view: View,
+    why: str,
+    chosen: Iterable[Result],
+    policy: Policy,
+    state: Micro,
+    pressure: Pressure,
+) -> StageReport | None:
+    return _pass(view, why, [(result, CLEARED) for result in chosen], policy, state, pressure)
+
+
+def _pass(
+    view: View,
+    why: str,
+    texts: Sequence[tuple[Result, str]],
+    policy: Policy,
+    state: Micro,
+    pressure: Pressure,
+) -> StageReport | None:
+    """One pass: all at once, or nothing where it would free less than the least."""
+    said = ((result, _with_handle(text, result.id, pressure)) for result, text in texts)
+    decided = [
+        (result, Decision(result.id, STAGE, text))
+        for result, text in said
+        if len(text) < result.chars
+    ]
+    gain = sum(
+        result.tokens - result.tokens * len(decision.text) // result.chars
+        for result, decision in decided
+    )
+    if not _enough([result for result, _ in decided], gain, policy, pressure):
+        return None
+    report = view.report(STAGE, why, decided)
+    state.passed((result for result, _ in decided), view.tokens(pressure.overhead_tokens))
+    return replace(report, visible_paths=_visible(view))
+
+
+def _with_handle(text: str, handle: str, pressure: Pressure) -> str:
+    """What stands for a result, with what brings it back where a tool for that is offered."""
+    return f'{text[:-1]}; recall handle "{handle}"]' if pressure.recall else text
+
+
+def _named(
+    view: View, eligible: Sequence[Result], policy: Policy, state: Micro
+) -> StageReport | None:
+    """MIC-2: results that a host may drop from a cached prefix; the messages stay as they are."""
+    tokens = sum(result.tokens for result in eligible)
+    if not eligible or tokens < policy.micro.min_freed_tokens:
+        return None
+    state.edits += [result.id for result in eligible]
+    view.cleared_elsewhere.update(state.edits)
+    tokens = view.ledger.tokens()
+    return StageReport(
+        stage=STAGE,
+        why="named for the host's cache edits; the messages stay",
+        tokens_before=tokens,
+        tokens_after=tokens,
+        tool_use_ids=tuple(result.id for result in eligible),
+        tools=tuple(dict.fromkeys(result.tool for result in eligible)),
+        paths=tuple(dict.fromkeys(result.path for result in eligible if result.path)),
+        visible_paths=_visible(view),
+    )
+
+
+def _visible(view: View) -> tuple[str, ...]:
+    """Files whose result still stands in the request as it was, oldest first."""
+    found = (
+        result.path
+        for result in view.results()
+        if result.path and not result.replaced and result.id not in view.cleared_elsewhere
+    )
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,119 @@
+"""What the model is told of its own context, and may ask for, where the host offers it (BEY-4). Off by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from ullage._engine.digests import Role
+from ullage.levels.view import View
+from ullage.policy import Policy
+from ullage.recall.tool_definition import Tool, ToolAnswer
+
+__all__ = ["COMPACT_TOOL", "CONTEXT_TOOL", "Offers", "ask", "notice"]
+
+STAGE = "offers"
+
+COMPACT_TOOL = Tool(
+    name="compact_context",
+    description=(
+        "Asks for a summary of the older part of this conversation, to make room. It is made before your next turn. Use it between "
+        "two pieces of work, when the older part is not needed word for word any more."
+    ),
+    schema={
+        "type": "object",
+        "properties": {
+            "instructions": {"type": "string", "description": "What the summary should mind."}
+        },
+        "additionalProperties": False,
+    },
+)
+
+CONTEXT_TOOL = Tool(
+    name="context_usage",
+    description="Tells how full the context window is, and with what.",
+    schema={"type": "object", "properties": {}, "additionalProperties": False},
+)
+
+SUMMARY_TOKENS = 8_000
+"""What a summary comes to, for the estimate of what a compaction would free."""
+
+INSTRUCTION_CHARS = 2_000
+
+
+@dataclass(slots=True)
+class Offers:
+    """State of what is offered.
+
+    Attributes:
+        told_percent: Highest mark that the model was told of; 0: none since the window was emptier.
+        asked: Instructions of a compaction that the model has asked for; `None`: it has not.
+        granted: How many compactions it was granted.
+    """
+
+    told_percent: int = 0
+    asked: str | None = None
+    granted: int = 0
+
+    def take(self) -> str | None:
+        """The compaction that was asked for, once."""
+        asked, self.asked = self.asked, None
+        return asked
+
+    def dump(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def load(cls, stored: Any) -> Self:
+        """What `dump` gave."""
+        return cls(**stored)
+
+
+def notice(view: View, policy: Policy, fill_percent: int, state: Offers) -> None:
+    """Tell the model how full the window is, once at each mark, behind the newest user message.
+
+    The text stays there, so that the cached prefix holds. A mark counts anew after the window was emptier than it.
+    """
+    rules = policy.offer
+    if not rules.notice_percent:
+        return
+    over = fill_percent - rules.notice_percent
+    mark = fill_percent - over % rules.notice_step_percent if over >= 0 else 0
+    if mark <= state.told_percent:
+        state.told_percent = mark
+        return
+    newest = len(view) - 1
+    fresh = newest >= max(0, view.sent) and isinstance(view.sources[newest], int)
+    if fresh and view.ledger.message(newest).role == Role.USER:
+        view.append_text(
+            newest,
+            f"<system-reminder>The context window is {mark} % full. Finish what needs the older part of the conversation "
+            "first. Do not mention this reminder.</system-reminder>",
+        )
+        state.told_percent = mark
+
+
+def ask(given: Any, view: View, policy: Policy, state: Offers, *, possible: bool) -> ToolAnswer:
+    """The answer to a model that asks for a compaction.
+
+    Args:
+        given: The call's `input`.
+        view: What it sees.
+        policy: `offer.compact_min_tokens` and `offer.compact_limit`.
+        state: Takes the request in.
+        possible: Compaction is not switched off.
+    """
+    rules = policy.offer
+    gain = int(view.ledger.tokens()) - policy.keep.max_tokens - SUMMARY_TOKENS
+    if not possible:
+        return ToolAnswer("Compaction is switched off.", is_error=True)
+    if state.granted >= rules.compact_limit:
+        return ToolAnswer("No further compaction can be asked for.", is_error=True)
+    if gain < rules.compact_min_tokens:
+        return ToolAnswer("Not yet: it would free too little.", is_error=True)
+    words = given.get("instructions") if isinstance(given, Mapping) else None
+    state.asked = words[:INSTRUCTION_CHARS] if isinstance(words, str) else ""
+    state.granted += 1
+    return ToolAnswer("The older part is summarised before your next turn.")

@@ -1,0 +1,204 @@
+"""Clearing by the provider (MIC-3): the request's parameters, and what the answer says was cleared.
+
+The history and the request stay whole; the provider leaves old results out of what the model sees. That does not break
+thinking that is bound to its prefix, so on such models it comes before our own clearing (MIC-8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from ullage.facts.reading import blocks_of
+from ullage.facts.tool_names import matches
+from ullage.levels.context_management import (
+    CLEAR_TOOL_USES,
+    ClearThinking,
+    ClearToolUses,
+    Compact,
+    ContextManagement,
+    Edit,
+)
+from ullage.levels.report import StageReport
+from ullage.levels.view import View
+from ullage.policy import MicrocompactPolicy, Policy
+
+__all__ = [
+    "ProviderClearing",
+    "comes_first",
+    "management",
+    "observe",
+    "parameters",
+    "report",
+    "understands",
+]
+
+STAGE = "provider_clearing"
+
+NEVER_CLEARED = ("memory", "recall", "Snip")
+"""Tools that give back what left: clearing their answers would only have them called again."""
+
+
+@dataclass(slots=True)
+class ProviderClearing:
+    """What the provider does beside us.
+
+    Attributes:
+        exclude_tools: Tools that the newest request asked it to leave alone.
+        cleared: Ids of the tool uses that it left out of what the newest answer was given for, oldest first.
+        tokens: How many input tokens that were, by its own count.
+        thinking_turns: Turns whose thinking it left out.
+        reported: How many of `cleared` a report has named.
+    """
+
+    exclude_tools: tuple[str, ...] = ()
+    cleared: list[str] = field(default_factory=list)
+    tokens: int = 0
+    thinking_turns: int = 0
+    reported: int = 0
+
+    def dump(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {**asdict(self), "exclude_tools": list(self.exclude_tools)}
+
+    @classmethod
+    def load(cls, stored: Any) -> Self:
+        """What `dump` gave."""
+        return cls(**{**stored, "exclude_tools": tuple(stored["exclude_tools"])})
+
+
+def understands(provider: str, model: Any) -> bool:
+    """Whether the request goes where Anthropic's context management is known."""
+    return provider == "anthropic" and getattr(model, "provider", "anthropic") == "anthropic"
+
+
+def management(policy: Policy, tools: Iterable[str]) -> ContextManagement | None:
+    """What the policy asks of Anthropic's API; `None`: nothing.
+
+    Args:
+        policy: `micro.by_provider` and what follows it.
+        tools: Names that the host offers: those of `micro.exclude_tools`, or not of `micro.tools`, are excluded.
+    """
+    micro = policy.micro
+    edits: list[Edit] = []
+    if micro.by_provider:
+        if micro.provider_thinking != "default":
+            turns = None if micro.provider_thinking == "all" else micro.provider_thinking_turns
+            edits.append(ClearThinking(keep_turns=turns))
+        edits.append(
+            ClearToolUses(
+                trigger=micro.provider_trigger_tokens,
+                keep=micro.keep_recent,
+                at_least=micro.provider_clear_tokens,
+                exclude_tools=_excluded(micro, tools),
+                inputs=micro.provider_clear_inputs,
+            )
+        )
+    if micro.provider_compact_tokens:
+        edits.append(Compact(trigger=micro.provider_compact_tokens))
+    return ContextManagement(tuple(edits)) if edits else None
+
+
+def _excluded(micro: MicrocompactPolicy, tools: Iterable[str]) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            name
+            for name in set(tools)
+            if matches(name, (*NEVER_CLEARED, *micro.exclude_tools))
+            or not matches(name, micro.tools)
+        )
+    )
+
+
+def parameters(
+    policy: Policy, provider: str, model: Any, tools: Iterable[str], state: ProviderClearing
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Parameters and values of `anthropic-beta` for the next request; empty where nothing is asked for.
+
+    OpenAI's Responses API knows compaction only: `context_management` is a list there, and no header is needed.
+    """
+    if provider == "openai_responses" and policy.micro.provider_compact_tokens:
+        edit = {"type": "compaction", "compact_threshold": policy.micro.provider_compact_tokens}
+        return {"context_management": [edit]}, ()
+    found = management(policy, tools) if understands(provider, model) else None
+    if found is None:
+        return {}, ()
+    state.exclude_tools = next(
+        (edit.exclude_tools for edit in found.edits if isinstance(edit, ClearToolUses)), ()
+    )
+    return {"context_management": found.to_json()}, found.headers()
+
+
+def comes_first(view: View, policy: Policy, provider: str, model: Any) -> bool:
+    """Whether our own clearing waits for the provider's (MIC-8).
+
+    It does on models with bound thinking, until an answer's own figure shows that the provider's clearing was not enough.
+    """
+    if not policy.micro.by_provider or not understands(provider, model):
+        return False
+    if not getattr(model, "bound_thinking", False):
+        return False
+    anchor = view.anchor()
+    return anchor is None or anchor.usage < policy.micro.provider_trigger_tokens
+
+
+def observe(response: Mapping[str, Any], view: View, state: ProviderClearing) -> None:
+    """Take in `context_management.applied_edits` of an answer; an answer without it says nothing.
+
+    The provider clears the oldest tool uses first and says how many: these are no longer ours to clear, and what they
+    took is not in the answer's usage any more.
+    """
+    message = response.get("message", response)
+    managed = message.get("context_management") if isinstance(message, Mapping) else None
+    applied = managed.get("applied_edits") if isinstance(managed, Mapping) else None
+    if not isinstance(applied, list):
+        return
+    state.tokens = sum(_count(edit, "cleared_input_tokens") for edit in applied)
+    state.thinking_turns = sum(_count(edit, "cleared_thinking_turns") for edit in applied)
+    uses = sum(
+        _count(edit, "cleared_tool_uses") for edit in applied if _type(edit) == CLEAR_TOOL_USES
+    )
+    state.cleared = _oldest(view, state, uses)
+    state.reported = min(state.reported, len(state.cleared))
+    view.cleared_elsewhere = set(state.cleared)
+
+
+def _type(edit: Any) -> Any:
+    return edit.get("type") if isinstance(edit, Mapping) else None
+
+
+def _count(edit: Any, name: str) -> int:
+    value = edit.get(name) if isinstance(edit, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _oldest(view: View, state: ProviderClearing, count: int) -> list[str]:
+    found: list[str] = []
+    for item in view.originals:
+        for block in blocks_of(item):
+            if len(found) >= count:
+                return found
+            if block.get("type") == "tool_use" and block.get("name") not in state.exclude_tools:
+                found.append(str(block.get("id")))
+    return found
+
+
+def report(view: View, state: ProviderClearing) -> StageReport | None:
+    """What the newest answer showed to be cleared and no report has named; `None`: nothing."""
+    view.cleared_elsewhere = set(state.cleared)
+    new = set(state.cleared[state.reported :])
+    if not new:
+        return None
+    state.reported = len(state.cleared)
+    results = [result for result in view.results() if result.id in new]
+    tokens = view.ledger.tokens()
+    return StageReport(
+        stage=STAGE,
+        why=f"the provider left out {len(new)} tool uses; {state.tokens:,} tokens by its count",
+        tokens_before=tokens,
+        tokens_after=max(0, tokens - sum(result.tokens for result in results)),
+        tool_use_ids=tuple(result.id for result in results),
+        tools=tuple(dict.fromkeys(result.tool for result in results)),
+        paths=tuple(dict.fromkeys(result.path for result in results if result.path)),
+    )

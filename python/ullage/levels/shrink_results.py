@@ -1,0 +1,62 @@
+"""The newest results made small enough: for the case that what cannot be folded does not fit by itself (P-3).
+
+Only where the newest part alone is larger than what is allowed, whatever any policy says of snipping. The whole text stays in
+the history and can be recalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ullage.levels.cut_points import newest_input, whole_cuts
+from ullage.levels.report import Decision, StageReport
+from ullage.levels.text_truncation import snipped
+from ullage.levels.view import Result, View
+
+__all__ = ["apply"]
+
+STAGE = "squeeze"
+
+RECORD_TOKENS = 500
+"""Room for a record in few words."""
+
+CAPS = (8_000, 4_000, 2_000, 1_000, 500, 250, 100, 30)
+"""Tokens that each result keeps; the first cap with which the newest part fits is taken."""
+
+
+def apply(view: View, room_tokens: int) -> StageReport | None:
+    """Shorten results of the newest part until it fits; `None` if it does, or if nothing helps.
+
+    Args:
+        view: Changed by decisions, largest results first.
+        room_tokens: What messages may take.
+    """
+    start = max((cut for cut in whole_cuts(view.ledger) if cut < len(view)), default=0)
+    newest = newest_input(view)
+    excess = view.ledger.tokens(start) - room_tokens
+    if newest is not None and newest < start:
+        # The request stays too, and a record of what lies between.
+        excess += view.ledger.message(newest).tokens + RECORD_TOKENS * (start > newest + 1)
+    if excess <= 0:
+        return None
+    results = list(view.results(start))
+    for cap in CAPS:
+        large = [result for result in results if result.tokens > cap]
+        if sum(result.tokens - cap for result in large) >= excess:
+            return _shortened(view, room_tokens, large, cap)
+    return None
+
+
+def _shortened(view: View, room_tokens: int, large: Sequence[Result], cap: int) -> StageReport:
+    chosen = [(result, Decision(result.id, STAGE, _text(view, result, cap))) for result in large]
+    return view.report(STAGE, f"the newest part alone is over {room_tokens:,} tokens", chosen)
+
+
+def _text(view: View, result: Result, cap: int) -> str:
+    text = view.text(result)
+    # Half of the cap: the note between the ends, and texts whose ends are denser than the rest.
+    percent = max(0, 50 * cap // (2 * result.tokens))
+    if not percent or result.has_media:
+        media = " and media" if result.has_media else ""
+        return f"[{len(text):,} characters{media} left out: more than fits]"
+    return snipped(text, percent, percent)

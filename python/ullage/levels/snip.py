@@ -1,0 +1,70 @@
+"""In-place snip: a long result keeps its head and its tail, and says how much is gone between them."""
+
+from __future__ import annotations
+
+from ullage.levels.report import Decision, StageReport
+from ullage.levels.text_truncation import cut_middle
+from ullage.levels.tool_results import fresh_from
+from ullage.levels.view import Result, View
+from ullage.policy import Policy
+
+__all__ = ["apply", "shortened"]
+
+STAGE = "snip"
+
+
+def apply(
+    view: View, policy: Policy, fill_percent: int, *, fits: bool = True
+) -> StageReport | None:
+    """Snip long results; `None` if there are none or the window is not full enough.
+
+    Args:
+        view: Changed in place by the decisions.
+        policy: `snip.on_arrival`: new results are snipped at any fill.
+        fill_percent: Of the window, what the next request takes.
+        fits: The request fits as it is: then the model sees results whole that no answer has followed yet.
+    """
+    snip = policy.snip
+    if not snip.enabled:
+        return None
+    pressed = fill_percent >= snip.start_percent
+    if not pressed and not snip.on_arrival:
+        return None
+    stop = len(view) if snip.on_arrival or not fits else fresh_from(view.ledger)
+    start = view.looked.get(STAGE, 0) if pressed else view.sent
+    chosen = [
+        (result, decision)
+        for result in view.results(start, stop)
+        if result.chars > snip.max_chars and not result.replaced
+        if (decision := _snip(view, result, policy)) is not None
+    ]
+    if pressed:
+        view.looked[STAGE] = stop
+    return (
+        view.report(STAGE, f"results over {snip.max_chars:,} characters", chosen)
+        if chosen
+        else None
+    )
+
+
+def shortened(text: str, policy: Policy, handle: str) -> str:
+    """The first and last characters of a text, by shares of `snip.max_chars`; at most so long, however long the text is.
+
+    Args:
+        text: Of a result.
+        policy: Its group `snip`.
+        handle: What brings the whole text back.
+    """
+    snip = policy.snip
+    first, last = (
+        snip.max_chars * share // 100 for share in (snip.head_percent, snip.tail_percent)
+    )
+    return cut_middle(text, first, last, handle)
+
+
+def _snip(view: View, result: Result, policy: Policy) -> Decision | None:
+    if result.has_media:
+        return None
+    text = view.text(result)
+    short = shortened(text, policy, result.id)
+    return Decision(result.id, STAGE, short) if len(short) < len(text) else None

@@ -1,0 +1,123 @@
+"""Tool-result budget: large results go to the store and leave a reference with a preview.
+
+Each result is looked at once, when it is new: one that was sent whole is never replaced here later, and a reference
+stays the same for ever, so that the provider's cache holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ullage._engine.digests import Role
+from ullage.effects import Call, Effect, Flow, drive
+from ullage.exceptions import StoreError
+from ullage.facts.tool_names import matches
+from ullage.levels.report import Decision, StageReport
+from ullage.levels.snip import shortened
+from ullage.levels.text_truncation import head
+from ullage.levels.view import Result, View
+from ullage.policy import Policy
+from ullage.recall.store import OffloadStore
+
+__all__ = ["apply", "flow"]
+
+STAGE = "tool_budget"
+NO_OUTPUT = "(the tool gave no output)"
+
+
+def apply(view: View, policy: Policy, store: OffloadStore | None) -> StageReport | None:
+    """`flow`, with a store that answers at once."""
+    return drive(flow(view, policy, store), _call)
+
+
+def _call(effect: Effect) -> Any:
+    assert isinstance(effect, Call)  # noqa: S101 - the flow has no other
+    return effect.function(*effect.args)
+
+
+def flow(view: View, policy: Policy, store: OffloadStore | None) -> Flow[StageReport | None]:
+    """Offload what is too large; `None` if nothing is."""
+    limits = policy.tool_budget
+    new = [result for result in view.results(_first_undecided(view)) if _open(view, result)]
+    chosen: list[tuple[Result, Decision]] = [
+        (result, Decision(result.id, STAGE, NO_OUTPUT)) for result in new if _is_empty(result)
+    ]
+    failures: list[str] = []
+    if limits.enabled and store is not None:
+        for result in _too_large(view, new, policy):
+            decision = yield from _reference(view, result, policy, store, failures)
+            chosen.append((result, decision))
+    taken = {result.id for result, _ in chosen}
+    view.whole.update(result.id for result in new if result.id not in taken)
+    if not chosen:
+        return None
+    over = f"results over {limits.max_result_chars:,} characters, or {limits.max_message_chars:,} together"
+    noted = [result for result, _ in chosen if _is_empty(result)]
+    why = [over] * (len(noted) < len(chosen)) + ["empty results"] * bool(noted)
+    return view.report(STAGE, "; ".join(why), chosen, failures=tuple(failures))
+
+
+def _first_undecided(view: View) -> int:
+    """Results of messages that were sent before are decided."""
+    return view.sent
+
+
+def _open(view: View, result: Result) -> bool:
+    return result.id not in view.whole and result.id not in view.decisions and not result.replaced
+
+
+def _is_empty(result: Result) -> bool:
+    return result.chars == 0 and not result.has_media
+
+
+def _too_large(view: View, new: list[Result], policy: Policy) -> Iterator[Result]:
+    limits = policy.tool_budget
+    able = [
+        result
+        for result in new
+        if not matches(result.tool, limits.unlimited_tools)
+        and not result.has_media
+        and not _is_empty(result)
+    ]
+    for group in _groups(view, new):
+        size = sum(result.chars for result in group)
+        members = {result.id for result in group}
+        for result in sorted(
+            (each for each in able if each.id in members),
+            key=lambda each: (-each.chars, each.message),
+        ):
+            if result.chars > limits.max_result_chars or size > limits.max_message_chars:
+                size -= max(0, result.chars - limits.preview_bytes)
+                yield result
+
+
+def _groups(view: View, new: list[Result]) -> Iterator[list[Result]]:
+    """Results that become one message on the wire: no assistant message stands between them."""
+    group: list[Result] = []
+    for result in new:
+        between = range(group[-1].message, result.message) if group else ()
+        if any(view.ledger.message(index).role == Role.ASSISTANT for index in between):
+            yield group
+            group = []
+        group.append(result)
+    if group:
+        yield group
+
+
+def _reference(
+    view: View, result: Result, policy: Policy, store: OffloadStore, failures: list[str]
+) -> Flow[Decision]:
+    text = view.text(result)
+    try:
+        place = yield Call(store.put, (result.id, text))
+    except StoreError as exc:
+        failures.append(f"{result.id}: {exc}; snipped in place instead")
+        return Decision(result.id, STAGE, shortened(text, policy, result.id))
+    preview = head(text, policy.tool_budget.preview_bytes)
+    return Decision(
+        result.id,
+        STAGE,
+        f"<persisted-output>\nThe output was too large to stay here ({len(text):,} characters). It lies in: {place}\n\n"
+        f"It begins:\n{preview.rstrip()}\n...\n</persisted-output>",
+    )

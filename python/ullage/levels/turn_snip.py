@@ -1,0 +1,262 @@
+"""Snip by turns: user inputs carry short ids, and the model may remove whole turns by them (SNIP-2 to SNIP-5).
+
+An id is put behind a user input when it is sent for the first time, and stays there, so that the cached prefix holds. It
+is in the request's copy only. What is removed stays in the history and can be recalled by the same id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Self
+
+from ullage._engine.digests import Role
+from ullage.facts.reading import text_of, uuid_of
+from ullage.levels.cut_points import turn_starts, turn_starts_from
+from ullage.levels.report import StageReport, unrecorded
+from ullage.levels.view import View
+from ullage.policy import Policy
+from ullage.recall.archive import Span
+from ullage.recall.tool_definition import Tool, ToolAnswer
+from ullage.transcript import records
+
+__all__ = ["REMINDER", "SNIP_TOOL", "TurnSnip", "answer", "apply", "reset", "short_id"]
+
+STAGE = "turn_snip"
+
+REMINDER = (
+    "<system-reminder>The conversation has grown since turns were last removed. If earlier turns are not needed any more, "
+    "remove them with the Snip tool; each user message ends with its id. Do not mention this reminder.</system-reminder>"
+)
+
+SNIP_TOOL = Tool(
+    name="Snip",
+    description=(
+        "Removes whole earlier turns (a user message and everything that followed it) from what you are shown, to make room. "
+        "Use it for work that is finished and not needed any more. User messages end with their id, as in [id:a1b2c3]. "
+        "The current turn cannot be removed. Removed turns are kept and can be recalled by the same id."
+    ),
+    schema={
+        "type": "object",
+        "properties": {
+            "ids": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "description": "Ids of the turns to remove.",
+            },
+            "reason": {"type": "string", "description": "Why they are not needed, in a few words."},
+        },
+        "required": ["ids"],
+        "additionalProperties": False,
+    },
+)
+"""What the model is told. Turns have ids only where the host offers this tool and `snip.turns` is on."""
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_HEX = re.compile(r"[0-9a-f]", re.IGNORECASE)
+_TITLE_CHARS = 100
+_REASON_CHARS = 300
+
+
+@dataclass(slots=True)
+class TurnSnip:
+    """What this level remembers of a conversation.
+
+    Attributes:
+        ids: By position in the history: the id that a user input is sent with.
+        asked: Turns that the model asked to remove, by id, with its reason; done at the next request.
+        removed: Turns that are gone: their first and last position in the history.
+        base_tokens: Size of the context at the last snip or reminder; -1: not measured yet.
+    """
+
+    ids: dict[int, str] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, Span] = field(default_factory=dict)
+    base_tokens: int = -1
+
+    def dump(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "ids": {str(at): name for at, name in self.ids.items()},
+            "asked": dict(self.asked),
+            "removed": {name: span.to_dict() for name, span in self.removed.items()},
+            "base_tokens": self.base_tokens,
+        }
+
+    @classmethod
+    def load(cls, stored: Any) -> Self:
+        """What `dump` gave."""
+        return cls(
+            ids={int(at): name for at, name in stored["ids"].items()},
+            asked=dict(stored["asked"]),
+            removed={name: Span(**span) for name, span in stored["removed"].items()},
+            base_tokens=stored["base_tokens"],
+        )
+
+
+def apply(view: View, policy: Policy, overhead_tokens: int, state: TurnSnip) -> StageReport | None:
+    """Remove the turns that were asked for, put ids behind new user inputs, remind; `None` if nothing was removed.
+
+    Args:
+        view: Changed in place.
+        policy: `snip.turns`: off, nothing happens.
+        overhead_tokens: System prompt and tool definitions.
+        state: Of the conversation; changed in place.
+    """
+    if not policy.snip.turns:
+        return None
+    report = _remove(view, state) if state.asked else None
+    _append_ids(view, state)
+    _remind(view, policy.snip.reminder_tokens, overhead_tokens, state, snipped=report is not None)
+    return report
+
+
+def reset(state: TurnSnip) -> None:
+    """After a compaction growth is measured anew."""
+    state.base_tokens = -1
+
+
+# ---- ids -------------------------------------------------------------------------------------
+
+
+def short_id(item: Mapping[str, Any], position: int, taken: Iterable[str]) -> str:
+    """A user input's id: the first 10 hex digits of its uuid in base 36, the first 6 characters of that.
+
+    One that is taken gets longer, by further digits, then by a hash of the uuid. A message without a uuid is named by a hash
+    of its position and text.
+    """
+    uuid = uuid_of(item) or f"{position}:{text_of(item)}"
+    digest = hashlib.sha256(uuid.encode("utf-8", "surrogatepass")).hexdigest()
+    digits = "".join(_HEX.findall(uuid)) if uuid_of(item) else ""
+    first = digits[:10] if len(digits) >= 10 else digest[:10]
+    name = _base36(int(first, 16)).rjust(6, "0") + _base36(int(digest[:20], 16))
+    known = set(taken)
+    return next(name[:size] for size in range(6, len(name) + 1) if name[:size] not in known)
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, rest = divmod(number, 36)
+        digits = _DIGITS[rest] + digits
+    return digits or "0"
+
+
+def _append_ids(view: View, state: TurnSnip) -> None:
+    """Only to messages that were never sent: an id that came later would change the cached prefix."""
+    for at in turn_starts_from(view.ledger, view.sent):
+        source = view.sources[at]
+        if isinstance(source, int) and source not in state.ids:
+            name = short_id(view.originals[at], source, state.ids.values())
+            state.ids[source] = name
+            view.append_text(at, f"[id:{name}]")
+
+
+# ---- removing --------------------------------------------------------------------------------
+
+
+def answer(given: Any, view: View, state: TurnSnip) -> ToolAnswer:
+    """The answer to a call of the Snip tool; what it removes is gone from the next request on.
+
+    Args:
+        given: The call's `input`.
+        view: As the model saw it, or later.
+        state: Takes in what was asked for.
+    """
+    body = given if isinstance(given, Mapping) else {}
+    asked = body.get("ids")
+    asked = [asked] if isinstance(asked, str) else asked
+    if not isinstance(asked, Sequence) or not asked:
+        return ToolAnswer("Give the ids of the turns to remove.", is_error=True)
+    names = list(dict.fromkeys(_bare(name) for name in asked))
+    turns = _turns(view, state)
+    current = next(reversed(turns), "")
+    good = [name for name in names if name in turns and name != current]
+    reason = body.get("reason")
+    state.asked.update(dict.fromkeys(good, reason if isinstance(reason, str) else ""))
+    return ToolAnswer(_words(names, good, current), is_error=not good)
+
+
+def _bare(name: Any) -> str:
+    """An id as the model may have copied it: `[id:a1b2c3]`, `id:a1b2c3`, `a1b2c3`."""
+    return str(name).strip().strip("[]").removeprefix("id:").strip()[:80]
+
+
+def _words(names: Sequence[str], good: Sequence[str], current: str) -> str:
+    unknown = [name for name in names if name not in good and name != current]
+    said = []
+    if good:
+        said.append(f"Removed from the next request on: {', '.join(good)}.")
+    if current in names:
+        said.append(f"The current turn ({current}) cannot be removed.")
+    if unknown:
+        said.append(f"No turn here has the id {', '.join(unknown)}.")
+    return " ".join(said)
+
+
+def _turns(view: View, state: TurnSnip) -> dict[str, tuple[int, int]]:
+    """Turns in the view by id, oldest first: where they start and stop."""
+    starts = turn_starts(view.ledger)
+    found = {}
+    for start, stop in pairwise([*starts, len(view)]):
+        source = view.sources[start]
+        if isinstance(source, int) and source in state.ids:
+            found[state.ids[source]] = (start, stop)
+    return found
+
+
+def _remove(view: View, state: TurnSnip) -> StageReport | None:
+    turns = _turns(view, state)
+    current = next(reversed(turns), "")
+    chosen = {name: turns[name] for name in state.asked if name in turns and name != current}
+    reasons, state.asked = state.asked, {}
+    if not chosen:
+        return None
+    gone = [
+        at
+        for start, stop in chosen.values()
+        for at in range(start, stop)
+        if isinstance(view.sources[at], int)  # a placeholder stands for other turns too
+    ]
+    uuids = [uuid for at in sorted(gone) if (uuid := view.uuid_at(at))]
+    for name, (start, stop) in chosen.items():
+        state.removed[name] = _span(view, start, stop)
+    why = "; ".join(filter(None, dict.fromkeys(reasons[name] for name in chosen)))[:_REASON_CHARS]
+    report = view.rearranged(
+        STAGE,
+        f"{len(chosen)} turn(s) removed by the model: {why or 'no reason given'}",
+        [at for at in range(len(view)) if at not in set(gone)],
+    )
+    if len(uuids) < len(gone):
+        # A line that names some of them would leave calls without results.
+        return replace(report, failures=(unrecorded(len(gone) - len(uuids)),))
+    return replace(report, records=(records.snip(uuids, reason=why, freed_tokens=report.freed),))
+
+
+def _span(view: View, start: int, stop: int) -> Span:
+    positions = [source for source in view.sources[start:stop] if isinstance(source, int)]
+    title = " ".join(text_of(view.originals[start])[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
+    return Span(positions[0], positions[-1], title)
+
+
+# ---- reminding -------------------------------------------------------------------------------
+
+
+def _remind(
+    view: View, growth_tokens: int, overhead_tokens: int, state: TurnSnip, *, snipped: bool
+) -> None:
+    """Once after so much growth, behind the newest user message, while there is a turn that could go."""
+    now = view.tokens(overhead_tokens)
+    if snipped or state.base_tokens < 0 or now < state.base_tokens:
+        state.base_tokens = now
+    newest = len(view) - 1
+    if now - state.base_tokens < growth_tokens or newest < view.sent:
+        return
+    able = view.ledger.message(newest).role == Role.USER and isinstance(view.sources[newest], int)
+    if able and len(_turns(view, state)) > 1:
+        view.append_text(newest, REMINDER)
+        state.base_tokens = now

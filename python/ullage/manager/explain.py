@@ -1,0 +1,122 @@
+"""Why a request is what it is: what is in it, and what left it, when, by which level and why (BEY-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from ullage.exceptions import InvalidPolicy
+from ullage.levels.report import StageReport
+
+__all__ = ["Explanation", "RequestRecord", "explain"]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """What is remembered of a request.
+
+    Attributes:
+        number: From 1.
+        messages: In it.
+        history: Messages that had been added by then.
+        tokens: By the count that decisions are made on.
+        at_ms: The host's clock; `None`: it gave none.
+        by_category: Estimated tokens; empty categories are left out.
+    """
+
+    number: int
+    messages: int
+    history: int
+    tokens: int
+    at_ms: int | None
+    by_category: Mapping[str, int]
+
+    def dump(self) -> list[Any]:
+        """As plain JSON."""
+        return [
+            self.number, self.messages, self.history, self.tokens, self.at_ms, dict(self.by_category),
+        ]  # fmt: skip
+
+    @classmethod
+    def load(cls, stored: Sequence[Any]) -> Self:
+        """What `dump` gave."""
+        return cls(*stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The account of one request.
+
+    Attributes:
+        request: What is remembered of it; `None`: the next one, which nobody has prepared yet.
+        tokens: Of it.
+        by_category: What is in it.
+        left: What left until then, oldest first; each report names level, reason, messages and results.
+        records: Of the requests that are remembered, for the time at which something left.
+        earlier: Reports from before those in `left` that are remembered no more.
+    """
+
+    request: RequestRecord | None
+    tokens: int
+    by_category: Mapping[str, int]
+    left: tuple[StageReport, ...]
+    records: Mapping[int, RequestRecord]
+    earlier: int = 0
+
+    def __str__(self) -> str:
+        name = f"request {self.request.number}" if self.request else "the next request"
+        lines = [f"{name}: about {self.tokens:,} tokens"]
+        lines += [f"  {tokens:>11,}  {category}" for category, tokens in self.by_category.items()]
+        if self.left or self.earlier:
+            lines.append("left so far:")
+        if self.earlier:
+            lines.append(f"  {self.earlier:,} earlier reports are remembered no more")
+        return "\n".join([*lines, *(f"  {_line(report)}" for report in self.left)])
+
+
+def _line(report: StageReport) -> str:
+    what = []
+    if report.tool_use_ids:
+        what.append(f"{len(report.tool_use_ids)} results")
+    if report.removed:
+        what.append(f"messages {', '.join(_span(span) for span in report.removed)}")
+    when = f"request {report.request}" if report.request else "between requests"
+    return f"{when}: {report.stage} took {' and '.join(what) or 'nothing'} (≈{report.freed:,} tokens): {report.why}"
+
+
+def _span(span: Sequence[int]) -> str:
+    return str(span[0]) if span[1] - span[0] == 1 else f"{span[0]} to {span[1] - 1}"
+
+
+def explain(
+    number: int | None,
+    records: Iterable[RequestRecord],
+    reports: Iterable[StageReport],
+    now: tuple[int, Mapping[str, int]],
+    let_go: tuple[int, int] = (0, 0),
+) -> Explanation:
+    """The account of a request.
+
+    Args:
+        number: Which one, from 1; `None`: the next.
+        records: Of the requests that are remembered.
+        reports: Of all levels, as far as they are remembered.
+        now: Tokens and categories of the next.
+        let_go: Reports that are remembered no more, and the request of the newest of them.
+
+    Raises:
+        InvalidPolicy: There was no such request, or it is remembered no more.
+    """
+    known = {record.number: record for record in records}
+    if number is None:
+        return Explanation(None, *now, tuple(reports), known, let_go[0])
+    record = known.get(number)
+    if record is None or number < let_go[1]:
+        first, last = max(min(known, default=0), let_go[1]), max(known, default=0)
+        raise InvalidPolicy(
+            "request", number, f"must be one of the {len(known)} requests that are remembered",
+            hint=f"{first} to {last}" if known else "prepare() makes the first",
+        )  # fmt: skip
+    left = tuple(report for report in reports if report.request <= number)
+    return Explanation(record, record.tokens, record.by_category, left, known, let_go[0])

@@ -1,0 +1,188 @@
+"""What a log tells of a context manager: its state, the history, and what came after the newest line of the state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from ullage.exceptions import InvalidTranscript, StoreError
+from ullage.manager.delta import patch
+from ullage.manager.journal import ITEM, MARK, STATE
+from ullage.manager.saved_state import FORMAT
+from ullage.transcript.index import Transcript
+
+__all__ = ["Added", "Found", "read_journal", "read_message"]
+
+Item = Mapping[str, Any]
+
+
+class Added(NamedTuple):
+    """A message as it was added, and what the log calls it."""
+
+    item: Item
+    uuid: str
+    timestamp: str
+    offset: int = -1  # of its line; negative: it has none of its own
+
+
+@dataclass(slots=True)
+class Found:
+    """What was read.
+
+    Attributes:
+        state: As `Journal.state`; empty: no manager has written to this log.
+        history: Of that state.
+        later: Messages that were added after it.
+        torn: Uuids of what an unfinished write left: it counts as never written.
+        reports: Of all levels so far, as they were dumped.
+        records: Of all requests so far.
+        let_go: What the account does not hold: as in `Machine`.
+    """
+
+    state: dict[str, Any] = field(default_factory=dict)
+    history: list[Added] = field(default_factory=list)
+    later: list[Added] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+    reports: list[Any] = field(default_factory=list)
+    records: list[Any] = field(default_factory=list)
+    let_go: Any = (0, 0)
+
+
+def read_journal(path: str) -> Found:
+    """Read a log; one that no manager wrote to has no state.
+
+    Raises:
+        InvalidTranscript: A line of a manager's state cannot be read, or is of a newer form; names the line.
+        StoreError: The file cannot be read.
+    """
+    found = Found()
+    waiting: dict[int, Added] = {}
+    for number, (start, line) in enumerate(_lines(path), 1):
+        if MARK_BYTES not in line and STATE_BYTES not in line:
+            continue
+        entry = _parsed(line)
+        if entry.get("type") == STATE:
+            try:
+                _take_state(found, waiting, entry, path, start)
+            except (KeyError, TypeError, ValueError, AttributeError) as exc:
+                raise InvalidTranscript(
+                    f"the manager's state cannot be read: {exc}", path=path, line=number,
+                    hint="resume the transcript without it: ullage.resume",
+                ) from exc  # fmt: skip
+        elif isinstance(entry.get(MARK), dict) and "at" in entry[MARK]:
+            _take_message(found, waiting, entry, start)
+    found.torn = [each.uuid for each in waiting.values()]
+    return found
+
+
+MARK_BYTES, STATE_BYTES = f'"{MARK}":'.encode(), f'"{STATE}"'.encode()
+
+
+def _take_state(
+    found: Found, waiting: dict[int, Added], entry: Mapping[str, Any], path: str, start: int
+) -> None:
+    if entry["format"] != FORMAT:
+        raise ValueError(f"its form is {entry['format']!r}, this version reads {FORMAT}")
+    found.state = patch(found.state, entry["state"])
+    if entry.get("base"):
+        found.history = base_of(path, start)
+    known = [*found.history, *found.later]
+    for at in sorted(waiting):
+        if at == len(known):
+            known.append(waiting[at])
+    waiting.clear()
+    count = found.state["count"]
+    if len(known) < count:
+        raise ValueError(f"{count - len(known)} of {count} messages are missing")
+    found.history, found.later = known[:count], []
+    found.reports += entry.get("reports", ())
+    found.records += entry.get("records", ())
+    found.let_go = entry.get("let_go", found.let_go)
+
+
+def read_message(path: str, offset: int) -> Added:
+    """The message in the line at an offset, in bytes.
+
+    Raises:
+        InvalidTranscript: There is none.
+        StoreError: The file cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(offset)
+            entry = _parsed(file.readline())
+    except OSError as exc:
+        raise StoreError((exc.strerror or str(exc)).lower(), path=path) from exc
+    if not isinstance(entry.get(MARK), dict):
+        raise InvalidTranscript(
+            f"no message of the conversation stands at byte {offset}", path=path,
+            hint="the log was changed: ullage.resume shows what is left",
+        )  # fmt: skip
+    return _added(entry, offset)
+
+
+def _added(entry: Mapping[str, Any], offset: int) -> Added:
+    stamp, uuid = entry.get("timestamp"), str(entry.get("uuid", ""))
+    return Added(_item(entry, entry[MARK]), uuid, stamp if isinstance(stamp, str) else "", offset)
+
+
+def _take_message(
+    found: Found, waiting: dict[int, Added], entry: Mapping[str, Any], start: int
+) -> None:
+    mark, made = entry[MARK], _added(entry, start)
+    if mark.get("waits"):
+        waiting[mark["at"]] = made
+    elif mark["at"] == len(found.history) + len(found.later):
+        found.later.append(made)
+
+
+def _item(entry: Mapping[str, Any], mark: Mapping[str, Any]) -> Item:
+    if entry["type"] == ITEM:
+        item: Item = entry["item"]
+        return item
+    keys = mark.get("keys")
+    if keys is None:
+        message: Item = entry["message"]
+        return message
+    return {key: entry[key] for key in keys if key in entry}
+
+
+def base_of(path: str, stop: int) -> list[Added]:
+    """The context of a transcript that a manager began with, as the file was up to a place."""
+    with Path(path).open("rb") as file:
+        data = file.read(stop)
+    return [
+        Added(entry, str(entry.get("uuid", "")), str(entry.get("timestamp", "")))
+        for entry in Transcript.from_bytes(data).conversation.entries
+    ]
+
+
+def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """Whole lines with the place where each begins; a torn last line is none."""
+    start = 0
+    try:
+        with Path(path).open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n") or _parsed(
+                    line
+                ):  # whole but for its end: the next write gives it one
+                    yield start, line
+                start += len(line)
+    except OSError as exc:
+        raise StoreError((exc.strerror or str(exc)).lower(), path=path) from exc
+
+
+def _parsed(line: bytes) -> Mapping[str, Any]:
+    try:
+        entry = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        try:
+            entry = json.loads(line)  # lone surrogates
+        except ValueError:
+            return {}
+    return entry if isinstance(entry, dict) else {}

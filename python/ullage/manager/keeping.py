@@ -1,0 +1,451 @@
+"""How a conversation is kept: saved and restored, in a log of its own, forked, taken back to an earlier message."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NoReturn, Self
+
+from ullage.exceptions import InvalidPolicy, LogConflict, UllageError
+from ullage.manager.accessors import Questions
+from ullage.manager.history import History
+from ullage.manager.journal import Journal
+from ullage.manager.journal_read import Added, Found, read_journal, read_message
+from ullage.manager.lighter import Lighter, trim_account
+from ullage.manager.prepare import Host
+from ullage.manager.request_writer import Outgoing
+from ullage.manager.rewind import rewind
+from ullage.manager.saved_state import dump, load, load_account, policy_of, set_state, state_of
+from ullage.policy import Policy
+from ullage.transcript.log import TranscriptLog, iso_of
+from ullage.transcript.render import message_of
+
+__all__ = ["Keeping", "now_in_ms"]
+
+Item = Mapping[str, Any]
+Log = TranscriptLog | str | os.PathLike[str]
+
+
+def now_in_ms() -> int:
+    """The system's clock, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def new_uuid() -> str:
+    """A random one."""
+    return str(uuid.uuid4())
+
+
+class Keeping(Questions):
+    """Saves, logs and restores a conversation; see `ContextManager`."""
+
+    host: Host
+    _outgoing: Outgoing
+    _outside: dict[str, Any]
+    _clock: Callable[[], int | None]
+    _ids: Callable[[], str]
+    _journal: Journal | None = None
+    _lighter: Lighter
+
+    # ---- state as JSON -----------------------------------------------------------------------
+
+    def save(self, *, history: bool = False) -> dict[str, Any]:
+        """The state as plain JSON: decisions, what levels hold, learned limits, counters, corrections.
+
+        Args:
+            history: Put the messages in. Without them, give them back to `restore`.
+        """
+        self._name(range(len(self.machine.history)))
+        return {**dump(self.machine, history=history), **self._beside()}
+
+    def _beside(self) -> dict[str, Any]:
+        """The state of what is not in the machine: the last step before a request leaves, and the notes."""
+        found: dict[str, Any] = {"outgoing": self._outgoing.dump(self.machine)}
+        notes = getattr(self.host.memory, "dump", None)
+        return {**found, "memory": notes()} if callable(notes) else found
+
+    def _load_beside(self, stored: Mapping[str, Any]) -> None:
+        self._outgoing.load(self.machine, stored.get("outgoing") or {})
+        load_notes = getattr(self.host.memory, "load", None)
+        if callable(load_notes) and isinstance(stored.get("memory"), Mapping):
+            load_notes(stored["memory"])
+
+    @classmethod
+    def restore(
+        cls,
+        saved: Mapping[str, Any],
+        history: Sequence[Item] | None = None,
+        *,
+        policy: Policy | str | None = None,
+        **outside: Any,
+    ) -> Self:
+        """A manager that goes on where the saved one stood.
+
+        A history that is shorter, or that was edited, is gone back to: messages are compared one by one, and from the first
+        that differs on they count as added since; nothing is left of what was decided about the others.
+
+        Args:
+            saved: What `save` gave.
+            history: The messages that had been added, in order, from the host's own log; `None`: those in `saved`. Messages
+                beyond them count as added since.
+            policy: `None`: the saved one.
+            **outside: What is not saved, as for the constructor: `system`, `tools`, `summarizer`, `store`, ...
+
+        Raises:
+            InvalidPolicy: It is no saved state, or the history is another from its first message on; names the field.
+        """
+        made = cls._of_state(saved, policy, outside)
+        load(made.machine, saved, history)
+        made._load_beside(saved)
+        made._commit("restore")
+        return made
+
+    @classmethod
+    def _of_state(
+        cls, saved: Mapping[str, Any], policy: Policy | str | None, outside: Mapping[str, Any]
+    ) -> Self:
+        if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
+            raise InvalidPolicy("saved", type(saved).__name__, "must be what save() gave")
+        rules = policy if policy is not None else policy_of(saved["policy"])
+        known = {name: saved[name] for name in ("model", "source", "provider")}
+        known.update(saved.get("stated_window") or {})
+        known["thinking"] = saved.get("thinking")
+        make: Any = cls
+        made: Self = make(policy=rules, **{**known, **outside})
+        return made
+
+    # ---- a log of its own --------------------------------------------------------------------
+
+    @classmethod
+    def resume(cls, path: Log, *, policy: Policy | str | None = None, **outside: Any) -> Self:
+        """A manager that goes on from a log: the next request is what the one that wrote it would have sent.
+
+        A transcript that no manager wrote is begun with: what a resume of it shows is the history. Then `model` is needed.
+
+        Args:
+            path: The log's file, or an open log of it.
+            policy: `None`: that of the manager that wrote it.
+            **outside: What is not in the log, as for the constructor: `system`, `tools`, `summarizer`, `store`, ...
+
+        Raises:
+            InvalidPolicy: No manager wrote to it, and no `model` is named.
+            InvalidTranscript: What the manager wrote cannot be read; names the line.
+            LogConflict: Another writer holds the file.
+            StoreError: There is no such file, or it cannot be read.
+        """
+        owned = not isinstance(path, TranscriptLog)
+        clock = outside.get("clock") or now_in_ms
+        log = _opened(path, clock, create=False) if not isinstance(path, TranscriptLog) else path
+        try:
+            found = read_journal(log.path)
+            made = cls._begun(log, policy, outside) if not found.state else None
+            if made is None:
+                made = cls._of_log(log, found, policy, outside)
+            if made._journal is not None:
+                made._journal.owned = owned
+        except BaseException:
+            if owned:
+                log.close()
+            raise
+        return made
+
+    @classmethod
+    def _of_log(
+        cls,
+        log: TranscriptLog,
+        found: Found,
+        policy: Policy | str | None,
+        outside: Mapping[str, Any],
+    ) -> Self:
+        made = cls._of_state(found.state, policy, outside)
+        machine, journal = made.machine, Journal(log, owned=False, ids=made._ids)
+        set_state(machine, found.state, [each.item for each in found.history])
+        machine.view.uuids = _names(found.history)
+        account = {"reports": found.reports, "records": found.records, "let_go": found.let_go}
+        load_account(machine, account)
+        trim_account(machine)
+        made._load_beside(found.state)
+        for each in found.later:
+            machine.add(each.item, at_ms=_ms_of(each.timestamp), uuid=each.uuid)
+            made._outgoing.note_answer(machine)
+        places = (each.offset for each in (*found.history, *found.later))
+        journal.goes_on(machine, found.state, places)
+        made._use(journal)
+        made._commit("resume", journal.without(found.torn, "an unfinished write"))
+        return made
+
+    @classmethod
+    def _begun(
+        cls, log: TranscriptLog, policy: Policy | str | None, outside: Mapping[str, Any]
+    ) -> Self:
+        if "model" not in outside:
+            raise InvalidPolicy(
+                "model",
+                None,
+                "is needed: no manager has written to this log",
+                hint="resume(path, model=...)",
+            )
+        entries = log.resume().entries
+        make: Any = cls
+        made: Self = make(policy=policy, **outside)
+        for entry in entries:
+            made.machine.add(entry)
+        journal = Journal(log, owned=False, ids=made._ids)
+        journal.begin(made.machine, made._beside(), base=True)
+        made._use(journal)
+        return made
+
+    def _use(self, journal: Journal) -> None:
+        """From now on the conversation is kept there; hooks and the model are told of it."""
+        self._journal, options = journal, dict(self.host.options)
+        options["transcript_path"] = options.get("transcript_path") or journal.log.path
+        options["session_id"] = options.get("session_id") or journal.log.session_id
+        self.host = replace(self.host, logged=True, options=options)
+
+    def _keep_in(self, log: Log) -> None:
+        """Begin a log with this conversation, which is empty yet."""
+        owned = not isinstance(log, TranscriptLog)
+        opened = (
+            _opened(log, self._clock, create=True) if not isinstance(log, TranscriptLog) else log
+        )
+        try:
+            if opened.leaf is not None or read_journal(opened.path).state:
+                raise LogConflict(
+                    f"{opened.path}: the log holds a conversation already",
+                    hint="ContextManager.resume(path) goes on with it",
+                )
+            journal = Journal(opened, owned=owned, ids=self._ids)
+            journal.begin(self.machine, self._beside())
+            self._use(journal)
+        except BaseException:
+            if owned:
+                opened.close()
+            raise
+
+    @property
+    def log(self) -> TranscriptLog | None:
+        """The log that this conversation is kept in; `None`: there is none. Read it, but append nothing."""
+        return None if self._journal is None else self._journal.log
+
+    def close(self) -> None:
+        """Give up the log's file, if it was given as a path; the conversation goes on with `resume`."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def entries(self, start: int = 0) -> list[dict[str, Any]]:
+        """Messages of the history as entries with uuids and times, for the host's own log.
+
+        From then on lines in `Request.records` name them by these uuids. Items that are no message are left out.
+
+        Args:
+            start: Position in the history of the first; negative: counted from its end.
+        """
+        history, view = self.machine.history, self.machine.view
+        self._name(range(len(history))[start:])
+        made = []
+        for at in range(len(history))[start:]:
+            item = history[at]
+            if message_of(item) is None:
+                continue
+            own = item.get("uuid")
+            name = own if isinstance(own, str) else view.uuids.setdefault(at, self._ids())
+            came = {"timestamp": iso_of(view.times[at])} if at in view.times else {}
+            envelope = item if "message" in item else {"type": item["role"], "message": item}
+            made.append({"uuid": name, **came, **envelope})
+        return made
+
+    # ---- what need not be in memory ----------------------------------------------------------
+
+    def _lighten(self) -> None:
+        journal, machine = self._journal, self.machine
+        self._lighter.lighten(machine, self._outgoing, None if journal is None else self._read)
+        if journal is not None:
+            journal.reports, journal.records = len(machine.reports), len(machine.records)
+
+    def _read(self, at: int) -> Item | None:
+        found = self._added(at)
+        return None if found is None else found.item
+
+    def _added(self, at: int) -> Added | None:
+        """What the log tells of a message of the history."""
+        journal = self._journal
+        if journal is None or not 0 <= at < len(journal.offsets) or journal.offsets[at] < 0:
+            return None
+        return read_message(journal.log.path, journal.offsets[at])
+
+    def _name(self, positions: Iterable[int]) -> None:
+        """Have names and times of these messages of the history in memory again, which left it."""
+        view, history = self.machine.view, self.machine.history
+        for at in positions:
+            if not isinstance(history, History) or history.held(at):
+                continue
+            found = self._added(at)
+            if found is None or found.item is None:
+                continue
+            if not isinstance(found.item.get("uuid"), str):
+                view.uuids.setdefault(at, found.uuid)
+            came = None if "timestamp" in found.item else _ms_of(found.timestamp)
+            if came is not None:
+                view.times.setdefault(at, came)
+
+    # ---- all or nothing ----------------------------------------------------------------------
+
+    def _commit(self, what: str, more: Sequence[dict[str, Any]] = ()) -> None:
+        """Write what has changed; where that fails, nothing has."""
+        if self._journal is None:
+            return
+        try:
+            self._journal.commit(self.machine, self._beside(), what, more)
+        except BaseException:
+            self._go_back(self._journal.state, self._journal.messages)
+            raise
+
+    @contextmanager
+    def _whole(self, what: str, *, careful: bool = True) -> Iterator[None]:
+        """A call that is in the log when it ends, and that has changed nothing where it is broken off.
+
+        What a call found out before an error of our own is kept: that a summarizer failed, say.
+
+        Args:
+            what: For the log.
+            careful: Look back in memory too, where there is no log.
+        """
+        machine, journal = self.machine, self._journal
+        before: Mapping[str, Any] | None = None
+        if journal is not None:
+            before = journal.state
+        elif careful:
+            before = {**state_of(machine), **self._beside()}
+        counts = len(machine.reports), len(machine.records), _marks(machine)
+        try:
+            yield
+        except BaseException as exc:
+            if isinstance(exc, UllageError) and exc.code != "aborted":
+                self._commit(what)
+            elif before is not None and counts[2] == _marks(machine):
+                self._go_back(before, len(machine.history), counts[:2])
+            raise
+        self._commit(what)
+        if what == "prepare":
+            self._lighten()
+
+    def _go_back(
+        self, state: Mapping[str, Any], messages: int, counts: tuple[int, int] | None = None
+    ) -> None:
+        """Put an earlier state back; of what was added since, the messages up to a number stay."""
+        machine, journal = self.machine, self._journal
+        history, view = machine.history[:messages], machine.view
+        reports, records = counts or (
+            journal.reports if journal else 0,
+            journal.records if journal else 0,
+        )
+        set_state(machine, state, history[: state["count"]])
+        del machine.reports[reports:], machine.records[records:]
+        machine.view.uuids = {at: name for at, name in view.uuids.items() if at < messages}
+        self._load_beside(state)
+        for at in range(state["count"], messages):
+            machine.add(history[at], at_ms=view.times.get(at), uuid=view.uuids.get(at, ""))
+            self._outgoing.note_answer(machine)
+
+    # ---- other ways on -----------------------------------------------------------------------
+
+    def rewind(self, count: int) -> None:
+        """Go back to the first `count` messages of the history: the others go, as if they had never been added.
+
+        Messages that a level had taken out or summed up come back whole where its words may stand for some that go.
+
+        Args:
+            count: Messages of `history` that stay.
+
+        Raises:
+            InvalidPolicy: There are not so many.
+        """
+        journal, machine = self._journal, self.machine
+        self._name(range(len(machine.history)))
+        names = (
+            []
+            if journal is None
+            else journal.names(machine, range(max(0, count), len(machine.history)))
+        )
+        self._outgoing.note_imported(machine)
+        rewind(machine, count)
+        if journal is None:
+            return
+        journal.messages = min(journal.messages, count)
+        self._commit("rewind", journal.without(names, "taken back"))
+
+    def fork(self, *, log: Log | None = None, **outside: Any) -> Self:
+        """Another manager of the same conversation as it stands; neither sees what becomes of the other.
+
+        Args:
+            log: For the fork, of its own: a path, or an open and empty log. `None`: it has none.
+            **outside: What shall be another than here, as for the constructor.
+        """
+        given = {**self._outside, **outside}
+        saved = self.save(history=True)
+        made = type(self)._of_state(saved, given.pop("policy", None), given)
+        load(made.machine, saved, None)
+        made._outgoing.load(made.machine, saved["outgoing"])
+        if log is not None:
+            made._keep_in(log)
+        return made
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        del memo
+        return self.fork()
+
+    def __copy__(self) -> NoReturn:
+        raise InvalidPolicy(
+            "copy",
+            type(self).__name__,
+            "two managers cannot share one conversation",
+            hint="manager.fork()",
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidPolicy(
+            "pickle", type(self).__name__, "holds what is outside of it: clients, files, callables",
+            hint="save() gives the state as JSON, ContextManager.restore takes it back",
+        )  # fmt: skip
+
+    def _locked(self) -> Any:
+        """What is added and written is one step, also between threads."""
+        return nullcontext() if self._journal is None else self._journal.log.one_writer
+
+
+def _marks(machine: Any) -> tuple[int, ...]:
+    """Changes when another call has changed the conversation in between."""
+    return machine.tracking.turns, machine.tracking.compactions, machine.requests
+
+
+def _opened(
+    path: str | os.PathLike[str], clock: Callable[[], int | None], *, create: bool
+) -> TranscriptLog:
+    return TranscriptLog.open(path, create=create, clock=lambda: clock() or now_in_ms())
+
+
+def _names(history: Sequence[Added]) -> dict[int, str]:
+    return {
+        at: each.uuid
+        for at, each in enumerate(history)
+        if each.uuid and not isinstance(each.item.get("uuid"), str)
+    }
+
+
+def _ms_of(timestamp: str) -> int | None:
+    try:
+        moment = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,66 @@
+"""What a conversation need not hold in memory any more; it goes on as it would have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ullage.manager.history import History
+from ullage.manager.machine import Machine
+from ullage.manager.request_writer import Outgoing
+
+__all__ = ["MOST_TOLD", "Lighter", "trim_account"]
+
+MOST_TOLD = 256
+"""Reports, and records of requests, that are remembered at least; at twice as many the oldest go."""
+
+_FEW = 64
+"""Messages that may have left the view before it is worth a walk."""
+
+Item = Mapping[str, Any]
+Read = Callable[[int], Item | None]
+
+
+class Lighter:
+    """Lets go of what left the view: messages that a log holds, names, times and what the repairer knows of them."""
+
+    def __init__(self) -> None:
+        self._looked = 0  # messages that had left the view then
+
+    def lighten(self, machine: Machine, outgoing: Outgoing, read: Read | None) -> None:
+        """After a request, when all that was decided is where it is kept.
+
+        Args:
+            machine: Its view stays as it is.
+            outgoing: Its request was just made.
+            read: Gives a message from the log; `None`: there is none, and the messages stay.
+        """
+        trim_account(machine)
+        view, count = machine.view, len(machine.history)
+        left = count - len(view)
+        if abs(left - self._looked) < _FEW:
+            return
+        self._looked = left
+        shown = {source for source in view.sources if isinstance(source, int)}
+        inside = {*shown, *(int(key) for key in view.sources if str(key).isdecimal()), count - 1}
+        outgoing.forget(machine, shown)
+        view.bases = {key: each for key, each in view.bases.items() if key in view.sources}
+        if read is None:
+            return
+        if not isinstance(machine.history, History):
+            machine.history = History(machine.history, read)
+        history = machine.history
+        history.let_go(inside)
+        view.uuids = {at: name for at, name in view.uuids.items() if history.held(at)}
+        view.times = {at: came for at, came in view.times.items() if history.held(at)}
+
+
+def trim_account(machine: Machine) -> None:
+    """Let the oldest reports and records of requests go, if they are many."""
+    more = len(machine.reports) - MOST_TOLD
+    if more >= MOST_TOLD:
+        newest = max(report.request for report in machine.reports[:more])
+        machine.let_go = machine.let_go[0] + more, max(newest, machine.let_go[1])
+        del machine.reports[:more]
+    if len(machine.records) >= 2 * MOST_TOLD:
+        del machine.records[:-MOST_TOLD]

@@ -1,0 +1,470 @@
+"""The conversation as a pure state machine: history, view, states of the levels, counts. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableSequence, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import orjson
+
+from ullage._engine import core
+from ullage.compaction import CompactionResult
+from ullage.counting.calibration import Correction, Estimate
+from ullage.counting.estimate import weights_for
+from ullage.counting.models import Model
+from ullage.counting.window import Window, WindowSettings, window
+from ullage.levels import pipeline
+from ullage.levels.collapse import QUIET_SOURCES
+from ullage.levels.cost import Cost, cost_of, is_cold
+from ullage.levels.local_fields import message_of
+from ullage.levels.pins import Pin
+from ullage.levels.report import Made, StageReport
+from ullage.levels.view import View
+from ullage.manager.call_ids import CallIds
+from ullage.manager.categories import Tally
+from ullage.manager.explain import RequestRecord
+from ullage.manager.known import check_answer, check_item
+from ullage.manager.values import Decided, Usage
+from ullage.policy import Policy
+from ullage.providers.manual_thinking import Thinking, is_manual
+from ullage.requests.inbound import read_item, read_response
+
+__all__ = ["Figure", "Machine", "Tracking", "names_of", "overhead_of", "reported"]
+
+Item = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Tracking:
+    """What automatic compaction remembers of its tries (AUTO-3, AUTO-4, AUTO-8).
+
+    Attributes:
+        turns: Answers of the model so far.
+        failures: Tries in a row that failed.
+        refills: Times in a row that the context was full again within a few turns.
+        compactions: How many were installed.
+        compacted_turn: Turn of the newest; `None`: there was none.
+        last_failure: Why the newest try failed; empty: it did not.
+    """
+
+    turns: int = 0
+    failures: int = 0
+    refills: int = 0
+    compactions: int = 0
+    compacted_turn: int | None = None
+    last_failure: str = ""
+
+    @property
+    def turns_since(self) -> int | None:
+        """Turns since the newest compaction; `None`: there was none."""
+        return None if self.compacted_turn is None else self.turns - self.compacted_turn
+
+    def failed(self, why: str) -> None:
+        """One more failure in a row."""
+        self.failures += 1
+        self.last_failure = why
+
+    def compacted(self, *, refill_turns: int, automatic: bool) -> None:
+        """A compaction was installed: failures are forgotten; one that came too soon is counted."""
+        since = self.turns_since
+        soon = automatic and since is not None and since <= refill_turns
+        self.refills = self.refills + 1 if soon else 0
+        self.failures, self.last_failure = 0, ""
+        self.compactions += 1
+        self.compacted_turn = self.turns
+
+
+class Figure(NamedTuple):
+    """The newest figure that a provider reported, to measure the next one against."""
+
+    total: int  # prompt and answer, tokens
+    estimated: int  # of all messages up to the answer, answer included
+    messages: int  # in the view then
+    rewrites: int  # of the view then
+
+
+@dataclass(slots=True)
+class Machine:
+    """State and pure transitions; what asks for the outside is in `flows`."""
+
+    model: Model
+    policy: Policy
+    settings: WindowSettings
+    overhead: dict[str, int]  # estimated tokens of `system` and `tools`
+    source: str = "main"
+    provider: str = "anthropic"
+    tools: frozenset[str] = frozenset()  # names that the host offers
+    thinking: Thinking | None = None  # the request's parameter
+    levels: tuple[pipeline.Level, ...] = pipeline.LEVELS
+    history: MutableSequence[Item] = field(default_factory=list)
+    reports: list[StageReport] = field(default_factory=list)
+    pins: dict[str, Pin] = field(default_factory=dict)
+    call_ids: CallIds = field(default_factory=CallIds)
+    tracking: Tracking = field(default_factory=Tracking)
+    requests: int = 0
+    recovered: int = 0  # number of the request that the last resorts are at work for
+    steps_tried: list[str] = field(default_factory=list)
+    learned_limit: int | None = None
+    stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
+    now_ms: int | None = None  # the clock of the newest request; not saved
+    records: list[RequestRecord] = field(default_factory=list)
+    let_go: tuple[int, int] = (0, 0)  # reports that are told no more; request of the newest
+    prints: list[str] = field(default_factory=list)  # of messages, taken when the state is saved
+    figure: Figure | None = None
+    stated_policy: Policy = field(
+        init=False
+    )  # as the host gave it; `policy` is fitted to the window
+    window: Window = field(init=False)
+    view: View = field(init=False)
+    states: dict[str, Any] = field(init=False)
+    correction: Correction = field(init=False)
+    tally: Tally = field(init=False)
+    table_window: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.table_window = self.model.context_window
+        self.view = View(weights_for(self.model))
+        self.states = pipeline.fresh_states(self.levels)
+        self.correction = Correction(self.model.name)
+        collapse = self.settings.context_collapse
+        if collapse is not None and collapse != self.policy.collapse.enabled:
+            self.policy = self.policy.change({"collapse.enabled": collapse})
+        self.stated_policy = self.policy
+        self.tally = Tally(self.overhead)
+        self.set_window(self.model)
+
+    @property
+    def manual_thinking(self) -> bool:
+        """Whether an open turn has to begin with its thinking (A14)."""
+        return is_manual(self.thinking, provider=self.provider)
+
+    def set_window(self, model: Model) -> None:
+        """Another model, or another window of this one: all marks follow."""
+        self.model = model
+        auto = self.stated_policy.auto
+        self.window = window(
+            model,
+            autocompact=auto.enabled,
+            settings=self.settings,
+            start_percent=auto.start_percent,
+        )
+        self.policy = self.stated_policy.fitted(self.window.prompt)
+        if not self.window.compaction:
+            off = {"collapse.enabled": False, "micro.provider_compact_tokens": 0}
+            self.policy = self.policy.change(off)
+
+    def unlearn(self) -> None:
+        """The window is the table's again."""
+        if self.learned_limit is not None:
+            self.learned_limit = None
+            self.set_window(replace(self.model, context_window=self.table_window))
+
+    def learn(self, limit: int | None) -> None:
+        """A window that a provider's error named (WIN-6); `None` or a larger one: nothing."""
+        if limit is not None and limit < self.window.context:
+            self.learned_limit = limit
+            # What an error named is truer than what a setting claims.
+            self.settings = replace(self.settings, max_context_tokens=None)
+            self.set_window(replace(self.model, context_window=limit))
+
+    # ---- what comes in -----------------------------------------------------------------------
+
+    def take(
+        self, item: Any, about: Mapping[str, Any] | None = None, *, at_ms: int | None = None
+    ) -> list[Item]:
+        """Append an item of the provider's form; gives the messages that it came to.
+
+        Args:
+            item: A message, or an item of Responses.
+            about: `id` and `usage` of the response that it is of.
+            at_ms: When it came, in milliseconds since the epoch; `None`: unknown.
+
+        Raises:
+            InvalidMessage: No provider could take it; nothing has changed.
+        """
+        check_item(item, self.provider)
+        found = read_item(
+            item, self.provider, position=len(self.history), open_calls=self._open_calls
+        )
+        made = [{**message, **about} if about else message for message in found]
+        for message in made:
+            self.add(message, at_ms=at_ms)
+        return made
+
+    def _open_calls(self) -> list[tuple[str, str]]:
+        ledger = self.view.ledger
+        blocks = (ledger.blocks(message)[block] for message, block in ledger.open_calls())
+        return [(ledger.string(block.id), ledger.string(block.name)) for block in blocks]
+
+    def add(self, message: Item, *, at_ms: int | None = None, uuid: str = "") -> None:
+        """Append a message of the internal view.
+
+        Args:
+            message: Bare, or an entry.
+            at_ms: When it came, in milliseconds since the epoch, where it does not say so itself; `None`: unknown.
+            uuid: What a log calls it, where it has no uuid of its own.
+
+        Raises:
+            InvalidMessage: No provider could take it; nothing has changed.
+        """
+        message, place = self.call_ids.own(message), len(self.history)
+        if self.view.add(message, place) and at_ms is not None and "timestamp" not in message:
+            self.view.times[place] = at_ms
+        if uuid and not isinstance(message.get("uuid"), str):
+            self.view.uuids[place] = uuid
+        self.history.append(message)
+        self.call_ids.take(message)
+
+    def observe(self, response: Any, *, at_ms: int | None = None) -> Item:
+        """Append the model's answer and let the levels see it; gives its newest message."""
+        before = int(self.view.ledger.tokens())
+        body, items, about = read_response(response, self.provider)
+        check_answer(body, items, self.provider)
+        piece = {"id": about["id"]} if "id" in about else {}
+        taken: list[Item] = []
+        for number, item in enumerate(items):
+            told = about if number + 1 == len(items) else piece
+            taken += self.take(item, told, at_ms=at_ms)
+        self.tracking.turns += 1
+        newest = taken[-1] if taken else {}
+        self._correct(newest, before)
+        for level in self.levels:
+            if level.observe is not None:
+                level.observe(body, self.view, self.states.get(level.name))
+        return newest
+
+    def forget(self, count: int) -> None:
+        """Let the newest messages go that no request has shown, down to `count`: they were never added."""
+        view = self.view
+        index = len(view)
+        while index and isinstance(source := view.sources[index - 1], int) and source >= count:
+            index -= 1
+        view.cut(index)
+        for place in range(count, len(self.history)):
+            view.uuids.pop(place, None)
+        del self.history[count:], self.prints[count:]
+        self.renumber()
+
+    def renumber(self) -> None:
+        """After messages went: which ids of calls are used follows from those that are left."""
+        self.call_ids = CallIds()
+        self.call_ids.of_all(self.history)
+
+    def _correct(self, response: Item, before: int) -> None:
+        """What a provider's figure says about our estimates (TOK-2b)."""
+        message = message_of(response) or {}
+        prompt, answer = reported(message.get("usage"))
+        if not prompt:
+            return
+        view, last = self.view, self.figure
+        after = int(view.ledger.tokens())
+        self.figure = Figure(prompt + answer, after, len(view), view.rewrites)
+        if last is None or last.rewrites != view.rewrites:
+            self.correction = self.correction.rewritten(view.rewrites)
+            return
+        self.correction = self.correction.observe(
+            before - last.estimated,
+            prompt - last.total,
+            model=self.model.name,
+            response_id=str(message.get("id") or f"history:{len(self.history)}"),
+            log_version=view.rewrites,
+        )
+
+    # ---- counts ------------------------------------------------------------------------------
+
+    @property
+    def overhead_tokens(self) -> int:
+        """System prompt and tool definitions, by estimate."""
+        return sum(self.overhead.values())
+
+    def estimate(self) -> Estimate:
+        """Tokens of the next request: the newest reported figure, and the corrected estimate of what it lacks."""
+        anchor = self.view.anchor()
+        if anchor is None:
+            return self.correction.apply(int(self.view.ledger.tokens()) + self.overhead_tokens)
+        rest = int(self.view.ledger.anchored(0).estimated) - self.view.freed()
+        found = self.correction.apply(abs(rest))
+        if rest < 0:
+            found = Estimate(-found.tokens, -found.high, -found.low)
+        return Estimate(*(max(0, anchor.usage + each) for each in found))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the next request."""
+        return self.estimate().tokens
+
+    def usage(self) -> Usage:
+        """How full the window is now."""
+        found = self.estimate()
+        anchored = self.view.anchor() is not None
+        by_category = self.tally.look(self.view)
+        return Usage(
+            found.tokens, self.window.context, anchored, found.low, found.high, by_category
+        )
+
+    # ---- decisions ---------------------------------------------------------------------------
+
+    def trigger(self) -> int:
+        """Tokens from which an automatic compaction is due."""
+        return self.window.threshold
+
+    def decide(self) -> Decided:
+        """Whether an automatic compaction is due (WIN-5, AUTO-1); a pure look at any moment."""
+        tokens, limit = self.tokens, self.trigger()
+        code, why = self._refusal()
+        if code:
+            fills = self.usage().by_category if code == "refills" else {}
+            return Decided(False, why, code, tokens, limit, fills)
+        if tokens < limit:
+            return Decided(False, f"{tokens:,} of {limit:,} tokens", "below", tokens, limit)
+        return Decided(True, f"{tokens:,} tokens reach {limit:,}", "due", tokens, limit)
+
+    def collapse_failed(self) -> bool:
+        """Whether collapse stands in for a compaction and could not make room: then one may come after all (AUTO-7)."""
+        full = self.tokens > min(self.window.effective, self.last_resort_tokens)
+        return self.policy.collapse.enabled and full and not self._refusal(last_resort=True)[0]
+
+    @property
+    def last_resort_tokens(self) -> int:
+        """Above this a request is folded or truncated."""
+        return self.window.prompt * self.policy.truncate.start_percent // 100
+
+    def _refusal(self, *, last_resort: bool = False) -> tuple[str, str]:
+        """Why nothing automatic is done, whatever the size; empty if there is no such reason."""
+        auto, tracking = self.policy.auto, self.tracking
+        if not self.window.autocompact:
+            return "off", "automatic compaction is off"
+        if self.source in QUIET_SOURCES:
+            return "source", f"{self.source} writes a summary itself"
+        if auto.reactive_only:
+            return "reactive_only", "only after a refusal of the provider"
+        if self.policy.collapse.enabled and not last_resort:
+            return "collapse", "context collapse is on"
+        if tracking.failures >= auto.max_failures:
+            return "failures", f"{tracking.failures} failures in a row: {tracking.last_failure}"
+        # A rest, not an end: a later try that holds resets the count (P-8: no guard without an exit).
+        resting = (tracking.turns_since or 0) <= auto.refill_turns * auto.max_refills
+        if tracking.refills >= auto.max_refills and resting:
+            turns = auto.refill_turns
+            return "refills", f"full again within {turns} turns, {tracking.refills} times in a row"
+        return "", ""
+
+    # ---- costs -------------------------------------------------------------------------------
+
+    def cost_of(self, report: StageReport) -> Cost | None:
+        """What a rewrite for the next request costs; levels that acted before it have broken the prefix already (BEY-2)."""
+        number = self.requests + 1
+        newest = takewhile(lambda each: each.request == number, reversed(self.reports))
+        earlier = [each.first_changed for each in newest if each.first_changed is not None]
+        return cost_of(
+            report,
+            self.view,
+            self.model,
+            overhead_tokens=self.overhead_tokens,
+            broken_from=min(earlier, default=None),
+            cold=is_cold(self.view, self.model, self.now_ms),
+        )
+
+    # ---- what levels are told ----------------------------------------------------------------
+
+    def situation(self, host: Any, now_ms: int | None) -> pipeline.Situation:
+        """What the levels are told for the next request."""
+        self.now_ms = now_ms
+        return pipeline.Situation(
+            window_tokens=self.window.context,
+            overhead_tokens=self.overhead_tokens,
+            now_ms=now_ms,
+            store=host.offload,
+            effective_tokens=self.window.effective,
+            source=self.source,
+            provider=self.provider,
+            model=self.model,
+            summarizer=host.summarizer,
+            line_summarizer=host.line_summarizer,
+            beside=host.beside,
+            request=self.requests + 1,
+            tools=self.tools,
+            history=self.history,
+        )
+
+    # ---- compactions -------------------------------------------------------------------------
+
+    def install(
+        self, result: CompactionResult, base: Sequence[Any], *, stage: str, why: str
+    ) -> StageReport | None:
+        """Put a compaction in place; messages that came meanwhile follow it.
+
+        Args:
+            result: Over the messages of `base`.
+            base: The view's messages when it began.
+            stage: For the report.
+            why: For the report.
+
+        Returns:
+            The report; `None`: the view does not begin with `base` any more, nothing has changed.
+        """
+        now = self.view.messages
+        if len(now) < len(base) or any(a is not b for a, b in zip(base, now, strict=False)):
+            return None
+        parts = _parts(result, base, f"{stage}:{self.tracking.compactions + 1}")
+        report = self.view.rearranged(stage, why, [*parts, *range(len(base), len(now))])
+        self.view.forget_usage()
+        for level in self.levels:
+            if level.reset is not None:
+                level.reset(self.states.get(level.name))
+        return report
+
+
+def _parts(result: CompactionResult, base: Sequence[Any], key: str) -> list[int | Made]:
+    """The new context: what of `base` is kept, by position, and what was made."""
+    kept = [at for at in result.report.kept if isinstance(at, int)]
+    order = [*range(len(result.head)), *kept]
+    parts: list[int | Made] = []
+    for message in result.messages:
+        here = next((at for at, place in enumerate(order) if message is base[place]), None)
+        if here is not None:
+            parts.append(order[here])
+            del order[: here + 1]
+        else:
+            parts.append(Made(f"{key}.{len(parts)}", dict(message)))
+    return parts
+
+
+def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, int]:
+    """Estimated tokens of a system prompt and of tool definitions."""
+    weights = weights_for(model)
+    return {"system": _count(system, weights), "tools": _count(list(tools) or None, weights)}
+
+
+def reported(usage: Any) -> tuple[int, int]:
+    """Tokens of the prompt (cached ones included) and of the answer, as a response states them; 0: it does not."""
+    if not isinstance(usage, Mapping):
+        return 0, 0
+    prompt = sum(_whole(usage.get(name)) for name in _PROMPT)
+    return prompt, sum(_whole(usage.get(name)) for name in _ANSWER)
+
+
+_PROMPT = (
+    "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "prompt_tokens",
+)  # fmt: skip
+_ANSWER = ("output_tokens", "completion_tokens")
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 0
+
+
+def names_of(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Names of tool definitions, in Anthropic's or OpenAI's form."""
+    functions = (tool.get("function") for tool in tools)
+    inner = (each.get("name") for each in functions if isinstance(each, Mapping))
+    return frozenset(filter(None, [*(tool.get("name") for tool in tools), *inner]))
+
+
+def _count(value: Any, weights: Any) -> int:
+    if not value:
+        return 0
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return int(core.estimate_text(text, weights))

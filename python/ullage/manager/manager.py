@@ -1,0 +1,453 @@
+"""What a host calls: one object per conversation, synchronous and asynchronous."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ullage.compaction import CompactionResult
+from ullage.compaction.attachments import Providers
+from ullage.compaction.cut import Direction
+from ullage.compaction.effects_runner import AsyncPerformer, Performer
+from ullage.compaction.prefetch import Ahead
+from ullage.counting.models import ModelTable
+from ullage.counting.window import WindowSettings, warn_without_trigger
+from ullage.effects import CancelToken, Flow, adrive, drive
+from ullage.exceptions import InvalidPolicy
+from ullage.levels import context_edits
+from ullage.levels.pins import pin_of, unpin
+from ullage.levels.report import StageReport
+from ullage.manager import prepare as flows
+from ullage.manager import tools
+from ullage.manager.background import Beside
+from ullage.manager.exclusive import Alone
+from ullage.manager.keeping import Keeping, Log, new_uuid, now_in_ms
+from ullage.manager.lighter import Lighter
+from ullage.manager.look_ahead import look_ahead
+from ullage.manager.machine import Machine, names_of, overhead_of
+from ullage.manager.prepare import Host
+from ullage.manager.recovery import recover
+from ullage.manager.request_writer import Outgoing
+from ullage.manager.values import Recovery, Request
+from ullage.observe.events import Listener
+from ullage.policy import KeepPolicy, Policy
+from ullage.policy.arguments import known_arguments
+from ullage.policy.given import policy_given
+from ullage.providers.errors import classify
+from ullage.providers.manual_thinking import Thinking, read_thinking
+from ullage.recall import Recall
+from ullage.recall.store import OffloadStore
+from ullage.recall.tool_definition import ToolAnswer
+from ullage.requests.inbound import shape_of
+from ullage.summarizers.named import writer_of
+
+__all__ = ["ContextManager"]
+
+Item = Mapping[str, Any]
+T = TypeVar("T")
+
+
+class ContextManager(Keeping):
+    """Keeps one conversation within its window: `add` what comes, `prepare` what to send, `observe` the answer.
+
+    Everything that was added stays in `history`; a request is a view of it. There is no state outside of the object, so a
+    process may hold thousands.
+
+    Args:
+        model: Name of the model that goes on; decides window and weights.
+        provider: Whose form messages come in and requests go out: `anthropic`, `openai_chat`, `openai_responses`, `gemini`,
+            `bedrock` or `mistral`. The history is kept in the internal view.
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
+        system: The system prompt, to be counted; never changed.
+        tools: Tool definitions, to be counted; never changed.
+        summarizer: For automatic and manual compactions; `None`: extractive, without a model.
+        line_summarizer: With a small model, for the lines that stand for single tool results; `None`: put together by code.
+        fallback: Who writes when the summarizer fails; `None`: the extractive one, for automatic compactions.
+        store: For large tool results; `None`: they stay, and are snipped.
+        settings: Settings of the window; `None`: those of the environment.
+        table: Where to look the model up; `None`: the built-in table.
+        source: Who asks: `main`, or `subagent`, `compact`, `session_memory`, `collapse`.
+        memory: Notes of the session (`SessionMemory`): kept up to date by `observe`, tried before a summary is written.
+            `None`: there are none.
+        hooks: PreCompact, PostCompact, SessionStart; `Hooks` or its fields.
+        providers: What is put back after a compaction.
+        listeners: Told of every event, in order.
+        log: Where the conversation is kept: the path of a new file, or an open and empty `TranscriptLog`. All that was added,
+            observed and decided is there when a call returns; `ContextManager.resume` goes on from it. The manager alone
+            appends to it. `None`: `save` is the host's business.
+        clock: Gives the time in milliseconds since the epoch, for what happens by time; messages are stamped with it as they
+            come in. `None`: the system's. One that returns `None`: nothing happens by time.
+        keep: Newest part that a compaction leaves word for word: tokens, a `KeepPolicy`, or `None` for the policy's.
+        redact: Applied to all text that leaves for a summarizer or becomes the summary; `None`: nothing is.
+        template: Replaces the prompt for summaries; empty: ours.
+        session_id: Told to hooks; empty: the log's, if there is one.
+        transcript_path: Told to the model and to hooks, and searched by recall; empty: the log's, if there is one.
+        cwd: Told to hooks.
+        context_management: Anthropic's parameter of that name, as a form of policy: sent on where the provider knows it, else done
+            here and told in `Request.applied_edits`. `None`: none.
+        context_window: The model's window in tokens, in place of what the table says; `None`: as the table says.
+        max_output_tokens: The model's largest answer in tokens, likewise.
+        thinking: The requests' `thinking` parameter, as the provider takes it; `None`: not in use. In Anthropic's manual mode
+            (`enabled`) no request begins an open turn without its thinking (A14). It is saved.
+
+    Example:
+        >>> manager = ContextManager(model="claude-opus-4-5")
+        >>> manager.add({"role": "user", "content": "hello"})
+        >>> manager.prepare().messages
+        [{'role': 'user', 'content': 'hello'}]
+    """
+
+    @known_arguments
+    def __init__(
+        self,
+        *,
+        model: str,
+        provider: str = "anthropic",
+        policy: Policy | str | None = None,
+        system: Any = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        summarizer: Any = None,
+        line_summarizer: Any = None,
+        fallback: Any = None,
+        store: OffloadStore | None = None,
+        settings: WindowSettings | None = None,
+        table: ModelTable | None = None,
+        source: str = "main",
+        memory: Any = None,
+        hooks: Any = None,
+        providers: Providers | None = None,
+        listeners: Iterable[Listener] = (),
+        context_management: Mapping[str, Any] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
+        thinking: Thinking | None = None,
+        log: Log | None = None,
+        clock: Callable[[], int | None] | None = None,
+        keep: KeepPolicy | int | None = None,
+        redact: Callable[[str], str] | None = None,
+        template: str = "",
+        session_id: str = "",
+        transcript_path: str = "",
+        cwd: str = "",
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "log")}
+        stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
+        row = (table or ModelTable.builtin()).stated(model, **stated)
+        rules = policy_given(policy)
+        if memory is None and rules.session_memory.enabled:
+            raise _no_memory()
+        if context_management is not None:
+            rules = context_edits.policy_for(rules, context_management, row, shape_of(provider))
+        self.machine = Machine(
+            model=row,
+            policy=rules,
+            settings=settings or WindowSettings.from_env(),
+            overhead=overhead_of(system, tools, row),
+            source=source,
+            provider=shape_of(provider),
+            tools=names_of(tools),
+            thinking=read_thinking(thinking, provider=shape_of(provider)),
+            stated_window={name: given for name, given in stated.items() if given is not None},
+        )
+        warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
+        self.host = Host(
+            summarizer=_writer(summarizer),
+            line_summarizer=_writer(line_summarizer),
+            fallback=_writer(fallback),
+            offload=store,
+            memory=memory,
+            hooks=hooks,
+            providers=providers or Providers(),
+            listeners=tuple(listeners),
+            options={
+                "keep": keep,
+                "redact": redact,
+                "template": template,
+                "session_id": session_id,
+                "transcript_path": transcript_path,
+                "cwd": cwd,
+            },
+            ahead=Ahead(tuple(listeners)),
+            beside=Beside(),
+        )
+        self._alone, self._lighter = Alone(), Lighter()
+        if context_management is not None:
+            self.machine.states[context_edits.STAGE].config = dict(context_management)
+        self._outgoing = Outgoing(
+            model=row.name,
+            provider=self.machine.provider,
+            system=system,
+            tools=tools,
+            thinking=self.machine.thinking,
+        )
+        self._outside = given
+        self._clock, self._ids = clock or now_in_ms, new_uuid
+        if log is not None:
+            self._keep_in(log)
+
+    # ---- what comes in -----------------------------------------------------------------------
+
+    def add(self, message: Item) -> None:
+        """Append a message: the user's, the model's, or results of tools; an item in the form of Responses.
+
+        Raises:
+            InvalidMessage: No provider could take it; nothing has changed.
+            StoreError: It could not be written to the log; nothing has changed.
+        """
+        with self._locked(), self._taken():
+            self.machine.take(message, at_ms=self._clock())
+            written = self._journal is None or self._journal.added(self.machine)
+            self._outgoing.note_answer(self.machine)
+            if not written:
+                self._commit("add")
+
+    def observe(self, response: Any) -> None:
+        """Append the model's answer, with its usage if it has one: the next count is anchored on it.
+
+        Args:
+            response: The response's body or an SDK's object of it, or just the message in it.
+
+        Raises:
+            InvalidMessage: It is none of these, or no provider could take it; nothing has changed.
+            StoreError: It could not be written to the log; nothing has changed.
+        """
+        with self._locked(), self._taken():
+            newest = self.machine.observe(response, at_ms=self._clock())
+            self._outgoing.note_answer(self.machine)
+            flows.answered(self.machine, self.host, newest)
+            self._commit("observe")
+
+    @contextmanager
+    def _taken(self) -> Iterator[None]:
+        """What came in is there whole, or not at all."""
+        machine = self.machine
+        count = len(machine.history)
+        held = replace(machine.tracking), machine.figure, machine.correction
+        try:
+            yield
+        except BaseException:
+            if len(machine.history) > count:
+                machine.forget(count)
+            machine.tracking, machine.figure, machine.correction = held
+            raise
+
+    # ---- pins --------------------------------------------------------------------------------
+
+    def pin(self, name: str, given: str | Item, *, by: str = "host") -> None:
+        """Keep a text, or the text of a message or block, word for word through every level (CTX-3).
+
+        Args:
+            name: To unpin it by; another text under the same name takes its place.
+            given: A string, a message or entry, or a text block.
+            by: `host`, `user` or `tool`.
+        """
+        self.machine.pins[name] = pin_of(name, given, by=by)
+        self._commit("pin")
+
+    def unpin(self, name: str) -> None:
+        """Let a pinned text go.
+
+        Raises:
+            InvalidPolicy: There is no pin of this name.
+        """
+        kept = unpin(self.machine.pins.values(), name)
+        self.machine.pins = {pin.name: pin for pin in kept}
+        self._commit("unpin")
+
+    # ---- what goes out -----------------------------------------------------------------------
+
+    def prepare(self, *, now_ms: int | None = None, cancel: CancelToken | None = None) -> Request:
+        """Run the levels and give what to send.
+
+        Args:
+            now_ms: The time, in milliseconds since the epoch, for what happens by it; `None`: the manager's clock tells it.
+            cancel: Looked at between steps; then all is as before the call, with messages that came meanwhile.
+
+        Raises:
+            ContextTooLarge: What must stay does not fit; names the floor.
+            ManagerBusy: Another call prepares a request of this conversation, or recovers from a refusal.
+            StoreError: What was decided could not be written to the log; nothing has changed.
+        """
+        with self._alone("prepare"):
+            self.host.beside.stop_task()
+            with self._whole("prepare", careful=cancel is not None):
+                request = self._run(self._prepare(now_ms), cancel)
+            self._look_ahead(asynchronous=False)
+        return request
+
+    async def aprepare(
+        self, *, now_ms: int | None = None, cancel: CancelToken | None = None
+    ) -> Request:
+        """`prepare`, without blocking the event loop; messages added meanwhile are kept."""
+        with self._alone("aprepare"):
+            with self._whole("prepare"):
+                request = await self._arun(self._prepare(now_ms), cancel)
+            self._look_ahead(asynchronous=True)
+        return request
+
+    def compact(
+        self,
+        instructions: str = "",
+        *,
+        keep: KeepPolicy | int | None = None,
+        direction: Direction = "full",
+        at: int | str | None = None,
+        target_tokens: int | None = None,
+        cancel: CancelToken | None = None,
+    ) -> CompactionResult:
+        """Compact now; where compaction is turned off altogether the outcome is `blocked`.
+
+        Old tool results that can be had again are shortened first (microcompact), so that the summary is of what matters.
+
+        Args:
+            instructions: What the summary should mind, in the person's words.
+            keep: Newest part that stays word for word: tokens, a `KeepPolicy`, or `None` for the manager's. 0: only what must stay.
+            direction: `full`, or `from` the message `at` to the end, or `up_to` that message.
+            at: For the latter two: a position in `messages`, or the uuid of a message.
+            target_tokens: As for `ullage.compact`; `None`: no limit beyond the policy's.
+            cancel: Looked at between steps.
+
+        Raises:
+            CompactionError: It failed; nothing has changed.
+            InvalidPolicy: An argument is out of range; names it.
+            StoreError: It could not be written to the log; nothing has changed.
+        """
+        asked = flows.Asked(instructions, keep, direction, at, target_tokens)
+        with self._compacting():
+            return self._run(self._compact(asked), cancel)
+
+    async def acompact(
+        self,
+        instructions: str = "",
+        *,
+        keep: KeepPolicy | int | None = None,
+        direction: Direction = "full",
+        at: int | str | None = None,
+        target_tokens: int | None = None,
+        cancel: CancelToken | None = None,
+    ) -> CompactionResult:
+        """`compact`, without blocking the event loop."""
+        asked = flows.Asked(instructions, keep, direction, at, target_tokens)
+        with self._compacting():
+            return await self._arun(self._compact(asked), cancel)
+
+    def on_overflow(self, error: Any) -> Recovery:
+        """Make room after the provider refused a request.
+
+        Args:
+            error: The exception or response.
+
+        Returns:
+            True (as a truth value) if a retry is worth it: room was made, or a smaller output will do (`max_tokens`). Prepare
+            again and retry.
+
+        Raises:
+            ContextTooLarge: All last resorts were tried for this request.
+            ManagerBusy: As for `prepare`.
+        """
+        with self._alone("on_overflow"), self._whole("on_overflow", careful=False):
+            return self._run(self._recover(error))
+
+    async def aon_overflow(self, error: Any) -> Recovery:
+        """`on_overflow`, without blocking the event loop."""
+        with self._alone("aon_overflow"), self._whole("on_overflow"):
+            return await self._arun(self._recover(error))
+
+    def stage_ahead(self) -> int:
+        """Write the summaries that a context collapse will need, and wait for them; `prepare` has them written beside anyway.
+
+        Returns:
+            How many spans are ready that were not before; 0 where collapse is off or the window is not full enough.
+        """
+        with self._whole("stage_ahead", careful=False):
+            return self._run(flows.stage_ahead(self.machine, self.host))
+
+    async def astage_ahead(self) -> int:
+        """`stage_ahead`, beside the conversation: what is added or changed meanwhile is looked at when it ends."""
+        with self._whole("stage_ahead", careful=False):
+            return await self._arun(flows.stage_ahead(self.machine, self.host))
+
+    def expand(self, collapse_id: str) -> StageReport:
+        """Put a collapsed span back in its place; it is not collapsed again.
+
+        Raises:
+            UnknownHandle: No placeholder with that id is in the context.
+        """
+        self._name(range(len(self.machine.history)))
+        with self._whole("expand", careful=False):
+            return self._run(flows.expand(self._seen(True), collapse_id))
+
+    # ---- tools for the model -----------------------------------------------------------------
+
+    @property
+    def recall(self) -> Recall:
+        """Brings back what left: `recall.get(handle)` for the host, `recall.call(input)` for the model."""
+        return tools.recall_of(self.machine, self.host)
+
+    def answer(self, name: str, given: Any) -> ToolAnswer:
+        """The answer to a model's call of one of the library's tools, for a tool result: `recall`, `Snip`, `compact_context`, `context_usage`.
+
+        Args:
+            name: The tool that was called.
+            given: The call's input, whatever it is.
+
+        Raises:
+            InvalidPolicy: The library has no such tool.
+        """
+        told = tools.answer(self.machine, self.host, name, given)
+        self._commit("answer")
+        return told
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _seen(self, rewrites: bool) -> Machine:
+        """The machine, before something rewrites its view: what the model thought until now was after this view."""
+        if rewrites:
+            self._outgoing.note_imported(self.machine)
+        return self.machine
+
+    def _recover(self, error: Any) -> Flow[Recovery]:
+        return recover(self._seen(classify(error).is_overflow), self.host, error)
+
+    def _look_ahead(self, *, asynchronous: bool) -> None:
+        """Have written beside the conversation what will be needed soon: a summary of the whole, or of spans."""
+        machine, host = self.machine, self.host
+        look_ahead(machine, host, flows.job_for, asynchronous=asynchronous)
+        if flows.stages_beside(machine, host):
+            start = host.beside.start_task if asynchronous else host.beside.start
+            start(flows.stage_ahead(machine, host), host)
+
+    def _prepare(self, now_ms: int | None) -> Flow[Request]:
+        now = self._clock() if now_ms is None else now_ms
+        return flows.prepare(self.machine, self.host, self._outgoing, now)
+
+    def _compact(self, asked: flows.Asked) -> Flow[CompactionResult]:
+        return flows.compact(self._seen(self.window.compaction), self.host, asked)
+
+    def _compacting(self) -> AbstractContextManager[None]:
+        return self._whole("compact")
+
+    def _run(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
+        perform = Performer(self.host, self.host.listeners, cancel=cancel)
+        return drive(flow, perform, cancel=cancel)
+
+    async def _arun(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
+        perform = AsyncPerformer(self.host, self.host.listeners, cancel=cancel)
+        return await adrive(flow, perform, cancel=cancel)
+
+    def __repr__(self) -> str:
+        machine = self.machine
+        size = f"{len(machine.view)} of {len(machine.history)} messages"
+        return f"ContextManager({machine.model.name!r}, {size}, ≈{machine.tokens:_} tokens)"
+
+
+def _no_memory() -> InvalidPolicy:
+    hint = "pass memory=SessionMemory(folder, policy=policy.session_memory)"
+    limit = "needs notes to keep: memory= is not given"
+    return InvalidPolicy("session_memory.enabled", True, limit, hint=hint)
+
+
+def _writer(given: Any) -> Any:
+    return None if given is None else writer_of(given)

@@ -1,0 +1,216 @@
+"""The last step before a request leaves: what the provider would refuse is mended, in the request only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ullage.compaction import CompactionResult
+from ullage.legality.repair import Repair, Repaired, Repairer
+from ullage.levels.local_fields import wire
+from ullage.levels.pipeline import Extras
+from ullage.levels.report import StageReport
+from ullage.manager.explain import RequestRecord
+from ullage.manager.machine import Machine
+from ullage.manager.values import Request
+from ullage.providers import Loss, anthropic
+from ullage.providers.manual_thinking import Thinking
+from ullage.requests.to_request import outgoing
+
+__all__ = ["Outgoing"]
+
+
+class _Written(NamedTuple):
+    """A conversation in the provider's form."""
+
+    messages: Sequence[Any]
+    parts: Mapping[str, Any]
+    repairs: Sequence[Repair]
+    losses: Sequence[Loss]
+    params: Mapping[str, Any]
+
+
+class Outgoing:
+    """Makes requests of a view, legal for their provider; a legal view costs what is new in it.
+
+    Other providers' forms are written, and repaired, as a whole each time.
+
+    Args:
+        model: Name of the model.
+        provider: Whose form; a name of `ullage.requests.to_request.SHAPES`.
+        system: The system prompt; only looked at.
+        tools: Tool definitions; only looked at.
+        thinking: The request's parameter of that name; `None`: not in use.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        provider: str = "anthropic",
+        system: Any = None,
+        tools: Sequence[Any] = (),
+        thinking: Thinking | None = None,
+    ) -> None:
+        self._model, self._provider = model, provider
+        self._system, self._tools = system, list(tools)
+        # The manager itself sees to the window, which may be another than the one the table knows (A24).
+        self._options: dict[str, Any] = {
+            "model": model,
+            "system": system,
+            "tools": self._tools or None,
+            "facts": {"skip": ("A24",)},
+        }
+        if thinking is not None:
+            self._options["thinking"] = thinking
+        own = provider == "anthropic"
+        head = anthropic.to_provider((), system=system, tools=self._tools) if own else None
+        self._head_losses = () if head is None else head.losses
+        if head is not None:
+            self._options["system"] = head.parts.get("system")
+            self._options["tools"] = head.parts["tools"] or None
+        self._repairer = Repairer(**self._options)
+        self._writer = anthropic.Writer()
+        self._own_list = True  # what is repaired is the view's own list
+        self._previous: Sequence[Any] = ()
+        self._count = 0
+
+    def request(
+        self,
+        machine: Machine,
+        reports: Sequence[StageReport],
+        compaction: CompactionResult | None,
+        extras: Extras,
+        now_ms: int | None = None,
+    ) -> Request:
+        """The request as it stands; from now on it counts as sent."""
+        items, count = machine.view.snapshot()
+        tools = [*self._tools, *extras.tools]
+        if self._provider == "anthropic":
+            done, losses = self._repaired(machine)
+            written = _Written(done.messages, self._parts(tools), done.repairs, losses, done.params)
+        else:
+            written = self._translated(items[:count], tools)
+        count = count if written.messages is items else len(written.messages)
+        changed = self._changed(machine.view.mark_sent(), written.messages, count)
+        machine.requests += 1
+        machine.records.append(_record(machine, count, now_ms))
+        return Request(
+            written.messages,
+            count,
+            number=machine.requests,
+            tokens=machine.records[-1].tokens,
+            reports=reports,
+            compaction=compaction,
+            repairs=written.repairs,
+            losses=written.losses,
+            parts=written.parts,
+            params={**extras.params, **written.params},
+            headers=extras.headers,
+            tools=extras.tools,
+            applied_edits=extras.applied_edits,
+            cache_edits=extras.cache_edits,
+            rewritten_from=changed,
+            provider=self._provider,
+        )
+
+    def _parts(self, tools: Sequence[Any]) -> dict[str, Any]:
+        given = anthropic.to_provider((), system=self._system, tools=tools).parts
+        return {name: given[name] for name in ("system", "tools") if given.get(name)}
+
+    def _repaired(self, machine: Machine) -> tuple[Repaired, list[Loss]]:
+        """The view in Anthropic's form, legal; the view's own list if nothing had to change."""
+        view = machine.view
+        sent, losses = self._writer.write(view.messages, view.ledger)
+        # Another list than the view's has digests of its own.
+        self._own_list = sent is view.messages
+        ledger = view.ledger if self._own_list else None
+        return self._repairer.repair(sent, ledger=ledger), [*self._head_losses, *losses]
+
+    def _translated(self, items: Sequence[Any], tools: Sequence[Any]) -> _Written:
+        done = outgoing(
+            items,
+            provider=self._provider,
+            model=self._model,
+            system=self._system,
+            tools=tools or None,
+        )
+        messages = done.messages
+        parts = {name: value for name, value in done.parts.items() if value is not messages}
+        return _Written(messages, parts, done.repairs, done.losses, {})
+
+    def note_answer(self, machine: Machine) -> None:
+        """If the newest message answers the newest request: what it thought is bound to that request."""
+        view = machine.view
+        new = view.messages[view.sent :]
+        if new and all(message.get("role") == "assistant" for message in new):
+            self._repairer.observe(new[-1])
+
+    def note_imported(self, machine: Machine) -> None:
+        """Before levels change anything: answers to requests that nobody prepared here are bound to the list as it stands."""
+        view = machine.view
+        new = view.messages[view.sent :]
+        said = [message.get("role") == "assistant" for message in new]
+        answers = next((at for at, spoken in enumerate(said) if not spoken), len(said))
+        if any(said[answers:]):
+            self._repaired(machine)
+
+    def dump(self, machine: Machine) -> dict[str, Any]:
+        """What cannot be found out from the view again, as plain JSON."""
+        if machine.view.changed_from is not None:
+            # A rewrite that no request has shown yet: the thinking before it must be known as it was.
+            self._repaired(machine)
+        return self._repairer.dump()
+
+    def forget(self, machine: Machine, stay: Iterable[int]) -> None:
+        """Hold only these messages of the history of what the model made; the view's own are among them."""
+        view = machine.view
+        shown, _ = self._writer.write(view.messages, view.ledger)
+        if self._provider != "anthropic" or self._own_list is not (shown is view.messages):
+            return
+        made = [machine.history[at] for at in sorted(stay)]
+        history = [message for item in made if (message := wire(item)) is not None]
+        self._repairer = Repairer.load(
+            self._repairer.dump(), shown, history=history, **self._options
+        )
+
+    def load(self, machine: Machine, stored: Mapping[str, Any]) -> None:
+        """Go on where `dump` stood, with what had been sent last as far as it still stands."""
+        view = machine.view
+        history = [message for item in machine.history if (message := wire(item)) is not None]
+        if stored:
+            shown, _ = self._writer.write(view.messages, view.ledger)
+            self._own_list = shown is view.messages
+            self._repairer = Repairer.load(stored, shown, history=history, **self._options)
+        if not machine.requests or view.changed_from is not None:
+            return
+        sent: Sequence[Any] = list(view.messages[: view.sent])
+        if self._provider != "anthropic":
+            sent = self._translated(sent, self._tools).messages
+        elif not self._own_list:
+            sent, _ = anthropic.Writer().whole(sent)
+        self._previous, self._count = sent, len(sent)
+
+    def _changed(self, in_view: int | None, sent: Sequence[Any], count: int) -> int | None:
+        """First message that is not what was sent before.
+
+        Only where something was mended, now or last time, must the lists be compared.
+        """
+        if self._provider != "anthropic" or not self._own_list:
+            in_view = None  # a place in the view is none in the provider's list
+        before, length = self._previous, self._count
+        self._previous, self._count = sent, count
+        if sent is before and in_view is None:
+            return None
+        end = length if in_view is None else min(in_view, length)
+        for at in range(end):
+            if at >= count or (sent[at] is not before[at] and sent[at] != before[at]):
+                return at
+        return in_view
+
+
+def _record(machine: Machine, messages: int, now_ms: int | None) -> RequestRecord:
+    usage = machine.usage()
+    return RequestRecord(
+        machine.requests, messages, len(machine.history), usage.tokens, now_ms, usage.by_category
+    )

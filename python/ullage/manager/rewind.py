@@ -1,0 +1,101 @@
+"""Going back in a conversation: the newest messages go, as if they had never come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ullage.exceptions import InvalidPolicy
+from ullage.facts.reading import blocks_of
+from ullage.levels import collapse, turn_snip
+from ullage.levels.view import View
+from ullage.manager.machine import Machine
+
+__all__ = ["rewind"]
+
+Item = Mapping[str, Any]
+
+
+def rewind(machine: Machine, count: int) -> None:
+    """Go back to the first `count` messages.
+
+    What levels made of messages before stays where it stands before one that stays; where it may stand for
+    messages that go, the messages that stay come back whole.
+
+    Args:
+        machine: Changed in place; corrections, learned limits and counters stay.
+        count: Messages that stay.
+
+    Raises:
+        InvalidPolicy: There are not so many.
+    """
+    history = machine.history
+    if type(count) is not int or not 0 <= count <= len(history):
+        raise InvalidPolicy(
+            "count", count, f"must be from 0 to {len(history)}, the messages that were added"
+        )
+    if count == len(history):
+        return
+    gone = set(_tool_ids(history[count:])) - set(_tool_ids(history[:count]))
+    view = machine.view
+    index = next(
+        (
+            at
+            for at, source in enumerate(view.sources)
+            if isinstance(source, int) and source >= count
+        ),
+        len(view),
+    )
+    if index == 0 or isinstance(view.sources[index - 1], int):
+        view.cut(index)
+    if count and (not index or isinstance(view.sources[index - 1], str)):
+        machine.view = _whole(view, history[:count])
+    del history[count:], machine.prints[count:]
+    machine.renumber()
+    _forget(machine.view, count, gone)
+    _forget_states(machine.states, count)
+    machine.figure = None
+
+
+def _whole(view: View, history: Sequence[Item]) -> View:
+    """All that stays, with the decisions about it; what was sent is another list."""
+    made = View(view.weights)
+    made.decisions, made.added_texts, made.whole = view.decisions, view.added_texts, view.whole
+    made.emptied, made.unthought = view.emptied, view.unthought
+    made.uuids, made.times = view.uuids, view.times
+    for place, item in enumerate(history):
+        made.add(item, place)
+    made.rewrites, made.changed_from = view.rewrites + 1, 0
+    return made
+
+
+def _tool_ids(items: Iterable[Item]) -> Iterator[str]:
+    for item in items:
+        for block in blocks_of(item):
+            name = block.get("id") if block.get("type") == "tool_use" else block.get("tool_use_id")
+            if isinstance(name, str):
+                yield name
+
+
+def _forget(view: View, count: int, gone: set[str]) -> None:
+    """A message that comes in the place of one that went has nothing of it."""
+    view.decisions = {name: each for name, each in view.decisions.items() if name not in gone}
+    view.added_texts = {at: texts for at, texts in view.added_texts.items() if at < count}
+    view.whole, view.emptied = view.whole - gone, view.emptied - gone
+    view.unthought = {at for at in view.unthought if at < count}
+    view.uuids = {at: name for at, name in view.uuids.items() if at < count}
+    view.times = {at: came for at, came in view.times.items() if at < count}
+
+
+def _forget_states(states: Mapping[str, Any], count: int) -> None:
+    turns = states.get(turn_snip.STAGE)
+    if turns is not None:
+        turns.ids = {at: name for at, name in turns.ids.items() if at < count}
+        turns.asked = {name: why for name, why in turns.asked.items() if name in turns.ids.values()}
+        turns.removed = {name: span for name, span in turns.removed.items() if span.last < count}
+        turns.base_tokens = -1
+    spans = states.get(collapse.STAGE)
+    if spans is not None:
+        spans.staged = [each for each in spans.staged if each.last < count]
+        spans.commits = {k: each for k, each in spans.commits.items() if each.span.last < count}
+        spans.expanded = [span for span in spans.expanded if span.last < count]

@@ -1,0 +1,326 @@
+"""Notes without a model: the ten sections filled with copies and counts from the conversation (SM-1).
+
+Each fact is one line, so that lines of a person's can be told from ours: what the last update did not write, a person did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ullage.facts.calls import Action
+from ullage.facts.model import Command, Facts, Origin, Step, UserInput
+from ullage.facts.words import Kind
+from ullage.memory.session.template import TITLES, Section, open_fences, parse_notes
+from ullage.summarizers import extractive_sections
+from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, inline, one_line
+
+__all__ = ["Merged", "copied_lines", "merged"]
+
+Measure = Callable[[str], int]
+_ALL = 1 << 40
+
+# Most of the room goes to what is needed to go on.
+_SHARES = dict(zip(TITLES, (1, 20, 18, 16, 6, 14, 28, 6, 10, 8), strict=True))
+_NAMES = "Codebase and System Documentation"
+"""The section that lists the names in use: what an agent needs to go on, and so the largest share."""
+
+_NAMES_IN_ROW = 12
+
+_CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
+_PROMPTS = (Kind.PROMPT, Kind.COMMAND)
+
+
+class Merged(NamedTuple):
+    """Notes brought up to date: the text, the lines that code wrote, and hashes of those that a person took out."""
+
+    text: str
+    generated: dict[str, tuple[str, ...]]
+    removed: tuple[str, ...]
+
+
+def merged(
+    notes: str,
+    facts: Facts,
+    *,
+    generated: Mapping[str, Sequence[str]],
+    removed: Sequence[str],
+    section_tokens: int,
+    total_tokens: int,
+    measure: Measure,
+) -> Merged:
+    """Notes with what facts say; what a person wrote stays, word for word and first in its section.
+
+    Args:
+        notes: As they are now: headings decide where lines go, sections of other names are left alone.
+        facts: Of the conversation so far.
+        generated: Lines that the last update wrote.
+        removed: Hashes of lines that a person took out before.
+        section_tokens: Limit of one section.
+        total_tokens: Limit of all.
+        measure: Tokens of a text.
+    """
+    sections = parse_notes(notes)
+    written = {s.title: _written(s, generated.get(s.title, ())) for s in sections}
+    gone = [*removed, *_taken_out(sections, generated)]
+    frame = "\n\n".join(s.text(written[s.title]) for s in sections)
+    room = max(total_tokens - measure(frame), 0)
+    rooms = {s.title: section_tokens - measure(s.text(written[s.title])) for s in sections}
+    for share in (100, 85, 70, 50, 30, 0):
+        # Budgets are reckoned in bytes, limits in tokens: the first that keeps the limits is taken.
+        told = copied_lines(facts, room * share // 100, rooms, share)
+        kept = {title: _wanted(told.get(title, ()), gone, written[title]) for title in written}
+        texts = [s.text(_body(written[s.title], kept[s.title])) for s in sections]
+        fits = all(measure(t) <= section_tokens or share == 0 for t in texts)
+        if share == 0 or (fits and measure("\n\n".join(texts)) <= total_tokens):
+            break
+    text = "\n\n".join(texts) + "\n"
+    return Merged(
+        text, {t: tuple(rows) for t, rows in kept.items() if rows}, tuple(dict.fromkeys(gone))
+    )
+
+
+def _body(written: str, told: Sequence[str]) -> str:
+    return "\n".join([*([written] if written else []), *told])
+
+
+def _wanted(told: Sequence[str], gone: Sequence[str], written: str) -> list[str]:
+    out, there = set(gone), set(written.split("\n"))
+    return [line for line in told if line not in there and _hash(line) not in out]
+
+
+def _hash(line: str) -> str:
+    return hashlib.sha256(line.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _written(section: Section, ours: Sequence[str]) -> str:
+    """What a person or a model wrote in a section: all lines but ours; inside code fences none is ours."""
+    left, kept = Counter(ours), []
+    for line, inside in open_fences(section.body):
+        if not inside and left[line] > 0:
+            left[line] -= 1
+        else:
+            kept.append(line)
+    return "\n".join(kept).strip("\n").rstrip()
+
+
+def _taken_out(sections: Sequence[Section], generated: Mapping[str, Sequence[str]]) -> list[str]:
+    bodies = {s.title: set(s.body.split("\n")) for s in sections}
+    return [
+        _hash(line)
+        for title, ours in generated.items()
+        for line in ours
+        if line not in bodies.get(title, set())
+    ]
+
+
+# ---- what facts say --------------------------------------------------------------------------
+
+
+def copied_lines(
+    facts: Facts, tokens: int, rooms: Mapping[str, int], share: int = 100
+) -> dict[str, list[str]]:
+    """The lines of each section, within a budget in UTF-8 bytes / 4.
+
+    Args:
+        facts: Of the conversation so far.
+        tokens: For all sections.
+        rooms: For each section by its title; sections that are not named get no lines.
+        share: Percent of each room that is used.
+    """
+    units = {title: _flattened(write(facts)) for title, write in _WRITERS.items() if title in rooms}
+    places = dict(enumerate(units))
+    names = cost(extractive_sections.names(facts, "", _ALL)) if _NAMES in units else 0
+    wants = {
+        at: min(
+            sum(cost(u.text) for u in units[title]) + names * (title == _NAMES),
+            max(rooms[title], 0) * share // 100,
+        )
+        for at, title in places.items()
+    }
+    shares = {at: _SHARES[title] for at, title in places.items()}
+    given = allot(wants, shares, tokens)
+    told = {title: fill(units[title], given[at]) for at, title in places.items()}
+    rows = {title: [row for row in text.split("\n") if row] for title, text in told.items()}
+    if _NAMES in rows:
+        budget = sum(given[at] for at, title in places.items() if title == _NAMES)
+        rows[_NAMES] += _names(facts, "\n".join(told.values()), budget - cost(told[_NAMES]))
+    return rows
+
+
+def _names(facts: Facts, present: str, tokens: int) -> list[str]:
+    """The names in use that no other section holds, best first, a few in each row."""
+    rows: list[str] = []
+    # The beginnings of the rows take about a tenth.
+    for line in extractive_sections.names(facts, present, max(tokens, 0) * 9 // 10).split("\n"):
+        head, _, listed = _flat(line).partition(": ")
+        found = listed.split(", ") if listed else []
+        rows += [
+            f"{head}: {', '.join(found[at : at + _NAMES_IN_ROW])}"
+            for at in range(0, len(found), _NAMES_IN_ROW)
+        ]
+    return rows
+
+
+def _flattened(units: Sequence[Unit]) -> list[Unit]:
+    """One line each: a path or a name may hold line ends, and behind them a heading."""
+    return [Unit(_flat(unit.text), unit.rank) for unit in units]
+
+
+def _title(facts: Facts) -> list[Unit]:
+    prompts = [entry for entry in facts.inputs if entry.kind in _PROMPTS]
+    telling = [entry for entry in prompts if len(entry.text.split()) > 1] or prompts
+    # It must begin with a word: a heading or a fence would change the form of the notes.
+    text = one_line(telling[0].text, 80).lstrip("#`~_*->|+= \t") if telling else ""
+    return [Unit(text, 0)] if text else []
+
+
+def _state(facts: Facts) -> list[Unit]:
+    units = []
+    if facts.inputs:
+        units.append(Unit(f"- Newest request: “{one_line(facts.inputs[-1].text, 500)}”", 0))
+    if facts.open_question:
+        asked = one_line(facts.open_question, 500)
+        units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", 0))
+    if facts.interrupted:
+        units.append(Unit("- The user stopped the assistant", 0))
+    if facts.plan_mode:
+        units.append(
+            Unit("- Plan mode is on: nothing may be changed before the plan is approved", 0)
+        )
+    tasks = [task for task in facts.tasks if task.open and task.subject]
+    units += [Unit(extractive_sections.task_line(task), 1 + at) for at, task in enumerate(tasks)]
+    units += [
+        Unit(_flat(unit.text), 2 + unit.rank) for unit in extractive_sections.current_work(facts)
+    ]
+    if facts.statements:
+        said = one_line(facts.statements[-1].text, 700)
+        units.append(Unit(f"- The assistant's newest words: “{said}”", 0))
+    return units
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _task(facts: Facts) -> list[Unit]:
+    prompts = [entry for entry in facts.inputs if entry.kind is not Kind.HOST]
+    last = len(prompts) - 1
+    units = [
+        Unit(f"- {_asked(at, entry)}", 0 if at in (0, last) else last - at)
+        for at, entry in enumerate(prompts)
+    ]
+    plan = one_line(facts.plan, 800)
+    return [*units, *([Unit(f"- Approved plan: {inline(plan, 800)}", 1)] if plan else [])]
+
+
+def _asked(at: int, entry: UserInput) -> str:
+    about = f" (asked: “{one_line(entry.question, 150)}”)" if entry.question else ""
+    refusing = " (refusing a tool call)" if entry.kind is Kind.FEEDBACK else ""
+    return f"User {at + 1}{about}{refusing}: “{one_line(entry.text, 600)}”"
+
+
+def _files(facts: Facts) -> list[Unit]:
+    ordered = sorted(facts.files, key=lambda file: (-file.last, file.path))
+    return [
+        Unit(extractive_sections.file_line(file), at + (0 if file.changed else 30))
+        for at, file in enumerate(ordered)
+    ]
+
+
+def _workflow(facts: Facts) -> list[Unit]:
+    runs = Counter(command.text for command in facts.commands)
+    newest = {command.text: command for command in facts.commands}
+    rows = sorted(newest.values(), key=lambda command: command.index)
+    return [
+        Unit(_ran(command, runs[command.text]), len(rows) - at) for at, command in enumerate(rows)
+    ]
+
+
+def _ran(command: Command, times: int) -> str:
+    how = {True: "ok", False: "failed", None: "refused or stopped"}[command.ok]
+    code = f" (exit {command.exit_code})" if command.exit_code else ""
+    often = f", {times} times" if times > 1 else ""
+    line = f": {inline(command.line, 120)}" if command.line else ""
+    return f"- {inline(command.text, 160)} → {how}{code}{often}{line}"
+
+
+def _errors(facts: Facts) -> list[Unit]:
+    return [*_corrections(facts), *extractive_sections.errors(facts)]
+
+
+def _corrections(facts: Facts) -> list[Unit]:
+    said = [entry for entry in facts.inputs if entry.kind is Kind.FEEDBACK]
+    return [Unit(f"- The user refused a call: “{one_line(e.text, 400)}”", 0) for e in said]
+
+
+def _documentation(facts: Facts) -> list[Unit]:
+    urls = facts.urls[-20:]
+    return [Unit(f"- {_flat(url)}", len(urls) - at) for at, url in enumerate(urls)]
+
+
+def _learnings(facts: Facts) -> list[Unit]:
+    rules = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
+    units = [
+        Unit(extractive_sections.rule_line(rule), len(rules) - at) for at, rule in enumerate(rules)
+    ]
+    return units + [
+        Unit(f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”", 0)
+        for d in facts.decisions
+    ]
+
+
+def _results(facts: Facts) -> list[Unit]:
+    told = [said for said in facts.statements if said.closing]
+    dated = [
+        (said.index, Unit(f"- Reported: {one_line(said.text, 420)}", len(told) - at))
+        for at, said in enumerate(told)
+    ]
+    dated += [
+        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {_flat(c.subject)}", 1))
+        for c in facts.commits
+    ]
+    return [unit for _, unit in sorted(dated, key=lambda pair: pair[0])]
+
+
+def _worklog(facts: Facts) -> list[Unit]:
+    inputs = facts.inputs
+    ends = [*(entry.index for entry in inputs[1:]), _ALL]
+    rows = []
+    for at, (entry, end) in enumerate(zip(inputs, ends, strict=False)):
+        steps = [step for step in facts.steps if entry.index <= step.index < end]
+        row = f"- {at + 1}. “{one_line(entry.text, 100)}”{_done(steps)}"
+        rows.append(Unit(row, len(inputs) - at))
+    return rows
+
+
+def _done(steps: Sequence[Step]) -> str:
+    if not steps:
+        return ""
+    changed = sum(step.action in _CHANGES for step in steps)
+    failed = sum(step.ok is False for step in steps)
+    parts = [f"{len(steps)} calls", f"{changed} changes" if changed else ""]
+    parts.append(f"{failed} failed" if failed else "")
+    return f" → {', '.join(part for part in parts if part)}"
+
+
+_WRITERS: dict[str, Callable[[Facts], list[Unit]]] = dict(
+    zip(
+        TITLES,
+        (
+            _title,
+            _state,
+            _task,
+            _files,
+            _workflow,
+            _errors,
+            _documentation,
+            _learnings,
+            _results,
+            _worklog,
+        ),
+        strict=True,
+    )
+)

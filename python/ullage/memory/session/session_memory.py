@@ -1,0 +1,377 @@
+"""`SessionMemory`: the notes of one session, kept while the agent works, ready when room is needed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ullage.compaction.from_session_notes import Remembered
+from ullage.effects import Flow
+from ullage.facts import Facts
+from ullage.memory.background import Background, Mode, Slots, Work
+from ullage.memory.driving import arun, run
+from ullage.memory.session.files import Lock, NotesFolder
+from ullage.memory.session.incremental_facts import FactsFeed
+from ullage.memory.session.recall import recall_flow
+from ullage.memory.session.report import UpdateOutcome, UpdateReport
+from ullage.memory.session.state import NotesState, look
+from ullage.memory.session.triggers import Due, Progress, update_due
+from ullage.memory.session.update import UpdateJob, measure_of, update_flow
+from ullage.observe.events import Event, Listener, SessionMemoryFinished, SessionMemoryStarted
+from ullage.policy import SessionMemoryPolicy
+from ullage.recall.store import file_stem
+from ullage.summarizers import summarizer_of
+from ullage.summarizers.callable import CallableSummarizer
+
+__all__ = ["FOLDER", "SessionMemory"]
+
+Item = Mapping[str, Any]
+
+FOLDER = "session-memory"
+
+MOST_REPORTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What does not change over a session's life."""
+
+    folder: NotesFolder
+    session_id: str
+    policy: SessionMemoryPolicy
+    summarizer: Any
+    config: tuple[NotesFolder, ...]
+    weights: Any
+    redact: Callable[[str], str] | None
+    listeners: tuple[Listener, ...]
+
+
+class SessionMemory:
+    """Keeps the notes of one session up to date while its agent works; a compaction then needs no model.
+
+    Tell it of each response (`answered`) and of each compaction (`compacted`), and pass it to `compact(memory=…)` or to
+    a `ContextManager`. It works beside the agent: on a thread, or as a task where an event loop runs.
+
+    Args:
+        folder: Where `summary.md` lies; nobody else's. Made when the first notes are written.
+        session_id: Whose notes; the notes of another session are neither used nor changed. Empty: not compared.
+        policy: Thresholds; with `enabled=False` nothing is updated by itself. `None`: the defaults, enabled.
+        summarizer: The model that edits the notes, its name, or a function, as for `compact`; `None`, or one without a
+            model: code copies facts.
+        config: Further folders that may hold `template.md` and `prompt.md`, after `config` in the notes' own folder.
+        weights: For the estimate of lengths; `None`: rough.
+        redact: Applied to all text that leaves for the model; `None`: nothing.
+        listeners: Told of each update.
+        mode: `auto`, `thread`, `task` or `inline` (at once, in the caller: for tests and replays).
+        slots: Shared by the sessions of one host; `None`: no common limit.
+
+    Example:
+        >>> import tempfile
+        >>> memory = SessionMemory(tempfile.mkdtemp(), mode="inline")
+        >>> memory.update([{"role": "user", "content": "Fix the login page"}]).outcome.value
+        'updated'
+        >>> "Fix the login page" in memory.notes()
+        True
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | NotesFolder,
+        *,
+        session_id: str = "",
+        policy: SessionMemoryPolicy | None = None,
+        summarizer: Any = None,
+        config: Iterable[str | os.PathLike[str]] = (),
+        weights: Any = None,
+        redact: Callable[[str], str] | None = None,
+        listeners: Iterable[Listener] = (),
+        mode: Mode = "auto",
+        slots: Slots | None = None,
+    ) -> None:
+        policy = policy or SessionMemoryPolicy(enabled=True)
+        self._set = _Settings(
+            folder=folder if isinstance(folder, NotesFolder) else NotesFolder(folder),
+            session_id=session_id,
+            policy=policy,
+            summarizer=_editor(summarizer),
+            config=tuple(NotesFolder(each) for each in config),
+            weights=weights,
+            redact=redact,
+            listeners=tuple(listeners),
+        )
+        self._background = Background(mode=mode, slots=slots, stale_seconds=policy.stale_seconds)
+        self._progress = Progress()
+        self._feed = FactsFeed()
+        self._guard = threading.Lock()
+        self._closed = False
+        self.reports: deque[UpdateReport] = deque(maxlen=MOST_REPORTS)
+
+    @classmethod
+    def for_session(
+        cls, root: str | os.PathLike[str], session_id: str, **options: Any
+    ) -> SessionMemory:
+        """The notes of a session in a project's folder: `root/SESSION/session-memory`.
+
+        Template and prompt for all sessions may lie in `root/session-memory/config`.
+
+        Args:
+            root: The project's folder.
+            session_id: Any string; no id can name a place outside of the root.
+            **options: As for `SessionMemory`.
+        """
+        home = Path(root) / file_stem(session_id)
+        folder = NotesFolder(home / FOLDER, guarded=(home,))
+        options.setdefault("config", (Path(root) / FOLDER / "config",))
+        return cls(folder, session_id=session_id, **options)
+
+    @property
+    def path(self) -> Path:
+        """Where the notes lie."""
+        return self._set.folder.notes_path
+
+    @property
+    def policy(self) -> SessionMemoryPolicy:
+        """The thresholds."""
+        return self._set.policy
+
+    def __repr__(self) -> str:
+        return f"SessionMemory({str(self.path)!r})"
+
+    # ---- while the agent works ---------------------------------------------------------------
+
+    def answered(
+        self,
+        response: Item,
+        items: Sequence[Item],
+        *,
+        tokens: int,
+        source: str = "main",
+        history: Sequence[Item] | None = None,
+    ) -> Due:
+        """Take note of a response, and begin an update if one is due; returns at once.
+
+        Args:
+            response: The model's answer.
+            items: The conversation as the model sees it, the response at its end. Copied if an update begins.
+            tokens: Its size.
+            source: Who asked; only `main` starts updates.
+            history: All that was ever said, growing only, with the same end as `items`; facts are then read on and
+                not anew. `None`: `items`.
+
+        Returns:
+            Whether an update is due, and why or why not.
+        """
+        if self._closed or not self.policy.enabled:
+            return Due(False, "closed" if self._closed else "off")
+        with self._guard:
+            if source == "main":
+                self._progress = self._progress.answered(response)
+            due = update_due(self.policy, self._progress, tokens, source=source)
+        started = SessionMemoryStarted(reason=due.why, tokens=tokens)
+        if due.update and self._begin(tuple(items), history, started) != "no_slot":
+            with self._guard:
+                self._progress = self._progress.updating(tokens)
+        return due
+
+    def compacted(self, tokens: int) -> None:
+        """Take note of a compaction: growth is counted from the new size.
+
+        How far the notes reach needs no care: the message is found by its name, or it is gone with the old part.
+
+        Args:
+            tokens: Size of the conversation now.
+        """
+        with self._guard:
+            self._progress = self._progress.resized(tokens)
+
+    def dump(self) -> dict[str, Any]:
+        """What has happened since the last update, as plain JSON; a manager saves it with the conversation."""
+        with self._guard:
+            return asdict(self._progress)
+
+    def load(self, stored: Mapping[str, Any]) -> None:
+        """Go on where `dump` stood: the next update comes when it would have come.
+
+        Raises:
+            TypeError: `dump` gave something else.
+        """
+        with self._guard:
+            self._progress = Progress(**stored)
+
+    def _begin(
+        self, items: tuple[Item, ...], history: Sequence[Item] | None, started: Event
+    ) -> str:
+        locks: list[Lock] = []
+        whole = items if history is None else tuple(history)
+
+        def flow(stopped: Callable[[], bool]) -> Flow[UpdateReport]:
+            self._tell(started)
+            return update_flow(self._job(items, whole, locks.append))
+
+        work = Work(flow, done=self._done, put_out=partial(self._put_out, locks))
+        return self._background.submit(work)
+
+    def _job(
+        self,
+        items: Sequence[Item],
+        whole: Sequence[Item] | None = None,
+        locked: Callable[[Lock], None] | None = None,
+    ) -> UpdateJob:
+        settings = self._set
+        return UpdateJob(
+            items=items,
+            folder=settings.folder,
+            session_id=settings.session_id,
+            policy=settings.policy,
+            config=settings.config,
+            summarizer=settings.summarizer,
+            facts=None if whole is None else self._facts_of(whole, len(items)),
+            weights=settings.weights,
+            redact=settings.redact,
+            wanted=lambda: not self._closed,
+            locked=locked,
+        )
+
+    def _facts_of(self, whole: Sequence[Item], shown: int) -> Callable[[int], Facts]:
+        """Facts of all that was said before a position of what is shown; both have the same end."""
+        return lambda end: self._feed.up_to(whole, len(whole) - shown + end)
+
+    def _put_out(self, locks: list[Lock]) -> None:
+        _release(locks)
+        self._done(UpdateReport(outcome=UpdateOutcome.DROPPED, reason="given up as stuck"))
+
+    def _done(self, result: Any) -> None:
+        if result is None:
+            result = UpdateReport(outcome=UpdateOutcome.CANCELLED, reason="cancelled")
+        if not isinstance(result, UpdateReport):
+            why = f"{type(result).__name__}: {result}"[:300]
+            result = UpdateReport(outcome=UpdateOutcome.FAILED, reason=why)
+        with self._guard:
+            self.reports.append(result)
+            if result.outcome not in (UpdateOutcome.CANCELLED, UpdateOutcome.DROPPED):
+                well = result.outcome is not UpdateOutcome.FAILED
+                self._progress = self._progress.ended(well=well)
+        self._tell(
+            SessionMemoryFinished(
+                outcome=result.outcome.value,
+                reason=result.reason,
+                updater=result.updater,
+                absorbed=result.absorbed,
+                edits=result.edits,
+                calls=result.calls,
+                refused=tuple(refusal.told() for refusal in result.refusals),
+                over=result.over,
+            )
+        )
+
+    def _tell(self, event: Event) -> None:
+        for listener in self._set.listeners:
+            try:
+                listener(event)
+            except Exception:  # noqa: S112 - a listener watches; what breaks in it is its own
+                continue
+
+    # ---- by hand -----------------------------------------------------------------------------
+
+    def update(self, items: Sequence[Item]) -> UpdateReport:
+        """Bring the notes up to date now, whatever the thresholds say.
+
+        Args:
+            items: The conversation as the model sees it.
+        """
+        report: UpdateReport = run(update_flow(self._job(items)))
+        self._done(report)
+        return report
+
+    async def aupdate(self, items: Sequence[Item]) -> UpdateReport:
+        """`update`, without blocking the event loop."""
+        report: UpdateReport = await arun(update_flow(self._job(items)))
+        self._done(report)
+        return report
+
+    def notes(self) -> str:
+        """The notes; empty if there are none.
+
+        Raises:
+            StoreError: What lies there is not a plain text file of reasonable size.
+        """
+        return self._set.folder.read().text
+
+    def state(self, items: Sequence[Item]) -> NotesState:
+        """How the notes stand beside a conversation.
+
+        Raises:
+            StoreError: As for `notes`.
+        """
+        settings = self._set
+        return look(settings.folder, items, config=settings.config, weights=settings.weights)
+
+    # ---- for a compaction --------------------------------------------------------------------
+
+    def recall_flow(
+        self, items: Sequence[Item], measure: Callable[[str], int] | None = None
+    ) -> Flow[Remembered | str]:
+        """The notes for a compaction; see `ullage.compaction.from_session_notes.Memory`.
+
+        Args:
+            items: The conversation as the model sees it.
+            measure: Tokens of a text; `None`: by the weights of this object.
+        """
+        settings = self._set
+        return recall_flow(
+            items,
+            folder=settings.folder,
+            config=settings.config,
+            session_id=settings.session_id,
+            policy=settings.policy,
+            measure=measure or measure_of(settings.weights),
+            busy_seconds=self.busy_seconds,
+        )
+
+    def busy_seconds(self) -> float | None:
+        """For how long an update has been running, here or in another process; `None`: none that waiting would help."""
+        if self._background.waits_for_caller():
+            return None
+        here = self._background.busy_seconds()
+        return self._set.folder.busy_seconds() if here is None else here
+
+    # ---- the end -----------------------------------------------------------------------------
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for updates that run or wait; false if that took longer. In an event loop use `settled`."""
+        return self._background.wait(seconds)
+
+    async def settled(self, seconds: float | None = None) -> bool:
+        """`wait`, without blocking the event loop."""
+        return await self._background.settled(seconds)
+
+    def cancel(self) -> None:
+        """Stop an update that runs; the notes stay as they are."""
+        self._background.cancel()
+
+    def close(self) -> None:
+        """Cancel, and begin no more updates. The notes can still be read and used."""
+        self._closed = True
+        self.cancel()
+
+
+def _editor(given: Any) -> Any:
+    """Who edits; `None` for code, also where a summarizer without a model is named: it can't edit."""
+    if isinstance(given, str):
+        given = summarizer_of(given)
+    if given is None or getattr(given, "local", False) is True:
+        return None
+    if hasattr(given, "summarize") or hasattr(given, "asummarize"):
+        return given
+    return CallableSummarizer(given)
+
+
+def _release(locks: list[Lock]) -> None:
+    for lock in locks:
+        lock.release()

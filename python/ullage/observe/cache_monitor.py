@@ -1,0 +1,254 @@
+"""Watches the provider's prompt cache: what each request should find there, and what it found (HOOK-3).
+
+A break that somebody announced (a compaction, a level that rewrote the prefix) is expected. Any other
+costs money for nothing, and the monitor says where the prefix changed, or that it only grew cold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Listener
+
+__all__ = ["CacheMonitor", "CacheVerdict"]
+
+LEAST_LOST_TOKENS = 2_000
+"""A smaller loss is within what providers round and drop by themselves."""
+
+LEAST_LOST_PERCENT = 5
+
+OPENAI_LEAST_TOKENS = 1_024
+"""A shorter prompt is not cached there."""
+
+TTL_SECONDS = 300.0
+"""How long an entry lives after its last use, unless the host says that it asked for an hour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheVerdict:
+    """What a response says of the cache.
+
+    Attributes:
+        kind: `first`: nothing was expected. `kept`. `announced`: lost, and somebody had said so.
+            `broken`: lost, and nobody had.
+        reason: Of a loss: `model`, `system`, `tools`, `messages`, `parameters`, `expired`, `unknown`, or
+            what was announced.
+        expected_tokens: That should have been read.
+        read_tokens: That were.
+        message: First message that is another than last time; `None`: none is.
+    """
+
+    kind: str
+    reason: str = ""
+    expected_tokens: int = 0
+    read_tokens: int = 0
+    message: int | None = None
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """What one source sent last, as hashes: no text is kept."""
+
+    parts: dict[str, str] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
+    cached: int | None = None  # tokens in the cache after the last answer; `None`: unknown
+    at: float | None = None
+    announced: str = ""
+    changed: str = ""
+    message: int | None = None
+    idle: float | None = None
+
+
+class CacheMonitor:
+    """Keeps the expected cached prefix, for each source apart. A listener too: give it to `listeners`.
+
+    Args:
+        listeners: Told of each break as `CacheBroken`.
+        ttl_seconds: Lifetime of a cache entry.
+
+    Example:
+        >>> monitor = CacheMonitor()
+        >>> body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+        >>> monitor.sent(body)
+        >>> monitor.received({"cache_creation_input_tokens": 9000}).kind
+        'first'
+        >>> monitor.sent({**body, "system": "another"})
+        >>> monitor.received({"cache_read_input_tokens": 0}).reason
+        'system'
+    """
+
+    def __init__(
+        self, *, listeners: Iterable[Listener] = (), ttl_seconds: float = TTL_SECONDS
+    ) -> None:
+        self._listeners, self._ttl = tuple(listeners), ttl_seconds
+        self._prefixes: dict[str, _Prefix] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Takes a compaction, or a level that changed what was sent, for an announcement."""
+        if isinstance(event, CacheReset):
+            self.announce(event.reason)
+        elif isinstance(event, LevelActed) and event.report.first_changed is not None:
+            self.announce(event.report.stage)
+
+    def announce(self, reason: str, *, source: str = "main") -> None:
+        """The next request of a source will not find its prefix, and that is meant."""
+        self._of(source).announced = reason
+
+    def sent(
+        self, body: Mapping[str, Any], *, source: str = "main", now_seconds: float | None = None
+    ) -> None:
+        """A request goes out.
+
+        Args:
+            body: Its parameters, in any provider's form.
+            source: Who asks.
+            now_seconds: The clock; `None`: an entry never grows cold.
+        """
+        prefix = self._of(source)
+        parts, messages = _parts(body), [_hash(message) for message in _messages(body)]
+        prefix.message = _first_change(prefix.messages, messages)
+        if not prefix.changed:  # a request without an answer does not hide the change before it
+            prefix.changed = _what_changed(prefix, parts)
+        known = prefix.at is not None and now_seconds is not None
+        prefix.idle = (now_seconds or 0.0) - (prefix.at or 0.0) if known else None
+        prefix.parts, prefix.messages, prefix.at = parts, messages, now_seconds
+
+    def received(self, usage: Mapping[str, Any] | None, *, source: str = "main") -> CacheVerdict:
+        """What its answer says; a break is told to the listeners.
+
+        Args:
+            usage: The response's usage, in Anthropic's or OpenAI's form; `None`: nothing is known of it.
+            source: Who asked.
+        """
+        prefix, told = self._of(source), usage or {}
+        read = _number(told, "cache_read_input_tokens") or _cached_openai(told)
+        verdict = self._verdict(prefix, read)
+        written = _number(told, "cache_creation_input_tokens") or _written_openai(told)
+        prefix.cached = read + written if usage is not None else None
+        prefix.announced = prefix.changed = ""
+        if verdict.kind == "broken":
+            self._tell(source, verdict)
+        return verdict
+
+    def _verdict(self, prefix: _Prefix, read: int) -> CacheVerdict:
+        expected = prefix.cached or 0
+        kind, reason = self._judged(prefix, expected, read)
+        return CacheVerdict(
+            kind=kind,
+            reason=reason,
+            expected_tokens=expected,
+            read_tokens=read,
+            message=prefix.message if reason else None,
+        )
+
+    def _judged(self, prefix: _Prefix, expected: int, read: int) -> tuple[str, str]:
+        lost = expected - read
+        if not expected:
+            return "first", ""
+        if lost < LEAST_LOST_TOKENS or lost * 100 < expected * LEAST_LOST_PERCENT:
+            return "kept", ""
+        if prefix.announced:
+            return "announced", prefix.announced
+        cold = prefix.idle is not None and prefix.idle > self._ttl
+        return "broken", prefix.changed or ("expired" if cold else "unknown")
+
+    def _of(self, source: str) -> _Prefix:
+        return self._prefixes.setdefault(source, _Prefix())
+
+    def _tell(self, source: str, verdict: CacheVerdict) -> None:
+        event = CacheBroken(
+            source=source,
+            reason=verdict.reason,
+            expected_tokens=verdict.expected_tokens,
+            read_tokens=verdict.read_tokens,
+            message=verdict.message,
+        )
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:  # noqa: S112 - as everywhere: a listener watches
+                continue
+
+    def __repr__(self) -> str:
+        return f"CacheMonitor({', '.join(sorted(self._prefixes)) or 'nothing sent yet'})"
+
+
+# ---- what a request is made of ---------------------------------------------------------------
+
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "model": ("model",),
+    "tools": ("tools",),
+    "system": ("system", "instructions"),
+    # What invalidates cached messages by itself (RULES: invalidators).
+    "parameters": ("tool_choice", "thinking", "speed", "output_config", "reasoning", "betas"),
+}
+
+
+def _parts(body: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: _hash([body[key] for key in keys if key in body]) for name, keys in _PARTS.items()
+    }
+
+
+def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
+    given = body.get("messages", body.get("input"))
+    return given if isinstance(given, list | tuple) else [given] if given else []
+
+
+def _what_changed(prefix: _Prefix, parts: Mapping[str, str]) -> str:
+    """The part of the last request that is another now, the first on the wire first."""
+    changed = [name for name in _PARTS if prefix.parts and prefix.parts[name] != parts[name]]
+    if changed:
+        return changed[0]
+    return "messages" if prefix.message is not None else ""
+
+
+def _first_change(before: Sequence[str], now: Sequence[str]) -> int | None:
+    """The first message that is not what was sent; messages that were only added change nothing."""
+    pairs = zip(before, now, strict=False)
+    changed = next((at for at, (old, new) in enumerate(pairs) if old != new), None)
+    return len(now) if changed is None and len(now) < len(before) else changed
+
+
+def _hash(value: Any) -> str:
+    told = orjson.dumps(_unmarked(value), default=str, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(told, digest_size=12).hexdigest()
+
+
+def _unmarked(value: Any) -> Any:
+    """Without cache markers, which may move, and with text in one notation."""
+    if isinstance(value, Mapping):
+        plain = {str(key): _unmarked(part) for key, part in value.items() if key != "cache_control"}
+        if isinstance(plain.get("content"), str):
+            plain["content"] = [{"type": "text", "text": plain["content"]}]
+        return plain
+    return [_unmarked(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _number(usage: Mapping[str, Any], key: str) -> int:
+    value = usage.get(key)
+    return value if type(value) is int and value > 0 else 0
+
+
+def _details(usage: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _cached_openai(usage: Mapping[str, Any]) -> int:
+    return _number(_details(usage), "cached_tokens")
+
+
+def _written_openai(usage: Mapping[str, Any]) -> int:
+    """OpenAI caches by itself what is long enough: all of the prompt but its last 128-token step."""
+    details = _details(usage)
+    told = _number(details, "cache_write_tokens")
+    prompt = _number(usage, "prompt_tokens") or _number(usage, "input_tokens")
+    if told or not details or prompt < OPENAI_LEAST_TOKENS:
+        return told
+    return max(prompt // 128 * 128 - _number(details, "cached_tokens"), 0)

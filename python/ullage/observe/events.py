@@ -1,0 +1,275 @@
+"""What happens, as typed values for one listener interface.
+
+A listener is any callable that takes an event; it is told in order and may not change anything. One
+that raises is dropped for that event, never the work that it watches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from ullage.levels.report import StageReport
+
+__all__ = [
+    "BackgroundFinished",
+    "BackgroundStarted",
+    "CacheBroken",
+    "CacheReset",
+    "CompactionFinished",
+    "CompactionProgress",
+    "CompactionRetried",
+    "CompactionStarted",
+    "CompactionSummaryRejected",
+    "CompactionSummaryWritten",
+    "Event",
+    "HookFinished",
+    "HookStarted",
+    "LevelActed",
+    "Listener",
+    "SessionMemoryFinished",
+    "SessionMemoryStarted",
+    "SummaryUsage",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryUsage:
+    """Tokens of summary calls, as their providers reported them; all 0: none was made, or none reported any.
+
+    Attributes:
+        calls: Calls that reported usage.
+        input_tokens: Input that came from no cache and went into none.
+        cache_read_tokens: Input that the provider had in its cache.
+        cache_write_tokens: Input that it put there.
+        output_tokens: What the model wrote.
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: SummaryUsage) -> SummaryUsage:
+        return SummaryUsage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStarted:
+    """A compaction begins; exactly one `CompactionFinished` follows, however it ends.
+
+    Attributes:
+        trigger: `manual` or `auto`.
+        messages: Of the context.
+        tokens_before: Of the context, system prompt and tools included where known.
+        summarizer: Who is asked first.
+        recompaction: The context was compacted before.
+        turns_since: Answers of the model since then; `None`: there was none, or it can't be told.
+        previous_turn_id: Where that was: the uuid of its summary, or in a `ContextManager` the number of answers
+            that there had been; empty: there was none, or it can't be told.
+        threshold_tokens: Size from which an automatic compaction is due; `None`: none is set.
+        source: Who asked the model, such as `main`.
+    """
+
+    trigger: str
+    messages: int
+    tokens_before: int
+    summarizer: str
+    recompaction: bool
+    turns_since: int | None = None
+    previous_turn_id: str = ""
+    threshold_tokens: int | None = None
+    source: str = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionProgress:
+    """A summary is being written: `chars` of it have come. Told from the thread that reads the stream."""
+
+    summarizer: str
+    attempt: int
+    chars: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRetried:
+    """The summary call is made again.
+
+    `reason`: `overflow`, `rate_limit`, `overloaded`, `error`, `rejected`, `part` or `fallback`.
+    """
+
+    reason: str
+    attempt: int
+    summarizer: str
+    dropped_messages: int = 0
+    wait_seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSummaryRejected:
+    """A summary did not pass the checks; `problems` names why."""
+
+    summarizer: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSummaryWritten:
+    """A summary passed the checks; nothing is installed yet. `attempts` and `usage`: of all calls so far."""
+
+    summarizer: str
+    attempts: int
+    chars: int
+    usage: SummaryUsage = SummaryUsage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFinished:
+    """A compaction ended.
+
+    Attributes:
+        outcome: `compacted`, `no_op`, `blocked`, `failed` or `aborted`.
+        reason: Why, for all but `compacted`.
+        trigger: `manual` or `auto`.
+        tokens_before: Of the context, system prompt and tools included where known.
+        tokens_after: Of the new context; the same as before unless `compacted`.
+        summarizer: Who wrote the summary, or was asked last; empty: nobody was.
+        facts_appended: What code added because the summary had lost it.
+        attempts: Summary calls that were made.
+        dropped_messages: Oldest messages that the newest call did not see.
+        usage: Of all summary calls that reported theirs.
+    """
+
+    outcome: str
+    reason: str
+    trigger: str
+    tokens_before: int
+    tokens_after: int
+    summarizer: str
+    facts_appended: int = 0
+    attempts: int = 0
+    dropped_messages: int = 0
+    usage: SummaryUsage = SummaryUsage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookStarted:
+    """A hook is run."""
+
+    event_name: str
+    hook: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookFinished:
+    """A hook ended; `status` is one of `ok`, `blocked`, `failed`, `timeout`."""
+
+    event_name: str
+    hook: str
+    status: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheReset:
+    """The cached prefix was given up on purpose: the cache monitor takes a new baseline."""
+
+    reason: str
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheBroken:
+    """The provider had much less of the prefix in its cache than it should, and nobody had announced that.
+
+    `reason` as in `ullage.observe.cache_monitor.CacheVerdict`; `message`: first message that changed.
+    """
+
+    source: str
+    reason: str
+    expected_tokens: int
+    read_tokens: int
+    message: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundStarted:
+    """A compaction begins ahead of need; it is installed later, or not at all."""
+
+    tokens: int
+    trigger_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundFinished:
+    """A summary ahead of need is written, or will not be. Told from the thread or task that wrote it.
+
+    `outcome` is one of `ready`, `nothing` (too little to summarise), `failed`, `cancelled`; `usage` is told again by the
+    compaction that installs it.
+    """
+
+    outcome: str
+    reason: str = ""
+    usage: SummaryUsage = SummaryUsage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelActed:
+    """A level of the pipeline changed the view."""
+
+    report: StageReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMemoryStarted:
+    """An update of the session's notes begins; `tokens` is the size of the conversation when it was asked for."""
+
+    reason: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMemoryFinished:
+    """An update of the session's notes ended.
+
+    `outcome` is one of `updated`, `unchanged`, `conflict`, `failed`, `busy`, `dropped`, `cancelled`; `refused` tells what
+    the model tried besides edits of the notes; `over` names sections that are too long.
+    """
+
+    outcome: str
+    reason: str
+    updater: str
+    absorbed: int
+    edits: int
+    calls: int
+    refused: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
+
+
+Event: TypeAlias = (
+    CompactionStarted
+    | CompactionProgress
+    | CompactionRetried
+    | CompactionSummaryRejected
+    | CompactionSummaryWritten
+    | CompactionFinished
+    | HookStarted
+    | HookFinished
+    | CacheReset
+    | CacheBroken
+    | BackgroundStarted
+    | BackgroundFinished
+    | LevelActed
+    | SessionMemoryStarted
+    | SessionMemoryFinished
+)
+Listener: TypeAlias = Callable[[Event], None]

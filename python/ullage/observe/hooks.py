@@ -1,0 +1,307 @@
+"""Hooks around a compaction: Python callables and shell commands that speak Claude Code's protocol.
+
+A shell command gets JSON on its standard input. Exit code 0: its output counts; 2: it blocks, and
+says why on its error output; any other, a time-out or garbage: it failed, which is told and stops
+nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from ullage.exceptions import InvalidPolicy
+
+__all__ = [
+    "DEFAULT_TIMEOUT_SECONDS",
+    "CallableHook",
+    "Hook",
+    "HookReply",
+    "Hooks",
+    "ShellHook",
+    "arun_hook",
+    "hook_of",
+    "read_reply",
+    "run_hook",
+]
+
+DEFAULT_TIMEOUT_SECONDS = 60.0
+"""As in Claude Code."""
+
+MAX_OUTPUT_CHARS = 10_000
+"""Of a hook's text, so that a hook that prints a log does not fill the room that was just made."""
+
+BLOCKING_EXIT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookReply:
+    """What a hook said.
+
+    Attributes:
+        status: `ok`, `blocked`, `failed` or `timeout`.
+        text: For the model: added instructions (PreCompact) or context (SessionStart).
+        user_message: For the person.
+        reason: Why it blocked, stopped or failed.
+        stop: The agent shall not go on (`{"continue": false}`); before a compaction that blocks it too.
+    """
+
+    status: Literal["ok", "blocked", "failed", "timeout"] = "ok"
+    text: str = ""
+    user_message: str = ""
+    reason: str = ""
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShellHook:
+    """A shell command.
+
+    Args:
+        command: Run by the shell of the system.
+        timeout_seconds: Then it and its children are killed.
+        matcher: Run only for this trigger or source (`manual`, `auto`, `compact`); empty: for all.
+        cwd: Where it runs; `None`: here.
+        env: Variables in addition to this process's own.
+    """
+
+    command: str
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    matcher: str = ""
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The command, short."""
+        return self.command if len(self.command) <= 60 else self.command[:59] + "…"
+
+
+HookFunction: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallableHook:
+    """A function that gets the payload and returns `None`, a text, a mapping as a shell hook prints, or a `HookReply`.
+
+    Args:
+        function: May be asynchronous if the compaction is.
+        timeout_seconds: Then it is given up (a thread that hangs can't be killed, only left behind).
+        matcher: Run only for this trigger or source; empty: for all.
+    """
+
+    function: HookFunction
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    matcher: str = ""
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+
+Hook: TypeAlias = ShellHook | CallableHook
+
+
+def hook_of(given: Hook | HookFunction | str) -> Hook:
+    """A hook from a function, a shell command or a hook."""
+    if isinstance(given, ShellHook | CallableHook):
+        return given
+    if isinstance(given, str):
+        return ShellHook(given)
+    if callable(given):
+        return CallableHook(given)
+    raise InvalidPolicy("hooks", given, "must be a function, a shell command or a hook")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """The hooks of a host, by event, in the order to run.
+
+    Example:
+        >>> Hooks(pre_compact=[lambda payload: "Mention the open ticket"])
+        Hooks(pre_compact=1, post_compact=0, session_start=0)
+    """
+
+    pre_compact: tuple[Hook, ...] = ()
+    post_compact: tuple[Hook, ...] = ()
+    session_start: tuple[Hook, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("pre_compact", "post_compact", "session_start"):
+            given = getattr(self, name)
+            alone = isinstance(given, str | ShellHook | CallableHook) or callable(given)
+            hooks = (given,) if alone else given
+            object.__setattr__(self, name, tuple(hook_of(hook) for hook in hooks))
+
+    def __repr__(self) -> str:
+        return (
+            f"Hooks(pre_compact={len(self.pre_compact)}, post_compact={len(self.post_compact)}, "
+            f"session_start={len(self.session_start)})"
+        )
+
+
+def run_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
+    """Runs a hook and waits for it, at most its time-out. Never raises.
+
+    An asynchronous function is refused here: it needs the asynchronous driver.
+    """
+    from ullage.observe.threads import Late, call_with_deadline
+
+    try:
+        if isinstance(hook, ShellHook):
+            return _shell(hook, payload)
+        answer = call_with_deadline(lambda: hook.function(payload), hook.timeout_seconds)
+        if inspect.isawaitable(answer):
+            _discard(answer)
+            return HookReply(status="failed", reason="is asynchronous: use the asynchronous form")
+        return read_reply(answer)
+    except Late:
+        return HookReply(status="timeout", reason=f"no answer within {hook.timeout_seconds:g} s")
+    except Exception as exc:
+        return HookReply(status="failed", reason=f"{type(exc).__name__}: {exc}"[:500])
+
+
+async def arun_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
+    """Runs a hook without blocking the event loop. Never raises, but for a cancelled task."""
+    import asyncio
+
+    if isinstance(hook, ShellHook) or not inspect.iscoroutinefunction(hook.function):
+        reply = await asyncio.to_thread(_run_or_awaitable, hook, payload)
+        if isinstance(reply, HookReply):
+            return reply
+        awaitable = reply
+    else:
+        awaitable = hook.function(payload)
+    try:
+        return read_reply(await asyncio.wait_for(awaitable, hook.timeout_seconds))
+    except TimeoutError:
+        return HookReply(status="timeout", reason=f"no answer within {hook.timeout_seconds:g} s")
+    except Exception as exc:
+        return HookReply(status="failed", reason=f"{type(exc).__name__}: {exc}"[:500])
+
+
+def _run_or_awaitable(hook: Hook, payload: Mapping[str, Any]) -> Any:
+    """A reply, or what a plain function returned if that must be awaited."""
+    from ullage.observe.threads import Late, call_with_deadline
+
+    if isinstance(hook, ShellHook):
+        return run_hook(hook, payload)
+    try:
+        answer = call_with_deadline(lambda: hook.function(payload), hook.timeout_seconds)
+        return answer if inspect.isawaitable(answer) else read_reply(answer)
+    except Late:
+        return HookReply(status="timeout", reason=f"no answer within {hook.timeout_seconds:g} s")
+    except Exception as exc:
+        return HookReply(status="failed", reason=f"{type(exc).__name__}: {exc}"[:500])
+
+
+def _discard(answer: Any) -> None:
+    close = getattr(answer, "close", None)
+    if close is not None:  # a coroutine that nobody awaits would warn
+        close()
+
+
+def _shell(hook: ShellHook, payload: Mapping[str, Any]) -> HookReply:
+    process = subprocess.Popen(  # noqa: S602 - a hook is a shell command by definition
+        hook.command,
+        shell=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=hook.cwd,
+        env={**os.environ, **hook.env},
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(orjson.dumps(payload, default=str), hook.timeout_seconds)
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        return HookReply(status="timeout", reason=f"no answer within {hook.timeout_seconds:g} s")
+    except BaseException:
+        _kill(process)
+        raise
+    return _shell_reply(process.returncode, _text(out), _text(err))
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """The whole group: a shell's children outlive it otherwise and hold its pipes."""
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    process.wait()
+
+
+def _text(raw: bytes) -> str:
+    return raw[: 4 * MAX_OUTPUT_CHARS].decode("utf-8", "replace").strip()
+
+
+def _shell_reply(code: int, out: str, err: str) -> HookReply:
+    if code == BLOCKING_EXIT:
+        return HookReply(status="blocked", reason=(err or out)[:MAX_OUTPUT_CHARS])
+    if code != 0:
+        reason = f"exit code {code}" + (f": {err}" if err else "")
+        return HookReply(status="failed", reason=reason[:500])
+    return read_reply(out)
+
+
+def read_reply(answer: Any) -> HookReply:
+    """What a hook returned or printed: nothing, plain text, JSON, a mapping, or a reply."""
+    if isinstance(answer, HookReply):
+        return answer
+    if answer is None:
+        return HookReply()
+    if isinstance(answer, bool):
+        return HookReply(status="ok" if answer else "blocked")
+    if isinstance(answer, str):
+        parsed = _json(answer)
+        return (
+            HookReply(text=answer.strip()[:MAX_OUTPUT_CHARS])
+            if parsed is None
+            else _mapping(parsed)
+        )
+    if isinstance(answer, Mapping):
+        return _mapping(answer)
+    return HookReply(status="failed", reason=f"returned {type(answer).__name__}")
+
+
+def _json(text: str) -> Mapping[str, Any] | None:
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        parsed = orjson.loads(text)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _mapping(answer: Mapping[str, Any]) -> HookReply:
+    special = answer.get("hookSpecificOutput")
+    special = special if isinstance(special, Mapping) else {}
+    text = _string(special.get("additionalContext") or answer.get("additionalContext"))
+    text = text or _string(special.get("customInstructions") or answer.get("customInstructions"))
+    stop = answer.get("continue") is False
+    return HookReply(
+        status="blocked" if stop or answer.get("decision") == "block" else "ok",
+        text=text,
+        user_message=_string(answer.get("systemMessage")),
+        reason=_string(answer.get("stopReason") if stop else answer.get("reason"))
+        or _string(answer.get("reason") or answer.get("stopReason")),
+        stop=stop,
+    )
+
+
+def _string(value: Any) -> str:
+    return value[:MAX_OUTPUT_CHARS] if isinstance(value, str) else ""

@@ -1,0 +1,300 @@
+"""From what a log holds to what a provider takes: translated, then repaired, with an account of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Final, TypeVar, Unpack
+
+from ullage.counting.models import ModelTable
+from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.legality import Report, Violation, canonical, validate
+from ullage.legality.parameters import RequestParameters, parameters
+from ullage.legality.repair import Repair, repair
+from ullage.messages import Item, listed, message_of
+from ullage.providers import (
+    anthropic,
+    bedrock,
+    gemini,
+    mistral,
+    openai_chat,
+    openai_responses,
+)
+from ullage.providers._common import Loss, Shaped
+from ullage.providers._placed import refused
+
+__all__ = ["LISTS", "SHAPES", "Outgoing", "outgoing", "rules_model", "shaped"]
+
+T = TypeVar("T")
+
+_MODULES: Final[Mapping[str, ModuleType]] = {
+    "anthropic": anthropic,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "gemini": gemini,
+    "bedrock": bedrock,
+    "mistral": mistral,
+}
+SHAPES: Final[tuple[str, ...]] = tuple(_MODULES)
+"""Providers whose request form can be written."""
+
+LISTS: Final[Mapping[str, str]] = {"openai_responses": "input", "gemini": "contents"}
+"""What the provider calls the conversation, where it is not `messages`."""
+_SYSTEMS: Final[Mapping[str, str]] = {
+    "anthropic": "system",
+    "bedrock": "system",
+    "openai_responses": "instructions",
+    "gemini": "systemInstruction",
+}
+_VENDORS: Final[Mapping[str, str]] = {
+    "anthropic": "anthropic",
+    "bedrock": "anthropic",
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+    "gemini": "google",
+    "mistral": "mistral",
+}
+# Stands where the user's next message will, so that a model's last word is no fault; never sent.
+_NEXT: Final = {"role": "user", "content": "."}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Outgoing:
+    """A conversation as it can be sent.
+
+    Attributes:
+        provider: Whose form it has.
+        parts: Keys of the request's body: `messages` (`input`, `contents`), `system`, `tools`.
+        repairs: What was mended, in the order it was done; the log is not changed.
+        losses: What the provider's form cannot express.
+        left: What no repair can mend, such as too many tokens.
+        awaits_user: The model spoke last: the user's next message has to follow before it is sent.
+        names: The provider's name → ours, for each tool whose name the provider refuses: a call comes back
+            under the provider's.
+    """
+
+    provider: str
+    parts: Mapping[str, Any]
+    repairs: tuple[Repair, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    left: tuple[Violation, ...] = ()
+    awaits_user: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> list[Any]:
+        """The conversation itself, whatever the provider calls it."""
+        found: list[Any] = self.parts[LISTS.get(self.provider, "messages")]
+        return found
+
+    def __repr__(self) -> str:
+        counts = f"repairs={len(self.repairs)}, losses={len(self.losses)}, left={len(self.left)}"
+        return f"Outgoing({self.provider}, {len(self.messages)} messages, {counts})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A conversation in a provider's form, and how to ask about it."""
+
+    provider: str
+    model: str | None
+    shape: Shaped
+    original: Any = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return LISTS.get(self.provider, "messages")
+
+    def arguments(self) -> dict[str, Any]:
+        parts = self.shape.parts
+        system = parts.get(_SYSTEMS.get(self.provider, ""))
+        extra = {"toolConfig": parts["toolConfig"]} if "toolConfig" in parts else {}
+        return {
+            "provider": self.provider,
+            "model": self.model,
+            "system": system,
+            "tools": parts.get("tools"),
+            "original": self.original,
+            "params": {**extra, **self.params},
+        }
+
+
+def outgoing(
+    messages: Sequence[Item],
+    *,
+    provider: str = "anthropic",
+    model: str | None = None,
+    system: Any = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    original: Any = None,
+    params: Mapping[str, Any] | None = None,
+    **named: Unpack[RequestParameters],
+) -> Outgoing:
+    """What to send: the conversation in a provider's form, legal as far as the rules know.
+
+    A conversation that ends with the model's words stays so: the user's next message comes after it.
+
+    Args:
+        messages: The internal view (Anthropic-shaped messages or entries); not changed.
+        provider: One of `SHAPES`.
+        model: Name of the model that goes on; one of another vendor does not count. `None`: the rules
+            of the newest models.
+        system: The system prompt.
+        tools: Anthropic-shaped definitions.
+        original: The conversation as the model saw it, for thinking that is bound to its prefix; see
+            `ullage.legality.validate`. Only for `anthropic`.
+        params: Further parameters of the request, as they are; `None`: none.
+        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
+
+    Raises:
+        InvalidMessage: An item is no mapping, its content neither text nor a list, or a block cannot be read or is nested
+            too deeply; names its position.
+        InvalidPolicy: An unknown provider.
+
+    Example:
+        >>> outgoing([{"role": "user", "content": "hi"}], provider="gemini").parts
+        {'contents': [{'role': 'user', 'parts': [{'text': 'hi'}]}]}
+    """
+    form = _form(
+        messages, provider, model, system, tools, original, parameters(outgoing, params, named)
+    )
+    given = form.shape.parts[form.key]
+    waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1])
+    asked = [*given, _next(form.provider)] if waits else given
+    done = _on_each(lambda part: repair(part, **form.arguments()), asked)
+    sent = list(done.messages)
+    if waits:
+        sent = sent[:-1]
+    parts = form.shape.parts if done.messages is asked else {**form.shape.parts, form.key: sent}
+    return Outgoing(
+        form.provider,
+        parts,
+        done.repairs,
+        form.shape.losses,
+        done.left,
+        waits,
+        form.shape.names,
+    )
+
+
+def shaped(
+    messages: Sequence[Item], provider: str, *, system: Any = None, tools: Any = None
+) -> Shaped:
+    """Only the translation, nothing repaired.
+
+    Raises:
+        InvalidPolicy: An unknown provider.
+    """
+    found: Shaped = _MODULES[_known(provider)].to_provider(messages, system=system, tools=tools)
+    return found
+
+
+def report_of(
+    messages: Sequence[Item],
+    *,
+    provider: str = "anthropic",
+    model: str | None = None,
+    system: Any = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    original: Any = None,
+    params: Mapping[str, Any] | None = None,
+    **named: Unpack[RequestParameters],
+) -> Report:
+    """What the provider would refuse of the conversation as it stands, translated but not repaired.
+
+    Args:
+        messages: As for `outgoing`, as are the others.
+        provider: One of `SHAPES`.
+        model: Name of the model.
+        system: The system prompt.
+        tools: Definitions.
+        original: The conversation as the model saw it.
+        params: Further parameters of the request, as they are; `None`: none.
+        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
+
+    Raises:
+        InvalidPolicy: An unknown provider.
+    """
+    form = _form(
+        messages, provider, model, system, tools, original, parameters(report_of, params, named)
+    )
+    given = form.shape.parts[form.key]
+    waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1])
+    asked = [*given, _next(form.provider)] if waits else given
+    return _on_each(lambda part: validate(part, **form.arguments()), asked)
+
+
+def rules_model(name: str | None, provider: str) -> str | None:
+    """The model's name if it is of the provider's vendor; else `None`: the rules of its newest models."""
+    row = ModelTable.builtin().find(name) if name else None
+    return name if row is not None and row.provider == _VENDORS.get(provider) else None
+
+
+def _known(provider: str) -> str:
+    name = canonical(provider)
+    if name not in _MODULES:
+        raise InvalidPolicy("provider", provider, f"must be one of {', '.join(SHAPES)}")
+    return name
+
+
+def _form(
+    messages: Sequence[Item],
+    provider: str,
+    model: str | None,
+    system: Any,
+    tools: Any,
+    original: Any,
+    params: Mapping[str, Any],
+) -> _Form:
+    name = _known(provider)
+    shape = shaped(_read(messages), name, system=system, tools=tools)
+    known = original if name == "anthropic" else None
+    return _Form(name, rules_model(model, name), shape, known, params)
+
+
+def _on_each(work: Callable[[Sequence[Any]], T], items: Sequence[Any]) -> T:
+    try:
+        return work(items)
+    except RecursionError as exc:
+        raise refused(work, items, exc) from exc
+
+
+def _read(messages: Sequence[Item]) -> list[Item]:
+    items = listed(messages)
+    for index, item in enumerate(items):
+        inner = message_of(item) or item.get("message", item)
+        content = inner.get("content") if isinstance(inner, Mapping) else inner
+        if not isinstance(content, str | list | None):
+            reason = "must be text or a list of blocks"
+            got = type(content).__name__
+            raise InvalidMessage(reason, index=index, field="content", got=got)
+    return items
+
+
+def _is_models(message: Any) -> bool:
+    role = message.get("role") if isinstance(message, Mapping) else None
+    kind = message.get("type") if isinstance(message, Mapping) else None
+    return role in ("assistant", "model") or (role is None and kind in ("reasoning", "message"))
+
+
+def _calls(message: Mapping[str, Any]) -> bool:
+    """Whether calls are open at the end: their answers come before any word of the user."""
+    if message.get("tool_calls"):
+        return True
+    found = message.get("content", message.get("parts"))
+    blocks = found if isinstance(found, list) else ()
+    return any(
+        isinstance(block, Mapping)
+        and (block.get("type") == "tool_use" or "toolUse" in block or "functionCall" in block)
+        for block in blocks
+    )
+
+
+def _next(provider: str) -> dict[str, Any]:
+    if provider == "gemini":
+        return {"role": "user", "parts": [{"text": "."}]}
+    if provider == "bedrock":
+        return {"role": "user", "content": [{"text": "."}]}
+    return dict(_NEXT)

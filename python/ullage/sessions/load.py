@@ -1,0 +1,256 @@
+"""Opens a transcript of any known format."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ullage._engine import core
+from ullage.compaction.chain import COPY_OF
+from ullage.counting.models import ModelTable
+from ullage.exceptions import InvalidPolicy, InvalidTranscript
+from ullage.legality import Originals, Report
+from ullage.messages import Item, message_of
+from ullage.requests.to_request import Outgoing, outgoing, report_of
+from ullage.transcript import Conversation, Transcript, resume
+from ullage.transcript.formats import detect, read
+from ullage.transcript.pin import FilePin
+
+__all__ = ["CLAUDE_CODE", "Session", "open_session"]
+
+CLAUDE_CODE = "claude_code"
+_ROLES = ("user", "assistant", "system", "developer", "tool")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Session:
+    """One conversation of a file, as its model saw it last.
+
+    Attributes:
+        path: The file.
+        format: Name of its format, such as `claude_code` or `codex`.
+        items: Entries in the order of the context.
+        messages: The context in the internal view; what can be sent of it is `request()`.
+        history: All entries of the conversation, boundaries included; empty for Claude Code files, which keep their own.
+        model: The newest model named; empty if none is.
+        size: Bytes of the file that were read.
+        warnings: What was passed over, mended or set aside.
+        boundaries: Earlier compactions, as their entries.
+        transcript: The indexed file; Claude Code only.
+        conversation: What resuming found; Claude Code only.
+        system: The system prompt; `None` if the file does not hold it.
+        tools: Anthropic-shaped tool definitions; `None` if the file does not hold them.
+        window_tokens: The context window that the client went by; 0 if the file does not say.
+        pin: Which file was read, and how much of it: a compaction is written only while that holds.
+    """
+
+    path: Path
+    format: str
+    items: Sequence[Item]
+    messages: list[dict[str, Any]]
+    model: str
+    size: int
+    history: Sequence[Item] = ()
+    warnings: tuple[str, ...] = ()
+    boundaries: tuple[Item, ...] = ()
+    transcript: Transcript | None = None
+    conversation: Conversation | None = None
+    system: Any = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    window_tokens: int = 0
+    pin: FilePin | None = None
+
+    def request(self, *, provider: str = "anthropic", model: str | None = None) -> Outgoing:
+        """What can be sent to go on: the context in a provider's form, repaired where the log is damaged.
+
+        Args:
+            provider: One of `ullage.requests.to_request.SHAPES`.
+            model: The model that goes on; `None`: the one in the file.
+
+        Raises:
+            InvalidPolicy: An unknown provider.
+        """
+        return outgoing(self.messages, **self._asked(provider, model))
+
+    def check(self, *, provider: str = "anthropic", model: str | None = None) -> Report:
+        """What a provider would refuse of the context as it stands in the log, before `request` repairs it.
+
+        Args:
+            provider: One of `ullage.requests.to_request.SHAPES`.
+            model: The model that goes on; `None`: the one in the file.
+
+        Raises:
+            InvalidPolicy: An unknown provider.
+        """
+        return report_of(self.messages, **self._asked(provider, model))
+
+    def overhead_tokens(self, weights: Any = None) -> int:
+        """System prompt and tools, as the newest usage figure tells; 0 if the session has none.
+
+        After a compaction no figure is of the context any more: the newest one before it still tells what was sent
+        beside the messages.
+
+        Args:
+            weights: For the calibrated estimate of the messages, see `weights_for`; `None`: characters / 4.
+        """
+        found = _overhead(self.items, weights)
+        if found is None and self.boundaries:
+            lines = [*self.transcript.entries()] if self.transcript else list(self.history)
+            cuts = [
+                at for at, line in enumerate(lines) if line.get("subtype") == "compact_boundary"
+            ]
+            earlier = (_overhead(resume(lines[:cut]).entries, weights) for cut in reversed(cuts))
+            found = next((each for each in earlier if each is not None), None)
+        return found or 0
+
+    def reported_tokens(self, weights: Any = None) -> int | None:
+        """The context's size by the newest usage figure, with the estimate of what follows; `None`: it has no figure.
+
+        Args:
+            weights: For the calibrated estimate of what follows, see `weights_for`; `None`: characters / 4.
+        """
+        count = core.Ledger(weights, self.items).anchored()
+        return None if count.anchor is None else int(count.total)
+
+    def _asked(self, provider: str, model: str | None) -> dict[str, Any]:
+        name = model or self.model or None
+        return {
+            "provider": provider,
+            "model": name,
+            "system": self.system,
+            "tools": self.tools,
+            "original": self._originals(name),
+        }
+
+    def _originals(self, model: str | None) -> Originals | None:
+        """What thinking is bound to, where the model asks: before a compaction another prefix stood there."""
+        row = ModelTable.builtin().find(model) if model else None
+        if row is None or not row.bound_thinking or not self.boundaries:
+            return None
+        lines = [*self.transcript.entries()] if self.transcript else list(self.history)
+        return _originals(lines, self.system, self.tools)
+
+    def __repr__(self) -> str:
+        return f"Session({self.path.name}, {self.format}, {len(self.messages)} messages)"
+
+
+def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
+    """Open a transcript of any known format.
+
+    Args:
+        path: A file.
+        number: Which conversation, from 0, where a file holds several.
+
+    Raises:
+        InvalidTranscript: It is a directory or no regular file, has no known format, or holds no message.
+        TranscriptChanged: It was cut off or written over while it was read.
+        StoreError: It is missing or cannot be read.
+        InvalidPolicy: There is no conversation with this number.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InvalidTranscript("is a directory", path=str(path), hint="name one file of it")
+    kind = detect(path)
+    if kind != CLAUDE_CODE:
+        return _other(path, kind, number)
+    if number:
+        raise InvalidPolicy("conversation", number, "must be 0: the file holds 1")
+    return _claude_code(path)
+
+
+def _claude_code(path: Path) -> Session:
+    transcript = Transcript.open(path)
+    conversation = transcript.conversation
+    if not conversation.messages:
+        line, reason = next(iter(conversation.report.bad), (None, ""))
+        raise InvalidTranscript(
+            "holds no message" + (f"; this line is {reason}" if reason else ""),
+            path=str(path),
+            line=line,
+        )
+    return Session(
+        path=path,
+        format=CLAUDE_CODE,
+        items=conversation.entries,
+        messages=conversation.messages,
+        model=transcript.model,
+        size=transcript.index.size,
+        pin=transcript.pin,
+        warnings=_warnings(conversation),
+        boundaries=tuple(transcript.load(at) for at in transcript.boundaries),
+        transcript=transcript,
+        conversation=conversation,
+    )
+
+
+def _warnings(conversation: Conversation) -> tuple[str, ...]:
+    report = conversation.report
+    found = [f"line {line}: {reason}" for line, reason in report.bad]
+    if report.torn is not None:
+        found.append(f"the last line is unfinished ({report.torn[1]:,} bytes) and was set aside")
+    if report.missing:
+        found.append(f"{len(report.missing)} kept messages are not in the file")
+    strange = Counter(role for role in map(_role, conversation.entries) if role not in _ROLES)
+    found += [f"role {role!r}, read as user ({count:,}×)" for role, count in strange.items()]
+    return tuple(found)
+
+
+def _role(item: Item) -> str:
+    role = (message_of(item) or item).get("role")
+    return role if isinstance(role, str) else repr(role)[:40]
+
+
+def _other(path: Path, kind: str, number: int) -> Session:
+    found = read(path, format=kind)
+    count = len(found.sessions)
+    if not 0 <= number < count:
+        raise InvalidPolicy(
+            "conversation", number, f"must be between 0 and {count - 1}: the file holds {count}"
+        )
+    session = found.sessions[number]
+    conversation = resume(session.entries)
+    return Session(
+        path=path,
+        format=kind,
+        items=conversation.entries,
+        messages=conversation.messages,
+        model=str(session.metadata.get("model") or ""),
+        size=found.pin.size if found.pin else 0,
+        pin=found.pin,
+        history=session.entries,
+        warnings=tuple(f"line {line}: {reason}" for line, reason in found.warnings),
+        boundaries=tuple(
+            entry for entry in session.entries if entry.get("subtype") == "compact_boundary"
+        ),
+        system=session.system,
+        tools=session.tools,
+        window_tokens=_whole(session.metadata.get("context_window_tokens")),
+    )
+
+
+def _overhead(items: Sequence[Item], weights: Any) -> int | None:
+    ledger = core.Ledger(weights, items)
+    anchor = ledger.anchor()
+    return max(0, int(anchor.usage) - int(ledger.tokens(0, anchor.covers))) if anchor else None
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
+    """Thinking with what stood before it when it was made: after each boundary that is something else."""
+    cuts = [at for at, line in enumerate(lines) if line.get("subtype") == "compact_boundary"]
+    copies = {line.get("uuid"): line.get(COPY_OF) for line in lines if COPY_OF in line}
+    made, seen = Originals(), set[str]()
+    for cut in [*cuts, len(lines)]:
+        view = resume(lines[:cut])
+        sources = [{str(copies.get(each, each)) for each in ids} for ids in view.sources]
+        fresh = {at for at, ids in enumerate(sources) if not seen.issuperset(ids)}
+        made.follow(view.messages, fresh, system=system, tools=tools)
+        seen.update(*sources)
+    return made

@@ -1,0 +1,162 @@
+"""A compaction in the words of the tool that wrote the file: one more line, from which that tool goes on too.
+
+Codex reads a `compacted` line with the whole new history in it. pi reads a `compaction` line with the summary and the
+place from which on its lines stay. Whether the file, read again, shows the model what was compacted is for the caller to check:
+pi's line has no words for everything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ullage.facts.compaction_items import newest_item
+from ullage.messages import Item
+from ullage.providers._responses_out import Writer
+from ullage.transcript.formats import Source
+from ullage.transcript.formats._model import iso
+
+__all__ = ["APPENDED", "lines_of", "shown"]
+
+APPENDED = ("codex", "pi")
+"""Formats with a line of their own for a compaction."""
+
+Line = dict[str, Any]
+
+
+def lines_of(
+    kind: str, source: Source, entries: Sequence[Item], messages: Sequence[Item]
+) -> list[Line]:
+    """What is appended to the file.
+
+    Args:
+        kind: One of `APPENDED`.
+        source: The file as it is now.
+        entries: Boundary and summary, from `CompactionResult.new_entries`.
+        messages: The context after the compaction.
+
+    Returns:
+        Lines; none if the format has no words for this compaction.
+    """
+    return _codex(source, entries, messages) if kind == "codex" else _pi(source, entries)
+
+
+def shown(kind: str, messages: Sequence[Item]) -> list[Any]:
+    """What the model is shown of messages, in the format's own form, to be compared."""
+    if kind == "codex":
+        return _items(messages)
+    return [(message["role"], _parts(message["content"])) for message in messages]
+
+
+# ---- Codex -----------------------------------------------------------------------------------
+
+
+def _codex(source: Source, entries: Sequence[Item], messages: Sequence[Item]) -> list[Line]:
+    stamp = _stamp(entries)
+    payload: Line = {
+        "message": _text(_summary(entries)["content"]),
+        "replacement_history": _items(messages),
+        **_window(source, str(_entry(entries)["uuid"])),
+    }
+    return [
+        {"timestamp": stamp, "type": "compacted", "payload": payload},
+        {"timestamp": stamp, "type": "event_msg", "payload": {"type": "context_compacted"}},
+    ]
+
+
+def _items(messages: Sequence[Item]) -> list[Line]:
+    """Items as Codex reads them back: messages say their type, and their content is a list of parts."""
+    return [_item(item) for item in Writer(messages).items(messages)]
+
+
+def _item(item: Mapping[str, Any]) -> Line:
+    if "role" not in item:
+        return dict(item)
+    content = item.get("content")
+    if isinstance(content, str):
+        kind = "output_text" if item["role"] == "assistant" else "input_text"
+        content = [{"type": kind, "text": content}]
+    return {**item, "type": "message", "content": content}
+
+
+def _window(source: Source, new: str) -> Line:
+    """Codex numbers its windows since some version; a file without numbers gets none."""
+    newest: Mapping[str, Any] = {}
+    for _, line in source.lines():
+        if line.get("type") == "compacted" and isinstance(line.get("payload"), Mapping):
+            newest = line["payload"]
+    number, last = newest.get("window_number"), newest.get("window_id")
+    if not isinstance(number, int) or not isinstance(last, str):
+        return {}
+    return {
+        "window_number": number + 1,
+        "first_window_id": newest.get("first_window_id") or last,
+        "previous_window_id": last,
+        "window_id": new,
+    }
+
+
+# ---- pi --------------------------------------------------------------------------------------
+
+
+def _pi(source: Source, entries: Sequence[Item]) -> list[Line]:
+    if any(_is_item(entry) for entry in entries):
+        return []  # a summary is all that pi's line holds
+    metadata = entries[0].get("compactMetadata") or {}
+    kept = (metadata.get("preservedMessages") or {}).get("uuids") or []
+    lines = list(source.lines())
+    place = _place(lines, str(kept[0])) if kept else len(lines)
+    if place is None:
+        return []
+    last = lines[-1][1]
+    linked = isinstance(last.get("id"), str) and last.get("type") != "session"
+    said: Line = {"type": "compaction"}
+    if linked:
+        said |= {"id": str(_entry(entries)["uuid"])[:8], "parentId": last["id"]}
+    said |= {
+        "timestamp": _stamp(entries),
+        "summary": _text(_summary(entries)["content"]),
+        "tokensBefore": metadata.get("preTokens") or 0,
+    }
+    if linked and place < len(lines):
+        said["firstKeptEntryId"] = lines[place][1].get("id")
+    else:
+        said["firstKeptEntryIndex"] = place
+    return [said]
+
+
+def _place(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> int | None:
+    """Which line an entry was read from: its number ends the id that the reader gave it."""
+    number = uuid.rpartition("-")[2]
+    return next((at for at, (line, _) in enumerate(lines) if str(line) == number), None)
+
+
+# ---- both ------------------------------------------------------------------------------------
+
+
+def _entry(entries: Sequence[Item]) -> Item:
+    return next(entry for entry in entries if entry.get("isCompactSummary"))
+
+
+def _is_item(entry: Item) -> bool:
+    """Whether an entry carries a compaction item that only its provider can write."""
+    return newest_item([entry]) is not None
+
+
+def _stamp(entries: Sequence[Item]) -> str:
+    """When the newest entry was made; now, where the file has no times."""
+    return str(entries[0].get("timestamp") or iso(time.time_ns() // 1_000_000))
+
+
+def _summary(entries: Sequence[Item]) -> Mapping[str, Any]:
+    message: Mapping[str, Any] = _entry(entries)["message"]
+    return message
+
+
+def _text(content: Any) -> str:
+    return "\n\n".join(str(part.get("text", "")) for part in _parts(content))
+
+
+def _parts(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)

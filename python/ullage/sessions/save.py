@@ -1,0 +1,288 @@
+"""Compacts a session and writes a transcript that can be resumed: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ullage.compaction import CompactionResult, compact
+from ullage.compaction.chain import entries_to_write, on_one_chain
+from ullage.compaction.flow import notice_of
+from ullage.compaction.input import read_source
+from ullage.counting.estimate import weights_for
+from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
+from ullage.messages import Item
+from ullage.providers.anthropic import clean_entries
+from ullage.sessions.drafts import copy_of, draft_of, put_in_place
+from ullage.sessions.load import CLAUDE_CODE, Session, open_session
+from ullage.sessions.native_append import APPENDED, lines_of, shown
+from ullage.transcript import Transcript, TranscriptLog, resume
+from ullage.transcript.formats import Source
+from ullage.transcript.log import line_of
+from ullage.transcript.logfile import LogFile
+
+__all__ = ["CompactedSession", "compact_session"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactedSession:
+    """A compaction, and where it was written.
+
+    Attributes:
+        result: What the compaction did.
+        path: The file that can be resumed; `None` if nothing was written.
+        messages: The context that a resume of that file finds; checked after writing.
+        losses: Kinds of parts that only another provider can read, with how many of each the written
+            context had to leave out; none in the file's own format.
+        format: Of the file that was, or would be, written: the session's own, or `claude_code`.
+    """
+
+    result: CompactionResult
+    path: Path | None
+    messages: list[dict[str, Any]]
+    losses: Mapping[str, int] = field(default_factory=dict)
+    format: str = CLAUDE_CODE
+
+    def __repr__(self) -> str:
+        return f"CompactedSession({self.result!r}, path={self.path})"
+
+
+def compact_session(
+    session: Session,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    format: str | None = None,  # noqa: A002 - the word of the field, as in `read`
+    **options: Any,
+) -> CompactedSession:
+    """Compact a session and write a transcript that its own tool, or Claude Code, and Ullage can resume.
+
+    The written file holds the whole history; the compaction is appended to it, so nothing is lost. Files of
+    Claude Code, Codex and pi keep their format. One of another tool is written anew in Claude Code's, which
+    has no place for what only that tool's provider can read (encrypted reasoning, say): `losses` counts it,
+    the file itself stays as it is.
+
+    Args:
+        session: From `open_session`.
+        output: Where to write; the session's own path appends to it. `None`: nothing is written.
+        overwrite: Whether another existing file may be replaced.
+        format: `claude_code`, or the session's own where that is Codex or pi; `None`: the own one if it
+            has words for this compaction, else Claude Code's.
+        **options: Arguments of `compact`, such as `instructions`, `keep`, `model`, `summarizer`.
+
+    Returns:
+        The result. Nothing is written unless the outcome is `compacted`.
+
+    Raises:
+        InvalidPolicy: No file of this session can be written in that format.
+        StoreError: The file exists and `overwrite` is false, or it cannot be written; nothing has changed.
+        LogConflict: The session's file grew, or was changed or replaced, since it was opened, or another writer holds
+            it: open it again. Nothing was written.
+        CompactionError: The compaction failed; nothing has changed.
+    """
+    if format not in (None, CLAUDE_CODE) and (format != session.format or format not in APPENDED):
+        known = sorted({CLAUDE_CODE, *(name for name in APPENDED if name == session.format)})
+        raise InvalidPolicy("format", format, f"must be {' or '.join(known)}")
+    target = None if output is None else Path(output)
+    if target is not None:
+        _refuse(session, target, overwrite)
+    options.setdefault("model", session.model or None)
+    weights = options.get("weights") or weights_for(options["model"])
+    options.setdefault("overhead_tokens", session.overhead_tokens(weights))
+    if session.format in APPENDED and format != CLAUDE_CODE:
+        done = _in_own_format(session, target, options)
+        if done is not None:
+            return done
+        if format is not None or (target is not None and _is_own(session, target)):
+            reason = f"the {session.format} format has no words for this compaction"
+            raise StoreError(reason, path=str(target), hint="write another file, as claude_code")
+    return _as_claude_code(session, target, options)
+
+
+def _compacted(
+    session: Session, target: Path | None, options: Mapping[str, Any]
+) -> CompactionResult:
+    """The compaction, not written; its size before is the provider's figure where there is one, as for `inspect`."""
+    result = compact(session.items, transcript_path=str(target or session.path), **options)
+    weights = options.get("weights") or weights_for(options["model"])
+    before = session.reported_tokens(weights)
+    told = result.report
+    if before is None or before == told.tokens_before:
+        return result
+    after = told.tokens_after if result.compacted else before
+    report = replace(told, tokens_before=before, tokens_after=after)
+    notice = result.user_notice.replace(notice_of(told), notice_of(report))
+    result = replace(result, report=report, user_notice=notice)
+    if result.boundary is None:
+        return result
+    metadata = {**result.boundary["compactMetadata"], "preTokens": before}
+    mark = {**result.boundary, "compactMetadata": metadata}
+    messages = tuple(mark if item is result.boundary else item for item in result.messages)
+    return replace(result, boundary=mark, messages=messages)
+
+
+# ---- in Claude Code's format -----------------------------------------------------------------
+
+
+def _as_claude_code(
+    session: Session, target: Path | None, options: Mapping[str, Any]
+) -> CompactedSession:
+    if target is not None and session.format != CLAUDE_CODE and _is_own(session, target):
+        reason = f"is a {session.format} file, to which a compaction cannot be appended"
+        raise StoreError(reason, path=str(target), hint="name another file to write")
+    session, losses = _writable(session)
+    result = _compacted(session, target, options)
+    # As the log will hold it: kept messages whole. `Session.request` leaves out what may not be sent of them.
+    messages = resume([*session.items, *result.new_entries]).messages
+    if target is None or not result.compacted:
+        return CompactedSession(result, None, messages, losses)
+    _whole(session, result)
+    with draft_of(target) as draft:
+        _copy(session, draft)
+        size = draft.stat().st_size
+        result = on_one_chain(result, Transcript.open(draft))
+        _append(draft, result)
+        if resume(draft).messages != messages:
+            raise StoreError("reads back differently from what was compacted", path=str(target))
+        _install(session, draft, target, size)
+    return CompactedSession(result, target, messages, losses)
+
+
+def _writable(session: Session) -> tuple[Session, Mapping[str, int]]:
+    """The session as a Claude Code file can hold it, and how much of what kind it cannot hold."""
+    if session.format == CLAUDE_CODE:
+        return session, {}
+    history, losses = clean_entries(session.history)
+    found = resume(history)
+    clean = replace(session, history=history, items=found.entries, messages=found.messages)
+    return clean, Counter(loss.what for loss in losses)
+
+
+def _copy(session: Session, draft: Path) -> None:
+    if session.format == CLAUDE_CODE:
+        copy_of(session.path, draft, session.pin)
+        return
+    with TranscriptLog.open(draft, durability="none") as log:
+        log.write(_placed(session.history))
+
+
+def _placed(history: Sequence[Item]) -> list[Item]:
+    """Entries of another format with what Claude Code expects on each line, one chain between two boundaries."""
+    placed: list[Item] = []
+    parent = None
+    for entry in history:
+        mark = entry.get("subtype") == "compact_boundary"
+        links = {"parentUuid": None if mark else parent}
+        if mark:
+            links["logicalParentUuid"] = parent
+        placed.append({**links, "isSidechain": False, "userType": "external", **entry})
+        parent = entry.get("uuid") or parent
+    return placed
+
+
+def _append(path: Path, result: CompactionResult) -> None:
+    with TranscriptLog.open(path, create=False, durability="none") as log:
+        # Titles and tags again at the end: lists of sessions only read the last part of a file.
+        metadata = list(log.transcript().metadata.values())
+        log.write([*entries_to_write(result), *metadata])
+
+
+# ---- in the file's own format ----------------------------------------------------------------
+
+
+def _in_own_format(
+    session: Session, target: Path | None, options: Mapping[str, Any]
+) -> CompactedSession | None:
+    """The compaction as lines of the session's format; `None` if that format cannot say it."""
+    result = _compacted(session, target, options)
+    messages = resume([*session.items, *result.new_entries]).messages
+    if not result.compacted:
+        return CompactedSession(result, None, messages, format=session.format)
+    _whole(session, result)
+    with _draft(target, session.path.name) as draft:
+        copy_of(session.path, draft, session.pin)
+        size = draft.stat().st_size
+        lines = lines_of(session.format, Source(draft), result.new_entries, messages)
+        _add(draft, lines)
+        read = open_session(draft).messages if lines else []
+        if shown(session.format, read) != shown(session.format, messages):
+            return None
+        if target is None:
+            return CompactedSession(result, None, read, format=session.format)
+        _install(session, draft, target, size)
+    return CompactedSession(result, target, read, format=session.format)
+
+
+def _add(path: Path, lines: list[dict[str, Any]]) -> None:
+    with closing(LogFile(str(path), create=False)) as file:
+        file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
+
+
+# ---- both ------------------------------------------------------------------------------------
+
+
+def _whole(session: Session, result: CompactionResult) -> None:
+    """Everything that the model was shown is in the summary or kept: else a line would be lost."""
+    known = read_source(session.items).ids
+    told = (*result.report.removed, *result.report.kept)
+    if Counter(told) != Counter(known):
+        raise LogConflict(
+            f"{session.path}: the compaction accounts for {len(told):,} entries of {len(known):,}",
+            hint="open it again and compact that: nothing was written",
+        )
+
+
+def _install(session: Session, draft: Path, target: Path, size: int) -> None:
+    """Puts what was added to the draft behind the session's own file, or the draft in the target's place.
+
+    Args:
+        session: As it was read; its file must be the same still.
+        draft: A copy with the compaction behind it, read back.
+        target: Where it goes.
+        size: Bytes of the copy.
+    """
+    if not _is_own(session, target):
+        if session.pin is not None:
+            session.pin.check(session.path.stat(), str(session.path))
+        put_in_place(draft, target, like=session.path)
+        return
+    with draft.open("rb") as file:
+        file.seek(size)
+        added = file.read()
+    with closing(LogFile(str(target), create=False)) as log:
+        log.append(added.removeprefix(b"\n"), session.pin)
+        log.sync()
+
+
+@contextmanager
+def _draft(target: Path | None, name: str) -> Iterator[Path]:
+    """A file beside the target, to be put in its place; without a target, one that nobody sees."""
+    if target is not None:
+        with draft_of(target) as draft:
+            yield draft
+        return
+    with tempfile.TemporaryDirectory() as folder, draft_of(Path(folder, name)) as draft:
+        yield draft
+
+
+def _is_own(session: Session, target: Path) -> bool:
+    return target.exists() and target.samefile(session.path)
+
+
+def _refuse(session: Session, target: Path, overwrite: bool) -> None:
+    if target.is_dir():
+        raise StoreError("is a directory", path=str(target), hint="name a file in it")
+    if target.exists() and not target.is_file():
+        raise StoreError("is no regular file", path=str(target), hint="name another file")
+    if target.exists() and not _is_own(session, target) and not overwrite:
+        raise StoreError(
+            "exists already",
+            path=str(target),
+            hint="name another file, or allow to overwrite it (overwrite=True, --force)",
+        )

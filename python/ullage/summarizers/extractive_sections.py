@@ -1,0 +1,413 @@
+"""What each of the nine sections can say, from facts alone. Every line is a copy or a count, never a guess."""
+
+from __future__ import annotations
+
+import re
+
+from ullage.facts.calls import Action
+from ullage.facts.identifiers import NameKind
+from ullage.facts.model import Command, Facts, Failure, FileUse, Origin, Statement, Task, UserInput
+from ullage.facts.sections import quoted
+from ullage.facts.tallies import command_key
+from ullage.facts.words import Kind
+from ullage.summarizers.budgeted_text import Unit, cost, inline, joined, one_line, shorten
+from ullage.summarizers.words import trimmed
+
+__all__ = [
+    "asides",
+    "concepts",
+    "current_work",
+    "errors",
+    "failure_line",
+    "file_line",
+    "files",
+    "left_open",
+    "names",
+    "next_step",
+    "pending",
+    "problem_solving",
+    "request",
+    "rule_line",
+    "standing",
+    "task_line",
+]
+
+CODE_TOKENS = 220
+"""Of one file's newest code; the file itself can be read again."""
+
+LINE = 160
+
+MOST_NAMES = 300
+"""The names that the next 20 calls use are nearly always among them; more would only be noise."""
+
+WEIGHTY = 240
+"""Characters from which words in the middle of a turn count as a finding, not as a remark."""
+
+SEEN_URLS = 12
+FIGURES = 24
+SETTLED = 12
+STILL_OPEN = 8
+"""Newest of each that are told."""
+
+NEWEST_SAID = 8
+"""Remarks since the newest request that section 8 repeats."""
+
+
+def _quote(text: str, tokens: int) -> str:
+    shown = trimmed(text, tokens)
+    return f"“{shown}”" if "\n" not in shown else f"\n{quoted(shown)}"
+
+
+def _since(entry: UserInput) -> str:
+    return f" (since corrected: “{one_line(entry.corrected, 160)}”)" if entry.corrected else ""
+
+
+def request(facts: Facts, instructions: str = "") -> list[Unit]:
+    """Section 1: how it began, what was asked last, which rules hold, what this compaction should mind."""
+    prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
+    while len(prompts) > 1 and len(prompts[0].text.split()) == 1:
+        prompts.pop(0)  # a bare `/mode` or `hi` opens nothing
+    units = []
+    if prompts and (facts.previous is None or prompts[0].origin is Origin.SUMMARY):
+        units.append(Unit(f"- Opened with: {_quote(prompts[0].text, 250)}{_since(prompts[0])}", 1))
+    if len(prompts) > 1:
+        units.append(Unit(f"- Newest request: {_quote(prompts[-1].text, 200)}", 0))
+    if instructions:
+        units.append(Unit(f"- To mind after this compaction: {_quote(instructions, 200)}", 0))
+    units.extend(
+        Unit(f"- Instructions from the host:\n{quoted(shorten(rule.text, 600))}", 1000)
+        for rule in facts.standing
+        if rule.origin is Origin.HOST
+    )
+    return units
+
+
+def standing(facts: Facts, words: str = "") -> tuple[list[Unit], list[Unit]]:
+    """The person's rules for section 1: those that section 6 does not hold whole, and those that it does.
+
+    Args:
+        facts: What is known.
+        words: Section 6; of the rules that stand there only those that hold from now on are said again.
+    """
+    users = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
+    lost = [rule for rule in users if rule.text not in words]
+    again = [rule for rule in users if rule.text in words and rule.lasting]
+    return _ranked_rules(lost), _ranked_rules(again)
+
+
+def _ranked_rules(rules: list[UserInput]) -> list[Unit]:
+    """What holds from now on before what holds for a task, the newest first."""
+    count = len(rules)
+    return [
+        Unit(rule_line(rule), count - at + count * (not rule.lasting))
+        for at, rule in enumerate(rules)
+    ]
+
+
+def rule_line(rule: UserInput) -> str:
+    """A rule of the person, word for word."""
+    kind = "Lasting instruction" if rule.lasting else "Rule"
+    return f"- {kind} (user): “{one_line(rule.text, 400)}”"
+
+
+def concepts(facts: Facts) -> list[Unit]:
+    """Section 2, without the names: references, skills, plan."""
+    units = []
+    if facts.skills:
+        units.append(Unit(f"- Skills invoked (already running): {', '.join(facts.skills)}", 0))
+    if facts.urls:
+        newest = facts.urls[-20:]
+        units.extend(Unit(f"- {url}", len(newest) - at) for at, url in enumerate(newest))
+    return units
+
+
+def names(facts: Facts, present: str, tokens: int) -> str:
+    """The names in use that the rest of a summary does not hold, as many as fit, best first."""
+    groups: dict[NameKind, list[str]] = {NameKind.SYMBOL: [], NameKind.PATH: []}
+    spent = 0
+    for name in facts.names[:MOST_NAMES]:
+        price = len(name.text.encode("utf-8", "replace")) + 2
+        if spent + price > tokens * 4:
+            break
+        if name.text in present:
+            continue
+        spent += price
+        groups.setdefault(name.kind, []).append(name.text)
+    return joined(
+        f"- {_LABELS[kind]}: {', '.join(found)}" for kind, found in groups.items() if found
+    )
+
+
+_LABELS = {
+    NameKind.SYMBOL: "Names",
+    NameKind.PATH: "Paths",
+    NameKind.COMMIT: "Hashes",
+    NameKind.ID: "Ids",
+    NameKind.TICKET: "Tickets",
+    NameKind.URL: "Addresses",
+}
+
+
+def files(facts: Facts) -> list[Unit]:
+    """Section 3: files by last use; those that were changed with their newest code."""
+    ordered = sorted(facts.files, key=lambda file: (-file.last, file.path))
+    changed = [file for file in ordered if file.changed]
+    units = []
+    for file in sorted(facts.files, key=lambda file: file.last):
+        rank = ordered.index(file) * 2 + (0 if file.changed else 40)
+        units.append(Unit(file_line(file), rank))
+        if file in changed[:8] and file.code.strip():
+            block = quoted(shorten(file.code.strip("\n"), CODE_TOKENS), "")
+            units.append(Unit(block, 30 + changed.index(file) * 6))
+    return units
+
+
+def file_line(file: FileUse) -> str:
+    """A file and what was done to it."""
+    done = [
+        f"edited {file.edits}×" if file.edits else "",
+        f"written {file.writes}×" if file.writes else "",
+        "deleted" if file.deleted else "",
+        f"read {_ranges(file)}" if file.reads else "",
+    ]
+    return f"- `{file.path}`: {', '.join(part for part in done if part) or 'named'}"
+
+
+def _ranges(file: FileUse) -> str:
+    if not file.ranges or file.ranges == ((1, 0),):
+        return "whole"
+    shown = (f"{a}–{b}" if b else f"{a}–end" for a, b in file.ranges[-6:])
+    return "lines " + ", ".join(shown)
+
+
+def errors(facts: Facts) -> list[Unit]:
+    """Section 4: what failed, the telling line, what followed."""
+    telling = [f for f in facts.failures if f.line or f.feedback]
+    count = len(telling)
+    return [
+        Unit(failure_line(f), (count - at) * (1 if f.feedback or f.fixed_index < 0 else 2))
+        for at, f in enumerate(telling)
+    ]
+
+
+def failure_line(failure: Failure) -> str:
+    """A failure, the telling line, and what followed."""
+    head = f"- {inline(failure.what, LINE)}"
+    if failure.feedback:
+        return f"{head} was refused; the user said: “{one_line(failure.feedback, 300)}”"
+    after = "not seen to succeed since"
+    if failure.fixed_index >= 0:
+        after = (
+            f"later succeeded{f', after changes to {failure.fixed_by}' if failure.fixed_by else ''}"
+        )
+    return f"{head} failed: {inline(failure.line, 200)}; {after}"
+
+
+def problem_solving(facts: Facts) -> list[Unit]:
+    """Section 5: decisions, what the assistant reported at the end of each turn, commands, commits."""
+    dated = [
+        *_decisions(facts),
+        *_settled(facts),
+        *_reports(facts),
+        *_agents(facts),
+        *_commands(facts),
+        *_commits(facts),
+    ]
+    return [unit for _, unit in sorted(dated, key=lambda pair: pair[0])]
+
+
+Dated = tuple[int, Unit]
+"""A line and the index of the message that it is about: the section is in order of time."""
+
+
+def _decisions(facts: Facts) -> list[Dated]:
+    return [
+        (
+            d.index,
+            Unit(f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”", 0),
+        )
+        for d in facts.decisions
+    ]
+
+
+def _settled(facts: Facts) -> list[Dated]:
+    """What the assistant said was decided."""
+    told = facts.settled[-SETTLED:]
+    return [
+        (said.index, Unit(f"- The assistant said: “{said.text}”", 3 * (len(told) - at)))
+        for at, said in enumerate(told)
+    ]
+
+
+def asides(facts: Facts) -> list[Unit]:
+    """For section 5 if there is room: what results showed."""
+    figures, urls = facts.findings[-FIGURES:], facts.seen_urls[-SEEN_URLS:]
+    shown = [
+        Unit(f"- Seen: {inline(found.line, LINE)}", (1 if found.used else 30) + len(figures) - at)
+        for at, found in enumerate(figures)
+    ]
+    return [
+        *shown,
+        *(Unit(f"- Seen: {url}", 20 + len(urls) - at) for at, url in enumerate(urls)),
+    ]
+
+
+def left_open(facts: Facts) -> list[Unit]:
+    """For section 7 if there is room: what the assistant said was still to do."""
+    told = facts.still_open[-STILL_OPEN:]
+    return [
+        Unit(f"- Said to be open: {one_line(s.text, 300)}", len(told) - at)
+        for at, s in enumerate(told)
+    ]
+
+
+def _reports(facts: Facts) -> list[Dated]:
+    """What the assistant said at the end of each turn, and its longer findings before that."""
+    recent = {said.index for said in _since_request(facts)[-NEWEST_SAID:]}
+    told = [s for s in facts.statements[:-1] if s.index not in recent]
+    told = [s for s in told if s.closing or len(s.text) >= WEIGHTY]
+    told = _once(told)
+    dated = []
+    for age, said in enumerate(reversed(told), 1):
+        text = one_line(said.text, 420 if age <= 4 else 220)
+        label = "Reported" if said.closing else "Found"
+        dated.append((said.index, Unit(f"- {label}: {text}", age * (2 if said.closing else 4))))
+    return dated
+
+
+def _once(told: list[Statement]) -> list[Statement]:
+    """Each text once, at its newest place."""
+    newest = {" ".join(said.text.split()): said for said in told}
+    return sorted(newest.values(), key=lambda said: said.index)
+
+
+def _since_request(facts: Facts) -> list[Statement]:
+    since = facts.inputs[-1].index if facts.inputs else -1
+    return [said for said in facts.statements if said.index > since]
+
+
+def _agents(facts: Facts) -> list[Dated]:
+    dated = []
+    for age, run in enumerate(reversed(facts.agents), 1):
+        text = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): {inline(run.answer, 300)}"
+        dated.append((run.index, Unit(text, 6 + 2 * age)))
+    return dated
+
+
+def _commits(facts: Facts) -> list[Dated]:
+    return [
+        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {c.subject}", 2 + age))
+        for age, c in enumerate(reversed(facts.commits), 1)
+    ]
+
+
+def _commands(facts: Facts) -> list[Dated]:
+    """The newest run of each command, without those that section 8 lists."""
+    newest = {command.text: at for at, command in enumerate(facts.commands)}
+    since = facts.inputs[-1].index if facts.inputs else -1
+    dated = []
+    for at in newest.values():
+        command, age = facts.commands[at], len(facts.commands) - at
+        if command.index <= since and not _COMMITTED.match(command.line):
+            text = f"- Ran {inline(command.text, LINE)}{_end(command)}"
+            only_looked = bool(_LOOKS.match(command_key(command.text)))
+            dated.append((command.index, Unit(text, 4 + age * 2 + 60 * only_looked)))
+    return dated
+
+
+_COMMITTED = re.compile(r"^\[\S+(?: \([\w -]+\))? [0-9a-f]{7,40}\] ")
+"""`git commit` said this: the commit has a line of its own."""
+
+_LOOKS = re.compile(
+    r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
+    r"git (?:status|log|diff|show|branch|remote|rev-parse|blame))\b"
+)
+"""Commands that only look: what they showed is told by what was done next."""
+
+_FAILED_LINE = re.compile(
+    r"^(?:FAIL|--- FAIL|E {2,}|error\b|fatal:)|\b[1-9]\d* (?:failed|errors?)\b", re.I
+)
+
+
+def _end(command: Command) -> str:
+    if command.ok is None:
+        return " → refused or stopped"
+    code = f" (exit {command.exit_code})" if command.exit_code else ""
+    seconds = f" in {command.duration_ms // 1000} s" if command.duration_ms >= 10_000 else ""
+    line = f": {inline(command.line, 140)}" if command.line else ""
+    # The exit code of a pipe is that of its last part: a line that tells of a failure outranks it.
+    doubtful = command.ok and _FAILED_LINE.search(command.line)
+    how = "ended" if doubtful else "ok" if command.ok else "failed"
+    return f" → {how}{code}{seconds}{line}"
+
+
+def pending(facts: Facts) -> list[Unit]:
+    """Section 7: what is still to do, by the session's own lists, and what nobody answered."""
+    units = []
+    if facts.open_question:
+        asked = one_line(facts.open_question, 500)
+        units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", 0))
+    rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
+    units.extend(Unit(task_line(row), (1 if row.open else 100) + at) for at, row in enumerate(rows))
+    if facts.plan_mode:
+        units.append(
+            Unit("- Plan mode is on: nothing may be changed before the plan is approved", 0)
+        )
+    if facts.plan:
+        units.append(Unit(f"- Approved plan:\n{quoted(shorten(facts.plan, 500))}", 50))
+    return units
+
+
+def task_line(task: Task) -> str:
+    """A task with its state."""
+    return f"- [{'x' if not task.open else ' '}] {one_line(task.subject, 300)} ({task.status})"
+
+
+def current_work(facts: Facts) -> list[Unit]:
+    """Section 8: the calls since the newest request, with outcomes, and the newest words."""
+    since = facts.inputs[-1].index if facts.inputs else -1
+    steps = [step for step in facts.steps if step.action is not Action.POLL]
+    recent = [step for step in steps if step.index > since]
+    if len(recent) < 6:
+        recent = steps[-6:]
+    units = [
+        Unit(
+            f"- {inline(step.line, LINE)}{_result(step.ok, step.action, step.result)}",
+            len(recent) - at,
+        )
+        for at, step in enumerate(recent)
+    ]
+    said = _since_request(facts)[-NEWEST_SAID:-1]
+    units.extend(
+        Unit(f"- Said: {one_line(s.text, 300)}", 2 * (len(said) - at)) for at, s in enumerate(said)
+    )
+    return units
+
+
+def _result(ok: bool | None, action: Action, line: str) -> str:
+    if ok is None:
+        return " → refused or stopped"
+    if ok and (not line or action not in (Action.COMMAND, Action.OTHER, Action.AGENT)):
+        return "" if action in (Action.READ, Action.SEARCH) else " → ok"
+    return f" → {'ok' if ok else 'failed'}{f': {inline(line, 140)}' if line else ''}"
+
+
+def next_step(facts: Facts, tokens: int) -> str:
+    """Section 9: where it stood, in the session's own words. No step is made up."""
+    last = facts.statements[-1] if facts.statements else None
+    since = facts.inputs[-1].index if facts.inputs else -1
+    if last is None or (last.index < since):
+        return "The newest user message has not been answered yet; answer it."
+    if facts.open_question:
+        lead = "The assistant asked the user and has no answer yet. Its words"
+    elif facts.interrupted:
+        lead = "The user stopped the assistant. Its last words before that"
+    else:
+        lead = "The assistant's newest words"
+    asked = (
+        f"The newest request: “{one_line(facts.inputs[-1].text, 200)}”\n" if facts.inputs else ""
+    )
+    if cost(asked) + 45 > tokens:
+        asked = ""  # section 6 ends with it
+    room = max(tokens - cost(asked) - 25, 20)
+    return f"{asked}{lead}:\n{quoted(shorten(last.text, room))}"

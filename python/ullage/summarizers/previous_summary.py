@@ -1,0 +1,88 @@
+"""What of an earlier summary goes on in the next one: all that newer facts do not replace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ullage.facts.model import Facts, Previous
+from ullage.summarizers.budgeted_text import Unit, one_line
+
+__all__ = ["carried_units"]
+
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
+_LISTS = ("- Names:", "- Paths:", "- Hashes:", "- Ids:", "- Tickets:", "- Newest request:")
+_PATH = re.compile(r"`([^`\n]+)`")
+_EMPTY = ("(nothing)", "")
+
+
+def carried_units(facts: Facts) -> dict[int, list[Unit]]:
+    """Pieces of the previous summary by the section where they go on; older pieces rank lower.
+
+    Its lists of names are not among them: each name has been weighed again with the new ones. Its
+    current work has become past work, and its next step is taken.
+    """
+    previous = facts.previous
+    if previous is None:
+        return {}
+    if not previous.sections:
+        return {5: _ranked([f"- From the previous summary: {one_line(previous.text, 2000)}"])}
+    carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5)}
+    carried[1] = [piece for piece in carried[1] if not _ruled(piece, facts)]
+    carried[3] = [piece for piece in carried[3] if not _replaced(piece, facts)]
+    carried[5].extend(_past_work(previous))
+    if not any(entry.index <= previous.index for entry in facts.inputs):
+        carried[6] = list(_pieces(previous.section(6)))
+    if not facts.tasks:
+        carried[7] = list(_pieces(previous.section(7)))
+    return {number: _ranked(pieces) for number, pieces in carried.items() if pieces}
+
+
+def _ranked(pieces: list[str]) -> list[Unit]:
+    return [Unit(piece, len(pieces) - at) for at, piece in enumerate(pieces)]
+
+
+def _pieces(section: str) -> Iterator[str]:
+    """Lines, with a code block whole and together with the line before it."""
+    piece: list[str] = []
+    fence = ""
+    for line in section.split("\n"):
+        match = _FENCE.match(line)
+        if fence:
+            piece.append(line)
+            if line.strip() == fence:
+                fence = ""
+            continue
+        if match:
+            fence = match[1]
+            piece.append(line)
+            continue
+        yield from _said(piece)
+        piece = [line]
+    yield from _said(piece)
+
+
+def _said(piece: list[str]) -> Iterator[str]:
+    text = "\n".join(piece).rstrip()
+    if (
+        text.strip() not in _EMPTY
+        and not text.startswith(_LISTS)
+        and not text.endswith("left out)")
+    ):
+        yield text
+
+
+def _ruled(piece: str, facts: Facts) -> bool:
+    """Whether a rule is among those of the messages, which are weighed anew."""
+    said = "(user): “" in piece
+    return said and any(rule.text in piece for rule in facts.standing)
+
+
+def _replaced(piece: str, facts: Facts) -> bool:
+    path = _PATH.search(piece.split("\n", 1)[0])
+    return path is not None and any(file.path == path[1] for file in facts.files)
+
+
+def _past_work(previous: Previous) -> list[str]:
+    lines = [piece for piece in _pieces(previous.section(8)) if not piece.startswith("- Said:")]
+    return [line if line.startswith("- ") else f"- {line.strip()}" for line in lines[-6:]]

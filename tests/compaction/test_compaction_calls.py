@@ -1,0 +1,358 @@
+"""The summary call: modes, parts, retries, overflow, repair, redaction, language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ullage.compaction import Job, compact, compaction_flow
+from ullage.compaction.checks import check_reply
+from ullage.compaction.effects_runner import Performer
+from ullage.compaction.language import script_of
+from ullage.compaction.overflow import MARKER, HeadTruncation
+from ullage.compaction.parts import MOST_PARTS, split_in_parts
+from ullage.compaction.prompt import summary_prompt
+from ullage.compaction.repair import repair
+from ullage.effects import drive
+from ullage.exceptions import CompactionError, InvalidPolicy
+from ullage.facts import collect
+from ullage.facts.model import UserInput
+from ullage.facts.sections import HEADINGS, KEPT_HEADING, parse_sections, strip_draft
+from ullage.policy import Policy
+from ullage.summarizers import CallableSummarizer, SummaryReply
+from ullage.testing import ScriptedSummarizer
+
+NINE = "\n\n".join(
+    f"## {n}. {title}\nSomething of {title.lower()}." for n, title in enumerate(HEADINGS, 1)
+)
+
+
+def conversation(turns: int = 8, size: int = 400) -> list[dict]:
+    messages: list[dict] = []
+    for n in range(turns):
+        call = {
+            "type": "tool_use",
+            "id": f"t{n}",
+            "name": "Read",
+            "input": {"file_path": f"/w/f{n}.py"},
+        }
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"line {n}\n" * size}
+        messages += [
+            {"role": "user", "content": f"Look at file {n}"},
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": [{"type": "text", "text": f"File {n} is fine."}]},
+        ]
+    return messages
+
+
+def compacted(writer: Any, **options: Any):
+    """As `compact`, but no wait takes time."""
+    events: list[Any] = []
+    from ullage.compaction.api import job_of
+
+    job: Job = job_of(options.pop("items", conversation()), keep=0, summarizer=writer, **options)
+    waits: list[float] = []
+    perform = Performer(job, [events.append], sleep=waits.append)
+    result = drive(compaction_flow(job), perform)
+    return result, events, waits
+
+
+# ---- the test kit's misbehaviours ------------------------------------------------------------
+
+
+def test_a_rate_limit_is_waited_out():
+    writer = ScriptedSummarizer("rate_limit")
+    result, events, waits = compacted(writer)
+    assert result.report.attempts == 2
+    assert len(waits) == 1
+    assert any(getattr(event, "reason", "") == "rate_limit" for event in events)
+
+
+def test_overflow_is_shortened_and_ends():
+    writer = ScriptedSummarizer("overflow")
+    result, _, waits = compacted(writer)
+    sizes = [len(request.messages) for request in writer.requests]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[-1]
+    assert result.report.dropped_messages > 0
+    assert waits == []
+
+
+def test_what_was_dropped_is_still_told_by_code():
+    def writer(request):
+        if len(request.messages) > 8:
+            raise RuntimeError("prompt is too long")
+        return NINE
+
+    result, _, _ = compacted(writer, policy=Policy().change({"summary.overflow_retries": 20}))
+    text = result.summary_messages[0]["content"]
+    assert "Look at file 0" in text
+    assert "/w/f0.py" in text
+
+
+def test_every_try_has_a_number():
+    writer = ScriptedSummarizer("empty", "empty")
+    compacted(writer)
+    assert [request.attempt for request in writer.requests] == [1, 2, 3]
+
+
+# ---- modes -----------------------------------------------------------------------------------
+
+
+def test_shared_comes_first_and_plain_follows():
+    writer = ScriptedSummarizer("empty", "empty", "empty", modes=("shared", "plain"))
+    compacted(writer)
+    shared, plain = writer.requests[0], writer.requests[-1]
+    assert (shared.mode, shared.system) == ("shared", None)
+    assert list(shared.messages) == conversation()
+    assert (plain.mode, bool(plain.system)) == ("plain", True)
+
+
+def test_after_an_overflow_both_modes_get_the_same_list():
+    writer = ScriptedSummarizer(*["overflow"], *["empty"] * 2, modes=("shared", "plain"))
+    compacted(writer)
+    lengths = {len(request.messages) for request in writer.requests[1:]}
+    assert len(lengths) == 1
+
+
+@pytest.mark.parametrize("modes", [("shared", "plain"), ("plain",), ("shared",)])
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_overflows_end_after_the_retries_and_no_call_is_made_twice(modes, retries):
+    writer = ScriptedSummarizer(*["overflow"] * 20, modes=modes)
+    policy = Policy().change({"summary.overflow_retries": retries})
+    with pytest.raises(CompactionError) as caught:
+        compact(conversation(20), keep=0, summarizer=writer, policy=policy)
+    assert caught.value.code == "prompt_too_long"
+    made = [(each.system, list(each.messages), each.prompt) for each in writer.requests]
+    assert all(made.count(each) == 1 for each in made)
+    most = retries + 1 + (len(modes) > 1 and retries == 0)  # the plain call is tried in any case
+    assert len(made) == most
+    lengths = [len(each.messages) for each in writer.requests if each.mode == "plain"]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+# ---- parts -----------------------------------------------------------------------------------
+
+
+def test_a_long_history_is_summarised_in_parts():
+    writer = ScriptedSummarizer(window_tokens=9_000, max_output_tokens=500)
+    result, events, _ = compacted(writer, items=conversation(20))
+    assert len(writer.requests) > 1
+    sent = [message for request in writer.requests for message in request.messages]
+    assert sent == conversation(20)
+    assert result.report.dropped_messages == 0
+    assert "<earlier_summary>" in writer.requests[1].prompt
+    assert any(getattr(event, "reason", "") == "part" for event in events)
+
+
+def test_parts_hold_whole_rounds_and_all_messages():
+    messages = conversation(20)
+    parts = split_in_parts(messages, 2_500)
+    assert [message for part in parts for message in part] == messages
+    assert all(
+        part[0]["role"] != "user" or isinstance(part[0]["content"], str) for part in parts[1:]
+    )
+
+
+def test_a_round_that_is_too_long_is_shortened():
+    parts = split_in_parts(conversation(2, size=20_000), 3_000)
+    assert len(parts) <= MOST_PARTS
+    assert "characters left out" in str(parts)
+
+
+# ---- head truncation -------------------------------------------------------------------------
+
+
+def test_the_marker_stands_in_front_of_the_assistant_only():
+    head = HeadTruncation(conversation(4))
+    while head.shrink(None):
+        first = head.messages[0]
+        assert first["role"] == "user"
+        assert all(message["content"] != MARKER for message in head.messages[1:])
+    assert head.messages
+
+
+def test_one_round_is_always_left():
+    head = HeadTruncation(conversation(3))
+    while head.shrink(1_000_000):
+        pass
+    assert head.messages
+    assert not head.shrink(None)
+
+
+# ---- checks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NINE,
+        NINE.replace("## ", "").replace("1. ", "1) "),
+        NINE.replace("## ", "**").replace("\nSomething", ":**\nSomething"),
+        NINE.replace("Errors and Fixes", "Errors and fixes"),
+        "```\nthinking\n```\n" + NINE,
+        "\n\n".join(NINE.split("\n\n")[:6]),
+        NINE.replace("Something of current work.", "We use `<|im_start|>` as a marker in code."),
+    ],
+    ids=["plain", "parentheses", "bold", "case", "fence", "six", "quoted protocol"],
+)
+def test_form_does_not_matter(text):
+    _, problems = check_reply(SummaryReply(text=text), source_chars=100_000)
+    assert problems == ()
+
+
+def test_a_draft_that_never_closes_is_stripped():
+    assert strip_draft("<analysis>thinking\n<summary>\ntext") == "text"
+    assert strip_draft("<analysis>only thinking") == ""
+    assert strip_draft("no tags") == "no tags"
+
+
+def test_headings_inside_code_do_not_count():
+    text = NINE + "\n````\n## 1. Primary Request and Intent\n```\nx\n````\nmore"
+    assert "more" in parse_sections(text)[9]
+
+
+# ---- repair ----------------------------------------------------------------------------------
+
+
+def test_what_the_summary_says_is_not_repeated():
+    facts = collect(conversation())
+    all_said = "\n".join(
+        [
+            *(entry.text for entry in facts.inputs),
+            *(f.path for f in facts.files),
+            *(n.text for n in facts.names),
+        ]
+    )
+    assert repair(facts, all_said, tokens=5_000).text == ""
+    assert repair(facts, "nothing", tokens=5_000).text.startswith(KEPT_HEADING)
+
+
+def test_the_cap_holds_and_says_what_did_not_fit():
+    facts = collect(conversation(60))
+    fixed = repair(facts, "nothing", tokens=200)
+    assert len(fixed.text) // 4 <= 200
+    assert fixed.left_out > 0
+    assert "Look at file 59" in fixed.text  # the newest user messages first
+
+
+def test_no_repair_at_a_cap_of_zero():
+    policy = Policy().change({"summary.facts_max_tokens": 0})
+    result, _, _ = compacted(lambda request: NINE, policy=policy)
+    assert result.report.facts_appended == {}
+    assert KEPT_HEADING not in result.summary_messages[0]["content"]
+
+
+# ---- prompt ----------------------------------------------------------------------------------
+
+
+def test_the_prompt_forbids_tools_first_and_last():
+    text = summary_prompt(instructions="mind the gap")
+    first, last = text.split("\n\n")[0], text.split("\n\n")[-1]
+    assert first == last
+    assert "tool" in first
+    assert all(heading in text for heading in HEADINGS)
+    assert text.index("## Additional instructions") < text.index("mind the gap")
+
+
+def test_a_template_is_filled_once_and_unknown_names_stay():
+    text = summary_prompt(
+        template="A {{instructions}} {{ scope }} {{other}} {{", instructions="{{sections}}"
+    )
+    assert text.startswith("A {{sections}} Summarise")
+    assert text.endswith("{{other}} {{")
+
+
+def test_a_template_is_checked_without_nine_sections():
+    answer = "A free form of summary that says all there is to say about it."
+    result, _, _ = compacted(lambda request: answer, template="Be brief.")
+    assert answer in result.summary_messages[0]["content"]
+
+
+def test_an_unknown_scope_is_named():
+    with pytest.raises(InvalidPolicy):
+        summary_prompt(scope="half")
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("please fix the login", ""),
+        ("исправь ошибку в login.py", "Cyrillic"),
+        ("修复登录页面的错误", "Han"),
+        ("ログインページの誤りを直して", "Japanese"),
+        ("로그인 오류를 고쳐", "Hangul"),
+        ("", ""),
+    ],
+)
+def test_the_script_of_the_user(text, script):
+    assert script_of([UserInput(0, text)]) == script
+
+
+def test_the_language_is_asked_for():
+    messages = conversation()
+    messages[0] = {
+        "role": "user",
+        "content": "Исправь, пожалуйста, ошибку входа на сайт и проверь всё ещё раз",
+    }
+    writer = ScriptedSummarizer()
+    compacted(writer, items=messages)
+    assert "Cyrillic" in writer.requests[0].prompt
+
+
+def test_a_summary_in_other_letters_is_refused():
+    russian = NINE.replace("Something of", "Пользователь просил исправить ошибку входа на сайт:")
+    writer = CallableSummarizer(lambda request: russian, name="w")
+    policy = Policy().change({"summary.retries": 0})
+    with pytest.raises(CompactionError, match="another script"):
+        compacted(writer, policy=policy)
+    said = {
+        "role": "user",
+        "content": "Исправь, пожалуйста, ошибку входа на сайт и проверь ещё раз",
+    }
+    theirs = [said, *conversation()[1:]]
+    for message in theirs[4::4]:
+        message["content"] = "Проверь, пожалуйста, следующий файл тоже"
+    assert compacted(writer, items=theirs, policy=policy)[0].compacted
+    english = CallableSummarizer(lambda request: NINE, name="w")
+    with pytest.raises(CompactionError, match="another script"):
+        compacted(english, items=theirs, policy=policy)
+
+
+def test_a_few_foreign_words_are_no_other_language():
+    text = NINE + "\n- the page says ошибка"
+    assert check_reply(SummaryReply(text=text), source_chars=100_000, script="")[1] == ()
+
+
+# ---- redaction -------------------------------------------------------------------------------
+
+
+def test_secrets_leave_neither_to_the_model_nor_into_the_summary():
+    messages = conversation()
+    messages[0] = {"role": "user", "content": "my key is sk-hunter2, use it"}
+    seen: list[Any] = []
+
+    def writer(request):
+        seen.append(request)
+        return NINE
+
+    redact = lambda text: text.replace("sk-hunter2", "[secret]")  # noqa: E731
+    result, _, _ = compacted(writer, items=messages, redact=redact)
+    assert "hunter2" not in str(seen[0].messages) + seen[0].prompt
+    assert "hunter2" not in result.summary_messages[0]["content"]
+    assert "my key is [secret], use it" in result.summary_messages[0]["content"]
+
+
+def test_an_asynchronous_summarizer_is_refused_by_the_synchronous_form():
+    async def writer(request):
+        return NINE
+
+    with pytest.raises(InvalidPolicy):
+        compact(conversation(), keep=0, summarizer=writer)
+
+
+def test_a_failure_says_who_failed():
+    with pytest.raises(CompactionError, match="scripted"):
+        compacted(ScriptedSummarizer(after="empty"))

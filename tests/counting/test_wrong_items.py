@@ -1,0 +1,58 @@
+"""Lists with something in them that is no message: one typed error everywhere, which names the place."""
+
+from __future__ import annotations
+
+import pytest
+
+import ullage
+from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.legality.repair import repair
+
+GOOD = {"role": "user", "content": "hi"}
+
+FUNCTIONS = {
+    "compact": ullage.compact,
+    "count_request": lambda items: ullage.count_request(items, model="claude-opus-4-5"),
+    "estimate_each": ullage.estimate_each,
+    "estimate_tokens": ullage.estimate_tokens,
+    "group_rounds": ullage.group_rounds,
+    "inspect_messages": ullage.inspect_messages,
+    "keep_window": ullage.keep_window,
+    "messages_after_boundary": ullage.messages_after_boundary,
+    "outgoing": ullage.outgoing,
+    "outgoing, translated": lambda items: ullage.outgoing(items, provider="gemini"),
+    "resume": ullage.resume,
+    "truncate_head": lambda items: ullage.truncate_head(items, 100),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("wrong", [5, None, "hello", ["a"]], ids=repr)
+def test_an_item_that_is_no_message_is_named(name, wrong):
+    with pytest.raises(InvalidMessage) as caught:
+        FUNCTIONS[name]([GOOD, wrong])
+    assert caught.value.index == 1
+    assert caught.value.got
+
+
+@pytest.mark.parametrize("wrong", [5, None, "hello", ["a"]], ids=repr)
+def test_a_verdict_and_a_repair_take_anything(wrong):
+    assert not ullage.validate([GOOD, wrong], provider="anthropic").ok
+    done = repair([GOOD, wrong], provider="anthropic")
+    assert done.repairs
+    assert ullage.validate(done.messages, provider="anthropic").ok
+
+
+@pytest.mark.parametrize("name", ["outgoing", "outgoing, translated"])
+@pytest.mark.parametrize("content", [5, {"type": "text"}, True], ids=repr)
+def test_content_that_no_message_has_is_named(name, content):
+    with pytest.raises(InvalidMessage) as caught:
+        FUNCTIONS[name]([GOOD, {"role": "user", "content": content}])
+    assert (caught.value.index, caught.value.field) == (1, "content")
+
+
+@pytest.mark.parametrize("tokens", ["many", None, [GOOD], 1.5, True], ids=repr)
+def test_a_warning_state_needs_a_number(tokens):
+    with pytest.raises(InvalidPolicy, match="whole number") as caught:
+        ullage.warning_state(tokens, "claude-opus-4-5")
+    assert "estimate_tokens" in caught.value.hint

@@ -1,0 +1,109 @@
+"""Blocks that no API ever sends: written, mended, or refused with their place; never an error of Python's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ullage import outgoing
+from ullage.counting.models import ModelTable
+from ullage.exceptions import InvalidMessage, UllageError
+from ullage.requests.to_request import SHAPES, report_of, shaped
+from ullage.requests.wording import exact_message
+
+KINDS = ["text", "tool_use", "tool_result", "image", "document", "thinking", "redacted_thinking", "search_result", "compaction",
+         "server_tool_use", "web_search_tool_result", "foreign", "weird", "url", "base64", "content"]  # fmt: skip
+KEYS = ["text", "id", "name", "input", "tool_use_id", "content", "source", "thinking", "signature", "data", "media_type", "url", "title",
+        "is_error", "cache_control", "citations", "foreign", "opaque", "whole", "part", *SHAPES]  # fmt: skip
+
+_leaf = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(KINDS) | st.text(max_size=3)
+    | st.sampled_from(["\ud800", b"x", (1, 2), object()])
+)  # fmt: skip
+_value = st.recursive(
+    _leaf,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYS) | st.integers(), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+_block = st.fixed_dictionaries(
+    {"type": st.sampled_from(KINDS) | _value}, optional=dict.fromkeys(KEYS, _value)
+)
+_message = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "system", "tool"]) | _value,
+     "content": st.text(max_size=2) | st.lists(_block | _value, max_size=3) | _value},
+    optional={"tool_calls": _value, "id": _value, "foreign": _value, "name": _value},
+)  # fmt: skip
+
+
+def deep(levels: int = 3_000) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for _ in range(levels):
+        made = {"a": made}
+    return made
+
+
+@pytest.mark.parametrize("provider", SHAPES)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(messages=st.lists(_message, max_size=3))
+def test_whatever_a_block_holds(provider, messages):
+    for ask in (outgoing, report_of):
+        try:
+            ask(messages, provider=provider)
+        except UllageError as exc:
+            assert str(exc)  # noqa: PT017 - both endings are fine; no other is
+
+
+BAD: list[dict[str, Any]] = [
+    {"type": "search_result", "title": {"a": 1}, "source": "s", "content": []},
+    {"type": "tool_use", "id": "a", "name": "n", "input": {("a", 1): object()}},
+    {"type": "tool_use", "id": "a", "name": "n", "input": deep()},
+    {"type": "weird", "x": deep()},
+    {"type": ["text"], "text": "x"},
+    {"type": "image", "source": {"type": "url"}},
+    {"type": "tool_result", "tool_use_id": "t", "content": [{"type": {"a": 1}}]},
+    {"type": "tool_result", "tool_use_id": "t", "content": [deep()]},
+]
+
+
+@pytest.mark.parametrize("provider", SHAPES)
+@pytest.mark.parametrize("block", BAD, ids=range(len(BAD)))
+def test_an_error_names_the_place(provider, block):
+    good = {"type": "text", "text": "fine"}
+    role = "assistant" if block["type"] == "tool_use" else "user"
+    talk = [{"role": "user", "content": "hi"}, {"role": role, "content": [good, block]}]
+    for ask in (outgoing, report_of):
+        try:
+            ask(talk, provider=provider)
+        except InvalidMessage as exc:
+            assert exc.index == 1, exc  # noqa: PT017 - it may also be mended
+
+
+def test_the_block_that_breaks_is_named():
+    broken = {"type": "search_result", "title": {"a": 1}, "source": "s", "content": []}
+    talk = [{"role": "user", "content": [{"type": "text", "text": "x"}, broken]}]
+    with pytest.raises(InvalidMessage) as caught:
+        shaped([{"role": "user", "content": "hi"}, *talk], "openai_chat")
+    assert (caught.value.index, caught.value.field) == (1, "content[1]")
+
+
+def test_a_definition_that_breaks_is_told_from_the_messages():
+    with pytest.raises(InvalidMessage) as caught:
+        shaped([{"role": "user", "content": "hi"}], "gemini", tools=[{"name": "a", "input_schema": {}, "foreign": {"gemini": {"declaration": 3}}}])  # fmt: skip
+    assert caught.value.index is None or caught.value.index < 0
+    assert "tools" in (caught.value.field or "")
+
+
+@pytest.mark.parametrize("calls", [3, "x", [3], [{"function": 3}], [{"function": {"arguments": {(1, 2): 3}}}], deep()])  # fmt: skip
+def test_calls_of_any_kind_are_counted_or_refused(calls):
+    row = ModelTable.builtin().find("gpt-5.2")
+    message = {"role": "assistant", "content": "x", "tool_calls": calls}
+    try:
+        assert exact_message(message, row) > 0
+    except InvalidMessage as exc:
+        assert "JSON" in str(exc)  # noqa: PT017 - a key that JSON has no word for

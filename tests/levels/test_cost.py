@@ -1,0 +1,170 @@
+"""What a rewrite costs and saves: by hand for one case, then its rules, and the policy that waits for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.counting.models import lookup
+from ullage.levels import Decision, View
+from ullage.levels.cost import cost_of, expected_cost, is_cold
+from ullage.levels.report import StageReport
+from ullage.manager import ContextManager
+from ullage.policy import Policy
+
+OPUS = lookup("claude-opus-4-5")
+TEN = "0123456789" * 4  # ten tokens by the rough estimate
+
+
+def view_of(*sizes: int) -> View:
+    """Messages of so many tokens each, by turns of user and assistant; all sent."""
+    view = View()
+    for at, size in enumerate(sizes):
+        view.add({"role": ("user", "assistant")[at % 2], "content": TEN * (size // 10)})
+    view.mark_sent()
+    return view
+
+
+def freed(view: View, tokens: int, first: int | None) -> StageReport:
+    now = view.ledger.tokens()
+    return StageReport(
+        stage="x", why="", tokens_before=now + tokens, tokens_after=now, first_changed=first
+    )
+
+
+def test_one_case_by_hand():
+    view = view_of(10_000, 2_000, 30_000, 8_000)
+    found = cost_of(freed(view, 20_000, 1), view, OPUS, overhead_tokens=5_000)
+    assert OPUS.prices.cache_write_5m == Decimal("6.25")
+    assert OPUS.prices.cache_read == Decimal("0.5")
+    assert (found.first_changed, found.cached_tokens) == (1, 15_000)
+    assert found.rewritten_tokens == 40_000
+    assert found.rewrite_nanousd == 40_000 * 5_750
+    assert found.saving_nanousd == 20_000 * 500
+    # (1.25 - 0.1) x 40 000 against 0.1 x 20 000 a request.
+    assert found.break_even_turns == 23
+    assert found.priced
+
+
+def test_what_was_never_sent_costs_nothing():
+    view = view_of(10_000, 2_000)
+    assert cost_of(freed(view, 20_000, None), view, OPUS) is None
+    view.add({"role": "user", "content": TEN * 500})
+    assert cost_of(freed(view, 20_000, 1), view, OPUS).rewritten_tokens == 2_000
+
+
+def test_nothing_freed_is_no_rewrite_to_be_weighed():
+    view = view_of(10_000, 2_000)
+    assert cost_of(freed(view, 0, 0), view, OPUS) is None
+
+
+def test_what_another_level_broke_is_not_counted_twice():
+    view = view_of(10_000, 2_000, 30_000, 8_000)
+    assert cost_of(freed(view, 500, 1), view, OPUS, broken_from=2).rewritten_tokens == 2_000
+    assert cost_of(freed(view, 500, 2), view, OPUS, broken_from=1).break_even_turns == 0
+
+
+def test_a_cold_cache_and_a_prefix_that_is_too_short_cost_nothing():
+    view = view_of(10_000, 2_000, 30_000, 8_000)
+    found = cost_of(freed(view, 500, 1), view, OPUS, cold=True)
+    assert (found.rewritten_tokens, found.cached_tokens, found.break_even_turns) == (0, 0, 0)
+    short = view_of(1_000, 2_000)
+    assert OPUS.cache.min_tokens == 4_096
+    assert cost_of(freed(short, 500, 0), short, OPUS).break_even_turns == 0
+
+
+def test_a_model_without_prices_is_weighed_by_the_usual_ratios():
+    view = view_of(10_000, 2_000, 30_000, 8_000)
+    found = cost_of(freed(view, 20_000, 1), view, replace(OPUS, prices=None))
+    assert not found.priced
+    assert found.break_even_turns == 23
+
+
+def test_the_first_changed_block_is_named():
+    view = View()
+    uses = [{"type": "tool_use", "id": n, "name": "Bash", "input": {}} for n in ("a", "b")]
+    results = [{"type": "tool_result", "tool_use_id": n, "content": TEN * 900} for n in ("a", "b")]
+    view.add({"role": "user", "content": "go"})
+    view.add({"role": "assistant", "content": uses})
+    view.add({"role": "user", "content": results})
+    view.mark_sent()
+    chosen = [(r, Decision(r.id, "x", "gone")) for r in view.results() if r.id == "b"]
+    found = cost_of(view.report("x", "", chosen), view, OPUS)
+    assert (found.first_changed, found.first_block) == (2, 1)
+
+
+def test_the_cache_is_cold_after_its_shortest_life():
+    view = View()
+    view.add({"role": "user", "content": "go"})
+    view.add({"role": "assistant", "content": "x", "timestamp": "2026-01-01T00:00:00Z"})
+    then = 1_767_225_600_000
+    assert not is_cold(view, OPUS, then + 300_000)
+    assert is_cold(view, OPUS, then + 300_001)
+    assert not is_cold(view, OPUS, None)
+
+
+@given(st.lists(st.integers(1, 900), min_size=2, max_size=8), st.data())
+def test_what_is_expected_is_what_is_found(sizes, data):
+    view = view_of(*(10 * size for size in sizes))
+    first = data.draw(st.integers(0, len(sizes) - 1))
+    gone = view.ledger.message(first).tokens
+    expected = expected_cost(view, OPUS, first, gone)
+    report = view.rearranged("x", "", [at for at in range(len(view)) if at != first])
+    found = cost_of(report, view, OPUS) if report.freed > 0 else None
+    if first == len(sizes) - 1:
+        assert expected.rewritten_tokens == 0
+    elif found is not None:
+        assert found == expected
+
+
+# ---- through the manager
+
+
+def steps(count: int, size: int) -> list[dict]:
+    said: list[dict] = [{"role": "user", "content": "go"}]
+    for number in range(count):
+        name, given_ = f"t{number}", {"file_path": f"/f{number}"}
+        said += [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": name, "name": "Read", "input": given_}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": "word " * size}]},
+        ]  # fmt: skip
+    return said
+
+
+def played(policy: Policy) -> ContextManager:
+    manager = ContextManager(model="claude-opus-4-5", policy=policy)
+    for message in steps(40, 1_500):
+        manager.add(message)
+        if message["role"] == "user":
+            manager.prepare()
+    return manager
+
+
+LADDER = Policy.ladder().change({"micro.line_start_percent": 10, "micro.keep_recent": 20})
+
+
+def test_each_rewrite_in_the_account_says_what_it_costs():
+    manager = played(LADDER)
+    reports = [r for r in manager.explain().left if r.stage == "microcompact"]
+    assert reports
+    assert all(report.cost.break_even_turns > 0 for report in reports)
+    assert all(report.cost.first_changed == report.first_changed for report in reports)
+    saved = json.loads(json.dumps(manager.save(history=True)))
+    restored = ContextManager.restore(saved).explain().left
+    assert [report.cost for report in restored] == [r.cost for r in manager.explain().left]
+
+
+@pytest.mark.parametrize(("requests", "count"), [(1, 0), (10_000, None)])
+def test_the_policy_waits_until_it_pays(requests, count):
+    manager = played(LADDER.change({"cost.wait_requests": requests}))
+    acted = [r for r in manager.explain().left if r.stage == "microcompact"]
+    usual = [r for r in played(LADDER).explain().left if r.stage == "microcompact"]
+    assert len(acted) == (len(usual) if count is None else count)
+    middle = played(LADDER.change({"cost.wait_requests": 40}))
+    pays = [r.cost.break_even_turns for r in middle.explain().left if r.stage == "microcompact"]
+    assert all(turns <= 41 for turns in pays)

@@ -1,0 +1,285 @@
+"""The deterministic fold: words of the person whole, one line per call, the newest part as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ullage.counting.window import WindowSettings
+from ullage.levels import View, fold
+from ullage.levels.one_line_records import Line, fitted, lines_of
+from ullage.manager import ContextManager
+from ullage.policy import Policy
+from ullage.recall import Archive, left
+from ullage.testing import assert_legal, conversation
+
+POLICY = Policy.buffered()
+MODEL = "claude-opus-4-5"
+
+
+def session(turns: int, *, loop: int = 1, size: int = 300) -> list[dict]:
+    said: list[dict] = []
+    for turn in range(turns):
+        said.append({"role": "user", "content": f"Task {turn}: keep the\n  blanks of it"})
+        for step in range(loop):
+            name = f"t{turn}-{step}"
+            given_ = {"command": f"make {turn}.{step}"}
+            said.append(
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "text", "text": f"Step {step} of {turn}."},
+                        {"type": "tool_use", "id": name, "name": "Bash", "input": given_},
+                    ],
+                }
+            )
+            text = "\nstarting\n" + "word " * size + "\nError: no rule to make it\nexit code 2"
+            block = {"type": "tool_result", "tool_use_id": name, "content": text}
+            if step % 2:
+                block["is_error"] = True
+            said.append({"role": "user", "content": [block]})
+        said.append({"role": "assistant", "content": f"Finished {turn}."})
+    return said[:-1]
+
+
+def view_of(messages: list[dict]) -> View:
+    view = View()
+    for message in messages:
+        view.add(message)
+    return view
+
+
+def test_the_record_holds_words_whole_and_a_line_for_each_call():
+    messages = session(6)
+    view = view_of(messages)
+    report = fold.apply(view, POLICY, 2_200, 0)
+    record = view.messages[0]["content"]
+    cut = report.removed[0].stop
+    for at in range(0, cut, 4):
+        assert messages[at]["content"] in record or messages[at] is view.originals[1]
+        assert f"- Bash make {at // 4}.0: 5 lines, " in record
+    assert "begins: starting; exit 2" in record
+    assert "The user wrote:\nTask 0" in record
+    assert record.count("The user wrote:") == len(range(0, cut, 4))
+    assert record.count("- Bash ") == len(range(1, cut, 4))
+    assert all(a is b for a, b in zip(view.messages[-4:], messages[-4:], strict=True))
+    assert view.ledger.tokens() <= 2_200 - POLICY.truncate.margin_tokens
+    assert_legal("anthropic", view.messages, model=MODEL)
+
+
+def test_what_fits_is_not_folded():
+    view = view_of(session(3))
+    assert fold.apply(view, POLICY, 100_000, 0) is None
+    assert fold.apply(view, POLICY, view.ledger.tokens() + 1_000, 0) is None
+    assert fold.apply(view, POLICY, view.ledger.tokens() + 999, 0) is not None
+
+
+def test_in_one_long_turn_the_request_stands_after_the_record():
+    messages = session(1, loop=30)
+    view = view_of(messages)
+    fold.apply(view, POLICY, 7_000, 0)
+    assert view.originals[1] is messages[0]
+    assert messages[0]["content"] not in view.messages[0]["content"]
+    assert "failed: Error: no rule to make it; exit 2" in view.messages[0]["content"]
+    assert "- Bash make 0.0: " in view.messages[0]["content"]
+    assert view.messages[2]["role"] == "assistant"
+    assert_legal("anthropic", view.messages, model=MODEL)
+
+
+def test_lines_that_do_not_fit_are_counted_the_oldest_go():
+    lines = [Line("call", f"- call {at} " + "word " * 20) for at in range(50)]
+    text = fitted([Line("user", "do it"), *lines], 300, None)
+    assert text.startswith("(")
+    assert "do it" in text
+    assert "- call 49" in text
+    assert "- call 0 " not in text
+    kept = text.count("- call")
+    assert f"({50 - kept} older lines left out)" in text
+    assert fitted([Line("user", "word " * 900)], 300, None) is None
+
+
+def test_words_that_do_not_fit_are_left_to_truncation():
+    messages = session(4)
+    messages[0]["content"] = "word " * 20_000
+    view = view_of(messages)
+    before = list(view.messages)
+    assert fold.apply(view, POLICY, 6_000, 0) is None
+    assert view.messages == before
+
+
+def test_a_fold_of_a_fold_ends():
+    view = view_of(session(12))
+    sizes = []
+    for turn in range(12, 40):
+        for message in session(turn + 1)[4 * turn - 1 :]:
+            view.add(message)
+        if fold.apply(view, POLICY, 4_000, 0) is not None:
+            sizes.append(view.ledger.tokens())
+            assert_legal("anthropic", view.messages, model=MODEL)
+    assert len(sizes) >= 3
+    assert max(sizes) <= 3_000
+
+
+def test_a_system_message_in_front_stays():
+    messages = [{"role": "system", "content": "rules"}, *session(6)]
+    view = view_of(messages)
+    fold.apply(view, POLICY, 2_200, 0)
+    assert view.messages[0] is messages[0]
+    assert view.sources[1].startswith("fold:")
+
+
+def test_a_long_loop_ends_in_a_fold_not_in_an_error():
+    policy = POLICY.change({"auto.enabled": False, "snip.enabled": False, "micro.tools": ["None"]})
+    manager = ContextManager(model=MODEL, policy=policy)
+    for message in session(1, loop=60, size=4_000):
+        manager.add(message)
+    request = manager.prepare()
+    assert [report.stage for report in request.reports] == ["fold"]
+    assert request.tokens < 190_000 * fold.AIM_PERCENT // 100 + 5_000
+    assert_legal("anthropic", request.messages, model=MODEL)
+
+
+def test_a_refusal_is_answered_by_a_fold_before_anything_is_dropped():
+    policy = POLICY.change({"auto.enabled": False})
+    manager = ContextManager(model=MODEL, policy=policy)
+    for message in session(8, size=900):
+        manager.add(message)
+    manager.prepare()
+    stages = []
+    for _ in range(2):
+        found = manager.on_overflow("prompt is too long: 213462 tokens > 200000 maximum")
+        stages.append(found.step)
+        if found.step == "fold":
+            break
+    assert stages[-1] == "fold"
+    assert "truncate" not in stages
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 5_000), st.sampled_from(["coding", "operations", "media"]), st.integers(20, 70)
+)
+def test_any_conversation(seed, style, percent):
+    messages = conversation(seed, tokens=15_000, style=style)
+    view = view_of(messages)
+    inputs = [line.text for line in lines_of(view, 0, len(view)) if line.kind == "user"]
+    limit = view.ledger.tokens() * percent // 100 + POLICY.truncate.margin_tokens
+    report = fold.apply(view, POLICY, limit, 0)
+    if report is None:
+        assert all(shown is item for shown, item in zip(view.messages, messages, strict=True))
+        return
+    assert view.ledger.tokens() <= limit - POLICY.truncate.margin_tokens
+    everything = "\n".join(str(line.text) for line in lines_of(view, 0, len(view)))
+    assert all(text in everything for text in inputs)
+    archive = Archive(messages)
+    gone = {at for span in report.removed for at in range(*span)}
+    found = left(archive, view.sources, view.messages)
+    assert gone == {at for each in found for at in range(each.first, each.last + 1)}
+    assert_legal("anthropic", view.messages, model=MODEL)
+
+
+def test_words_that_came_with_a_result_keep_its_call():
+    """A person may type while a tool runs: their words stand in the message that answers it."""
+    said = session(1, loop=12)
+    at = next(i for i, m in enumerate(said) if i > 6 and m["role"] == "user")
+    words = {"type": "text", "text": "Also mind the blanks."}
+    said[at] = {"role": "user", "content": [*said[at]["content"], words]}
+    view = View()
+    for message in said:
+        view.add(message)
+    report = fold.apply(view, POLICY.change({"truncate.margin_tokens": 0}), view.tokens() // 3, 0)
+    assert report is not None
+    assert said[at] in view.messages
+    assert_legal("anthropic", view.messages)
+
+
+@pytest.mark.parametrize("engine_policy", [Policy.buffered(), Policy.ladder()])
+def test_the_same_in_every_run(engine_policy):
+    a, b = view_of(session(6)), view_of(session(6))
+    fold.apply(a, engine_policy, 2_200, 0)
+    fold.apply(b, engine_policy, 2_200, 0)
+    assert a.messages == b.messages
+
+
+# ---- the person's words, fold after fold
+
+
+RULES = [
+    f"Never touch migrations/{i:04d}_lock.sql, because team {i} owns that file." for i in range(12)
+]
+
+
+def long_loop(manager: ContextManager, begin: int = 0) -> set[str]:
+    """Tool results that fill the window again and again; a rule of the person with each of the first turns."""
+    said, acted = list(RULES[:begin]), set[str]()
+    for number in range(begin, 45):
+        use = {
+            "type": "tool_use",
+            "id": f"t{number}",
+            "name": "run_shell",
+            "input": {"command": f"cat {number}"},
+        }
+        manager.add({"role": "assistant", "content": [use]})
+        rows = "\n".join(f"row {number}-{at}: {at * 7919 % 1000}" for at in range(420))
+        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": rows}
+        manager.add({"role": "user", "content": [block]})
+        request = manager.prepare()
+        acted |= {report.stage for report in request.reports}
+        assert [rule for rule in said if rule not in str(request.messages)] == []
+        said += RULES[number : number + 1]
+        manager.add(
+            {"role": "assistant", "content": f"Part {number} read: " + "rows of the table. " * 14}
+        )
+        manager.add({"role": "user", "content": " ".join(["Go on.", *RULES[number : number + 1]])})
+    return acted
+
+
+def small(**changes: Any) -> ContextManager:
+    return ContextManager(model=MODEL, policy=POLICY.change(changes), context_window=16_000)
+
+
+def test_folds_of_folds_keep_the_persons_words_whole():
+    manager = small(**{"auto.enabled": False})
+    manager.add({"role": "user", "content": "Look at part 0."})
+    assert "fold" in long_loop(manager)
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["live", "resumed"])
+def test_folds_of_a_summary_keep_the_words_that_it_holds(resumed):
+    manager = small(**{"auto.enabled": False})
+    manager.add({"role": "user", "content": "Look at part 0."})
+    for rule in RULES[:6]:
+        manager.add({"role": "assistant", "content": "I see. " * 500})
+        manager.add({"role": "user", "content": rule})
+    manager.add({"role": "assistant", "content": "Yes. " * 500})
+    assert manager.compact().compacted
+    if resumed:
+        before, manager = manager.messages, small(**{"auto.enabled": False})
+        for message in before:
+            manager.add(message)
+    manager.add({"role": "user", "content": "Go on."})
+    assert "fold" in long_loop(manager, begin=6)
+
+
+def test_a_fold_behind_a_squeeze_reports_the_places_of_each_as_it_left_the_view():
+    """Squeezing and folding for one refusal: what the first changed stands elsewhere once the second has acted."""
+    marks = WindowSettings(auto_compact_window=60_000, disable_auto_compact=True)
+    made = ContextManager(model="claude-opus-4-5", settings=marks)
+    for number in range(12):
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "run", "input": {}}
+        rows = "row alpha beta\n" * (4_000 if number == 11 else 200)
+        answer = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": rows[:9_000]}
+        made.add({"role": "user", "content": f"Question {number}"})
+        made.add({"role": "assistant", "content": [call]})
+        made.add({"role": "user", "content": [answer]})
+    made.prepare()
+    made.machine.recovered = made.machine.requests
+    made.machine.steps_tried = ["collapse", "compact"]
+    done = made.on_overflow(ValueError("prompt is too long: 60000 tokens > 8000 maximum"))
+    assert [report.stage for report in done.reports] == ["squeeze", "fold"]
+    request = made.prepare()
+    assert "Question 11" in str(request.messages)
+    assert done.reports[0].first_changed > len(request.messages)

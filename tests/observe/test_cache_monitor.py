@@ -1,0 +1,131 @@
+"""The cache monitor: a break that nobody announced is told, with what changed; an announced one is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ullage.compaction import compact
+from ullage.observe.cache_monitor import CacheMonitor
+from ullage.observe.events import CacheBroken, CacheReset
+
+BODY: dict[str, Any] = {
+    "model": "m",
+    "system": "You help.",
+    "tools": [{"name": "Read"}],
+    "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}],
+}
+LOST = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 20_000}
+
+
+def more(*texts: str, **changes: Any) -> dict[str, Any]:
+    added = [{"role": "user", "content": text} for text in texts]
+    return {**BODY, "messages": [*BODY["messages"], *added], **changes}
+
+
+def begun(**options: Any) -> CacheMonitor:
+    monitor = CacheMonitor(**options)
+    monitor.sent(BODY, now_seconds=0)
+    assert monitor.received({"cache_creation_input_tokens": 20_000}).kind == "first"
+    return monitor
+
+
+def test_a_growing_conversation_keeps_its_prefix():
+    monitor = begun()
+    marked = [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]
+    moved = [{"role": "user", "content": marked}, *BODY["messages"][1:]]
+    monitor.sent({**BODY, "messages": [*moved, {"role": "user", "content": "go"}]})
+    verdict = monitor.received({"cache_read_input_tokens": 19_900})
+    assert (verdict.kind, verdict.expected_tokens, verdict.read_tokens) == ("kept", 20_000, 19_900)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "message"),
+    [
+        (more(model="n"), "model", None),
+        (more(system="You do."), "system", None),
+        (more(tools=[]), "tools", None),
+        (more(tool_choice={"type": "any"}), "parameters", None),
+        (
+            {**BODY, "messages": [{"role": "user", "content": "ho"}, BODY["messages"][1]]},
+            "messages",
+            0,
+        ),
+        ({**BODY, "messages": BODY["messages"][:1]}, "messages", 1),
+        (more("go"), "unknown", None),
+    ],
+)
+def test_a_break_is_told_with_what_changed(body, reason, message):
+    told: list[Any] = []
+    monitor = begun(listeners=[told.append])
+    monitor.sent(body, now_seconds=10)
+    verdict = monitor.received(LOST)
+    assert (verdict.kind, verdict.reason, verdict.message) == ("broken", reason, message)
+    broken = CacheBroken(
+        source="main", reason=reason, expected_tokens=20_000, read_tokens=0, message=message
+    )
+    assert told == [broken]
+
+
+def test_a_pause_makes_it_cold():
+    monitor = begun()
+    monitor.sent(more("go"), now_seconds=301)
+    assert monitor.received(LOST).reason == "expired"
+
+
+def test_what_was_announced_is_no_break_once():
+    told: list[Any] = []
+    monitor = begun(listeners=[told.append])
+    monitor(CacheReset(reason="compaction", details={}))
+    monitor.sent({**BODY, "messages": [{"role": "user", "content": "summary"}]})
+    assert monitor.received(LOST).kind == "announced"
+    monitor.sent({**BODY, "messages": [{"role": "user", "content": "another"}]})
+    assert monitor.received(LOST).kind == "broken"
+    assert len(told) == 1
+
+
+def test_a_compaction_announces_itself():
+    monitor = begun()
+    answer = {"role": "assistant", "content": "a long answer " * 200}
+    items = [m for n in range(20) for m in ({"role": "user", "content": f"step {n}"}, answer)]
+    assert compact(items, keep=0, listeners=[monitor]).compacted
+    monitor.sent(more("go"))
+    assert monitor.received(LOST).reason == "compaction"
+
+
+def test_sources_are_apart():
+    monitor = begun()
+    monitor.sent({**BODY, "system": "a helper"}, source="subagent")
+    assert (
+        monitor.received({"cache_creation_input_tokens": 9_000}, source="subagent").kind == "first"
+    )
+    monitor.sent(more("go"))
+    assert monitor.received({"cache_read_input_tokens": 20_000}).kind == "kept"
+
+
+def test_openai_usage_is_read_too():
+    monitor = CacheMonitor()
+    monitor.sent(more("a"))
+    usage = {"prompt_tokens": 10_000, "prompt_tokens_details": {"cached_tokens": 0}}
+    assert monitor.received(usage).kind == "first"
+    monitor.sent(more("a", "b"))
+    kept = {"prompt_tokens": 10_300, "prompt_tokens_details": {"cached_tokens": 9_984}}
+    assert monitor.received(kept).kind == "kept"
+    monitor.sent(more("x"))
+    assert monitor.received(usage).reason == "messages"
+
+
+def test_little_is_no_break_and_no_usage_expects_nothing():
+    monitor = begun()
+    monitor.sent(more("go"))
+    assert monitor.received({"cache_read_input_tokens": 18_500}).kind == "kept"
+    monitor.sent(more("go", "on"))
+    monitor.received(None)
+    monitor.sent(more("x"))
+    assert monitor.received(LOST).kind == "first"
+
+
+def test_it_keeps_no_text():
+    monitor = begun()
+    assert "You help" not in repr(vars(monitor))

@@ -1,0 +1,132 @@
+"""The user's words and rules come first in a summary, at any size."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ullage import compact
+from ullage.facts import collect
+from ullage.facts.sections import parse_sections, read_user_messages
+from ullage.summarizers import ExtractiveSummarizer
+from ullage.summarizers.budgeted_text import cost
+from ullage.summarizers.extractive import render
+from ullage.summarizers.words import trimmed, user_messages
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+def said(text: str) -> dict:
+    return {"role": "assistant", "content": text}
+
+
+RULE = "Never touch migrations/0193_harbor_lock.sql, because the DBA owns that file."
+REPORT = "I read on and it is as you said. " * 60 + "Which fail, and which is first?"
+
+
+def constraints(count: int) -> list[dict]:
+    texts = [
+        f"HARD CONSTRAINT {n}: Do not push to branch release-{n} before team {n} has signed it."
+        for n in range(count)
+    ]
+    items = [item for text in texts for item in (user(text), said(REPORT))]
+    return [*items, user("go on"), said("ok")]
+
+
+@pytest.mark.parametrize("count", range(5, 14))
+def test_a_long_message_is_whole_where_there_is_room(count):
+    """However many others there are, and whatever their numbers."""
+    long = f"{RULE} " * 3 + "Thanks."
+    items = [user(long), said("Understood. " * 600)]
+    for n in range(count):
+        items += [user(f"Look at part {n:03d}" + "x" * (n % 4)), said("Nothing to say. " * 150)]
+    sections = parse_sections(compact(items, keep=0).summary_messages[0]["content"])
+    assert read_user_messages(sections[6])[0] == long
+
+
+@pytest.mark.parametrize("tokens", [900, 1_000, 2_000, 8_000])
+def test_the_words_of_all_messages_stand_where_they_fit_in_their_share(tokens):
+    items = constraints(20)
+    text = render(collect(items), tokens=tokens)
+    assert cost(text) <= tokens
+    assert [item["content"] for item in items[:40:2] if item["content"] not in text] == []
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(200, 1500),
+    st.lists(
+        st.sampled_from(["yes", "go on", "Look at it. " * 40, "Fix the parser."]), max_size=12
+    ),
+    st.integers(0, 12),
+)
+def test_a_rule_is_whole_or_not_there(tokens, others, place):
+    texts = [
+        *others[:place],
+        f"Look here. {'It is long. ' * 50}{RULE} {'And more. ' * 50}",
+        *others[place:],
+    ]
+    items = [item for text in texts for item in (user(text), said(REPORT))]
+    text = render(collect(items), tokens=tokens)
+    assert cost(text) <= max(tokens, 200)
+    for row in text.splitlines():
+        if "harbor_lock" in row and "Names:" not in row and "Paths:" not in row:
+            assert RULE in row
+
+
+@pytest.mark.parametrize("place", [0, 10, 19])
+@pytest.mark.parametrize("tokens", [600, 1_200])
+def test_a_rule_at_the_end_of_a_long_message_stays(place, tokens):
+    texts = [f"Look at part {n}. " + "It goes on and on like that. " * 40 for n in range(20)]
+    texts[place] += RULE
+    items = [item for text in texts for item in (user(text), said(REPORT))]
+    assert RULE in render(collect(items), tokens=tokens)
+
+
+def test_what_was_asked_and_what_says_nothing_give_way_first():
+    items = []
+    for n in range(12):
+        items += [said(REPORT), user("yes" if n % 2 else f"The port of service {n} is {8000 + n}.")]
+    told = user_messages(collect([*items, said("ok."), user("Now go to part 3.")]).inputs, 120)
+    assert "(asked:" not in told
+    assert [n for n in range(0, 12, 2) if f"is {8000 + n}." not in told] == []
+    assert "left out for room" in told
+    assert "yes" not in told.split()
+
+
+def test_what_the_instructions_name_gives_way_last():
+    items = []
+    for n in range(30):
+        items += [
+            user(f"Part {n} is about the {'harbour' if n == 3 else 'street'} of town {n}."),
+            said("ok"),
+        ]
+    inputs = collect(items).inputs
+    assert "harbour" not in user_messages(inputs, 60)
+    assert "harbour of town 3." in user_messages(inputs, 60, ("harbour",))
+    assert "harbour of town 3." in render(
+        collect(items), tokens=330, instructions="mind the harbour"
+    )
+
+
+def test_a_report_is_said_once():
+    items = [
+        item for n in range(8) for item in (user(f"Part {n}."), said("All 12 tests pass. " * 3))
+    ]
+    assert render(collect(items)).count("- Reported: All 12 tests pass.") == 1
+
+
+@given(st.text(max_size=400), st.integers(0, 100))
+def test_trimmed_text_is_made_of_pieces_of_it(text, tokens):
+    short = trimmed(text, tokens)
+    if "left out …]" not in short and "…" not in short:
+        assert " ".join(short.split()) in " ".join(text.split())
+
+
+def test_the_whole_of_a_given_budget_may_be_used():
+    items = constraints(60)
+    whole = compact(items, keep=0, summarizer=ExtractiveSummarizer(max_tokens=3_000))
+    assert sum(item["content"] in str(whole.messages) for item in items[:120:2]) == 60
