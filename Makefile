@@ -89,6 +89,9 @@ corpus: ## Test over real sessions: make corpus CORPUS=FOLDER (both engines, som
 	  ULLAGE_CORPUS="$(abspath $(CORPUS))" ULLAGE_ENGINE=$$engine $(BIN)/python -m pytest -q -n $(WORKERS) tests/corpus $(PYTEST) || exit 1; \
 	done
 
+live: ## Test over files that another process writes meanwhile: a thousand appends, five hundred rewrites (some minutes)
+	ULLAGE_ENGINE=rust $(BIN)/python -m pytest -q -m live tests/sessions tests/transcript $(PYTEST)
+
 rust: ## Rust: format, lints, tests
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings

@@ -239,7 +239,7 @@ _HOMES = {
         "FileStore",
         "MemoryStore",
     ),
-    "ullage.outgoing": (
+    "ullage.requests.to_request": (
         "Outgoing",
         "outgoing",
     ),
@@ -272,7 +272,7 @@ _HOMES = {
         "messages_after_boundary",
         "resume",
     ),
-    "ullage.validate": ("validate",),
+    "ullage.legality": ("validate",),
     "ullage.counting.window": (
         "WarningState",
         "Window",

@@ -467,10 +467,8 @@ def test_commits_and_snapshot_are_replayed_from_a_transcript(tmp_path, old_names
         message["content"] for message in merged(view)
     ]
     assert set(found.commits) == set(state.commits)
-    positions = {entry["uuid"]: at for at, entry in enumerate(items)}
-    back = Collapse.resumed(found.snapshot, positions)
-    assert [(e.first, e.last, e.summary, e.risk) for e in back.staged] == [
-        (e.first, e.last, e.summary, e.risk) for e in state.staged
+    assert [(e.first_uuid, e.last_uuid, e.summary, e.score) for e in found.snapshot.staged] == [
+        (e.first_uuid, e.last_uuid, e.summary, e.risk / 1000) for e in state.staged
     ]
     archive = Archive([], transcript=path)
     for name, commit in state.commits.items():

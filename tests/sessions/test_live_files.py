@@ -374,7 +374,7 @@ for at in range(40, 40 + count):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.live
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("shape", FORMATS)
 def test_two_hundred_compactions_in_place_beside_a_thousand_appends(shape, tmp_path):

@@ -188,7 +188,7 @@ for turn in range(turns):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.live
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("shape", ["claude_code", "other"])
 def test_five_hundred_truncations_and_rewrites_of_a_file_that_is_read(shape, tmp_path):

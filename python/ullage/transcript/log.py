@@ -161,11 +161,6 @@ class TranscriptLog:
         if self._durability != "none":
             self._file.sync()
 
-    def reload(self) -> None:
-        """Goes on from what is in the file now, after `LogConflict`."""
-        self._file.refresh()
-        self._read_tail()
-
     def transcript(self) -> Transcript:
         """The file as it is now, indexed."""
         return Transcript.open(self.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -127,29 +127,6 @@ class Collapse:
             looked_tokens=stored.get("looked_tokens", 0),
             untold=stored.get("untold", 0),
         )
-
-    @classmethod
-    def resumed(
-        cls, snapshot: records.CollapseSnapshot | None, positions: Mapping[str, int]
-    ) -> Self:
-        """The state that a transcript's newest snapshot tells of.
-
-        Args:
-            snapshot: As `Conversation.snapshot` gives it; `None`: there is none.
-            positions: Of the entries in the new history, by uuid; spans whose ends are not there are left out.
-        """
-        if snapshot is None:
-            return cls()
-        staged = [
-            Staged(
-                positions[span.first_uuid], positions[span.last_uuid], span.summary,
-                round(1000 * span.score), span.staged_at, span.first_uuid, span.last_uuid,
-            )
-            for span in snapshot.staged
-            if span.summary and span.first_uuid in positions and span.last_uuid in positions
-        ]  # fmt: skip
-        staged.sort(key=lambda each: each.first)
-        return cls(staged=staged, armed=snapshot.armed, last_run_tokens=snapshot.last_run_tokens)
 
     def snapshot_record(self) -> dict[str, Any]:
         """The transcript's line with this state; the last one counts."""
