@@ -226,30 +226,16 @@ def joined(blocks: list[Block]) -> Any:
     plain_before = False
     for block in blocks:
         data = dict(block.get(FOREIGN, {}).get(SHAPE, {}))
-        first = data.get("head") == _PLAIN_HEAD and not _says(kept[-1:])
-        if first or (data.get("continues") and plain_before):
-            data.pop("head", None)
-            data.pop("continues", None)
+        plain_before = data.get("head") == _PLAIN_HEAD or (
+            plain_before and data.get("continues") is True
+        )
+        if plain_before:
+            for key in ("head", "continues", "string"):
+                data.pop(key, None)
             rest = {key: value for key, value in block.items() if key != FOREIGN}
-            kept.append(carrying(rest, SHAPE, data))
-            plain_before = True
-            continue
-        plain_before = False
+            block = carrying(rest, SHAPE, data)
         kept.append(block)
     return kept
-
-
-def _says(last: list[Block]) -> bool:
-    """Whether a block is part of a message item, which a plain one after it would join."""
-    if not last:
-        return False
-    data = last[0].get(FOREIGN, {}).get(SHAPE, {})
-    return (
-        last[0]["type"] in ("text", "image", "document")
-        or "head" in data
-        or "continues" in data
-        or "opaque" in data
-    )
 
 
 def tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:

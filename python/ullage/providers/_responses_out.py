@@ -81,7 +81,7 @@ class Writer:
                 yield from self.action(block, where)
                 continue
             data = foreign(block, SHAPE)
-            if said is not None and "head" not in data:
+            if said is not None and "continues" in data and isinstance(said["content"], list):
                 said["content"].append(part)
                 continue
             if said is not None:
@@ -251,8 +251,22 @@ def whole_units(
             unlinked = False
         elif unlinked and item.get("id"):
             item = {key: value for key, value in item.items() if key != "id"}
-        kept.append(item)
+        kept.extend(_spoken(item, index, losses))
     return kept
+
+
+def _spoken(item: dict[str, Any], index: int, losses: Losses) -> Iterator[dict[str, Any]]:
+    """An item as the API's types have it: parts of output belong to a message with an id, else text is a string."""
+    content = item.get("content")
+    if item.get("role") != "assistant" or item.get("id") or not isinstance(content, list):
+        yield item
+        return
+    head = {key: value for key, value in item.items() if key != "status"}
+    for part in content:
+        said = part.get("text", part.get("refusal")) if isinstance(part, Mapping) else None
+        if isinstance(said, str) and part.get("annotations"):
+            losses.add("annotations", f"input[{index}]", "only a message with an id has them")
+        yield {**head, "content": said if isinstance(said, str) else [part]}
 
 
 def _is_followed(items: list[dict[str, Any]], index: int) -> bool:

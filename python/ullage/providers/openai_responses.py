@@ -2,7 +2,7 @@
 
 | internal | items |
 |---|---|
-| `text` of the assistant | `message` with `output_text` |
+| `text` of the assistant | `message` with a string; with `output_text` if it came with an id |
 | `tool_use` | `function_call`, or `custom_tool_call` and others where it came from one |
 | `tool_result` | the `…_output` of the same kind |
 | `thinking` that came from a `reasoning` item | that item, verbatim |
