@@ -175,7 +175,7 @@ def _cleaned(
     message: Mapping[str, Any], index: int, ids: Mapping[str, str], losses: Losses
 ) -> Mapping[str, Any] | None:
     """The message with what a log says beside its content, such as `id`, `model` and `usage`."""
-    sent = _message(message, index, ids, losses)
+    sent = _message(message, index, ids, losses, fallback=True)
     if sent is None or (sent.get("content") is message["content"] and FOREIGN not in message):
         return None if sent is None else message
     rest = {key: value for key, value in message.items() if key != FOREIGN}
@@ -217,8 +217,14 @@ def _has_foreign(content: Any) -> bool:
 
 
 def _message(
-    message: Mapping[str, Any], index: int, ids: Mapping[str, str], losses: Losses
+    message: Mapping[str, Any],
+    index: int,
+    ids: Mapping[str, str],
+    losses: Losses,
+    *,
+    fallback: bool = False,
 ) -> Mapping[str, Any] | None:
+    """The message as the API takes it; `fallback`: blocks of a fallback stay, as in a log."""
     where = f"messages[{index}]"
     if FOREIGN in message:
         _note(message, where, losses)
@@ -226,7 +232,7 @@ def _message(
     kept = content
     if isinstance(content, list):
         spoken = message["role"] == "assistant"
-        kept = _blocks(content, where, ids, losses, spoken=spoken)
+        kept = _blocks(content, where, ids, losses, spoken=spoken, fallback=fallback or not spoken)
         if content and not kept:
             return None
     role = "system" if message["role"] == "developer" else message["role"]
@@ -243,17 +249,34 @@ def _blocks(
     losses: Losses,
     *,
     spoken: bool = False,
+    fallback: bool = True,
 ) -> list[Block]:
     """The blocks that the API takes; the same list if it takes them all. `spoken`: they are the assistant's."""
     kept = []
+    behind = -1 if fallback else _last_fallback(content)
     for position, block in enumerate(content):
         place = f"{where}.content[{position}]"
+        if position <= behind and _falls(block):
+            losses.add(block["type"], place, "belongs to a fallback")
+            continue
         told = _said(block, place, losses) if spoken else block
         one = None if told is None else _block(told, place, ids, losses)
         if one is not None:
             kept.append(one)
     same = len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True))
     return content if same else kept
+
+
+def _last_fallback(content: Sequence[Any]) -> int:
+    """Where the last `fallback` block stands; -1 if there is none."""
+    kinds = [block.get("type") if isinstance(block, Mapping) else None for block in content]
+    return max((at for at, kind in enumerate(kinds) if kind == "fallback"), default=-1)
+
+
+def _falls(block: Any) -> bool:
+    """Whether a block is left out with a fallback behind it: only a beta takes the mark, nobody what it ended."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    return kind in ("fallback", "tool_use") or (isinstance(kind, str) and kind in THINKING)
 
 
 def _block(block: Any, where: str, ids: Mapping[str, str], losses: Losses) -> Any:
