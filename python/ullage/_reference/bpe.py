@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ullage._engine import vocabulary as _vocabulary
+from ullage._reference.stored import stored_text
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["Packed", "count_text", "count_text_up_to", "encode_text", "encodings"]
@@ -253,7 +254,7 @@ def count_text(text: str, encoding: str = "o200k_base") -> int:
 
 def count_text_up_to(text: str, limit: int, encoding: str = "o200k_base") -> int | None:
     """Number of tokens of a text, or `None` if there are more than `limit`."""
-    _require_text(text, encoding)
+    text = _required(text, encoding)
     limit = operator.index(limit)
     if limit < 0:
         raise InvalidPolicy("limit", limit, "must be 0 or more")
@@ -275,14 +276,15 @@ def encode_text(text: str, encoding: str = "o200k_base") -> list[int]:
 
 
 def _pieces(text: str, encoding: str) -> Iterator[list[int]]:
-    _require_text(text, encoding)
-    return _encoder(encoding).pieces(_without_surrogates(text))
+    text = _required(text, encoding)
+    return _encoder(stored_text(encoding)).pieces(_without_surrogates(text))
 
 
-def _require_text(text: str, encoding: str) -> None:
+def _required(text: str, encoding: str) -> str:
     for name, value in (("text", text), ("encoding", encoding)):
         if not isinstance(value, str):
             raise TypeError(f"argument {name!r} must be a str, not {type(value).__name__}")
+    return stored_text(text)
 
 
 def _without_surrogates(text: str) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from ullage._reference.stored import stored
 from ullage._reference.text import FEATURE_NAMES, MAX_DEPTH, MAX_INT_BITS, features
 from ullage.exceptions import InvalidMessage
 
@@ -88,12 +89,12 @@ def json_tally(value: Any) -> JsonTally:
 
 def json_features(value: Any) -> tuple[int, ...]:
     """Features of keys, strings and numbers, and of the JSON around them."""
-    return tuple(json_tally(value).features)
+    return tuple(json_tally(stored(value)).features)
 
 
 def json_length(value: Any) -> int:
     """Code points of the compact JSON."""
-    return json_tally(value).length
+    return json_tally(stored(value)).length
 
 
 def _walk(value: Any, tally: JsonTally, depth: int) -> None:

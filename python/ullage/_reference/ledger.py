@@ -12,6 +12,7 @@ from ullage._reference.digests import Digested, Digests, Position
 from ullage._reference.items import read_item
 from ullage._reference.meter import Weights
 from ullage._reference.rounds import rounds
+from ullage._reference.stored import stored
 from ullage._reference.truncate import truncate_head
 from ullage._reference.window import Needs, keep_window
 from ullage.exceptions import InvalidMessage, InvalidPolicy
@@ -139,7 +140,7 @@ class Ledger:
         known = len(strings)
         try:
             for item in items:
-                read.append(read_item(item, self._weights, strings))
+                read.append(read_item(stored(item), self._weights, strings))
         except InvalidMessage as exc:
             strings.rollback(known)
             index = None if indices is None else indices[len(read)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from ullage._reference.blocks import kind_of
 from ullage._reference.digest import BlockKind
+from ullage._reference.stored import stored
 from ullage._reference.view import is_list
 
 __all__ = ["media_indices"]
@@ -20,7 +21,7 @@ def media_indices(items: Sequence[Mapping[str, Any]]) -> list[int]:
 
     Items that are no messages are passed over: this only looks, it does not judge.
     """
-    return [index for index, item in enumerate(items) if _holds_media(item)]
+    return [index for index, item in enumerate(items) if _holds_media(stored(item))]
 
 
 def _holds_media(item: Any) -> bool:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, final
 
+from ullage._reference.stored import stored_text
 from ullage.exceptions import InvalidPolicy
 
 __all__ = [
@@ -108,7 +109,7 @@ def _integers(field: str, values: Sequence[int], count: int, most: int) -> tuple
 def _string(text: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"expected a string, not {type(text).__name__}")
-    return text
+    return stored_text(text)
 
 
 class ImageRule(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
+from ullage._reference.stored import stored_text
 from ullage._reference.text import MAX_DEPTH, MAX_INT_BITS
 from ullage.exceptions import InvalidMessage
 
@@ -82,7 +83,7 @@ class Strings:
         return self._texts[number]
 
     def find(self, text: str) -> int | None:
-        return self._numbers.get(text)
+        return self._numbers.get(stored_text(text))
 
     def rollback(self, length: int) -> None:
         """Forgets the newest strings, as after an item that could not be read."""

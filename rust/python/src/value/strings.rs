@@ -81,7 +81,11 @@ pub(super) unsafe fn stored(object: *mut ffi::PyObject, _encoded: &mut Vec<u8>) 
         let length = ffi::PyUnicode_GET_LENGTH(object).cast_unsigned();
         let data = ffi::PyUnicode_DATA(object);
         match ffi::PyUnicode_KIND(object) {
-            ffi::PyUnicode_1BYTE_KIND => Text::Latin1(from_raw_parts(data.cast(), length)),
+            // Instances of subclasses are never compact: theirs may be ASCII all the same.
+            ffi::PyUnicode_1BYTE_KIND => match from_raw_parts(data.cast(), length) {
+                bytes if bytes.is_ascii() => Text::Ascii(bytes),
+                bytes => Text::Latin1(bytes),
+            },
             ffi::PyUnicode_2BYTE_KIND => Text::Ucs2(from_raw_parts(data.cast(), length)),
             _ => Text::Ucs4(from_raw_parts(data.cast(), length)),
         }
