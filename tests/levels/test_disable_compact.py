@@ -107,7 +107,7 @@ def test_the_command_line_writes_nothing(tmp_path: Path) -> None:
     )
     assert not (tmp_path / "o.jsonl").exists()
     assert path.read_bytes() == before
-    assert b"disabled" in run.stdout + run.stderr
+    assert b"DISABLE_COMPACT" in run.stdout + run.stderr
 
 
 @pytest.mark.parametrize("source", ["compact", "session_memory", "collapse", "marble_origami"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import ullage.manager.machine as machine
 from ullage import ContextManager, Policy
+from ullage.compaction import api
 from ullage.counting.models import ModelTable
 from ullage.levels.report import StageReport
 from ullage.testing import assert_legal, session_287k
@@ -18,7 +19,8 @@ SNIPS = {"snip.max_chars": 16_000, "snip.head_percent": 45, "snip.tail_percent":
 
 def handed_down(policy: Policy, window: int, monkeypatch) -> tuple[ContextManager, Any, list[int]]:
     """The session put in at once, one request; and its sizes from level to level, at four characters a token as the case is stated."""
-    monkeypatch.setattr(machine, "weights_for", lambda model: None)
+    for module in (machine, api):  # what weighs the view, and what weighs a compaction
+        monkeypatch.setattr(module, "weights_for", lambda *model: None)
     table = ModelTable.builtin().learned(MODEL, window)
     manager = ContextManager(model=MODEL, policy=policy, table=table)
     for message in SESSION.messages:

@@ -443,7 +443,7 @@ def test_by_time_and_by_cache_edit_only_the_main_conversation_is_cleared(source:
     request = paused(policy, source=source).prepare(now_ms=LATER)
     assert (request.reports, request.cache_edits) == ((), ())
     assert paused(policy).prepare(now_ms=LATER).reports
-    assert paused(policy).prepare(now_ms=None).cache_edits
+    assert paused(policy).prepare(now_ms=LATER - 7_000_000).cache_edits
 
 
 def test_time_comes_first_and_clears_what_was_named_for_the_cache() -> None:
