@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 from ullage import _reference
 from ullage.legality import RULES, check, documents, rewrites
 
-TESTS = Path(__file__).resolve().parents[2] / "tests" / "unit" / "test_rules_vectors.py"
+TESTS = Path(__file__).resolve().parents[2] / "tests" / "legality" / "test_rules_vectors.py"
 MODULES = (
     *(
         f"ullage._reference.rules.{name}"
         for name in "anthropic blocks cache deepseek local media mistral openai pairing placement server special".split()
     ),
     *(
-        f"ullage.validate.{name}"
+        f"ullage.legality.{name}"
         for name in "bedrock chat compare documents gemini originals params responses rewrites check".split()
     ),
 )
