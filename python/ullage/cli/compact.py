@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
+from ullage.cli.part import part_of
 from ullage.cli.session_memory import memory_of
 from ullage.cli.target import read_target
 from ullage.compaction.prompt import load_template
@@ -49,6 +50,15 @@ def compact_command(
             alias="-t",
             help="most that the new context may have: tokens (20000, 20k) or a share of what it has now (10%)",
         ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        Parameter(
+            name="--from", help="uuid of an entry: it and what follows becomes the summary, no more"
+        ),
+    ] = None,
+    up_to: Annotated[
+        str | None, Parameter(help="uuid of an entry: only what is before it becomes the summary")
     ] = None,
     model: Annotated[
         str | None, Parameter(help="whose window and tokenizer; default: the one in the file")
@@ -92,6 +102,7 @@ def compact_command(
     opened = open_session(file, number=conversation)
     path = _path(file, output, in_place=in_place, dry_run=dry_run, force=force)
     size = read_target(target, opened, model=model)
+    direction, at = part_of(opened, start, up_to)
     rules = Policy.load(policy)
     memory = None
     if session_memory or memory_folder is not None:
@@ -105,6 +116,8 @@ def compact_command(
             instructions=instructions,
             keep=keep,
             target_tokens=size,
+            direction=direction,
+            at=at,
             policy=rules,
             memory=memory,
             summarizer=writer,
