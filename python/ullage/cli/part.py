@@ -33,7 +33,7 @@ def part_of(
 
 
 def _uuid(opened: Session, option: str, given: str) -> str:
-    uuids = [item["uuid"] for item in opened.items if isinstance(item.get("uuid"), str)]
+    uuids: list[str] = [item["uuid"] for item in opened.items if isinstance(item.get("uuid"), str)]
     found = [uuid for uuid in uuids if given and uuid.startswith(given)]
     if given in found:
         return given
