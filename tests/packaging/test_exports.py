@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 
@@ -34,3 +36,15 @@ def test_a_module_of_the_same_name_does_not_take_a_functions_place():
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert done.stdout == "['exact'] True\n"
+
+
+def test_no_function_shares_a_modules_name():
+    modules = {info.name for info in pkgutil.iter_modules(ullage.__path__)}
+    others = {name for name in ullage.__all__ if not inspect.ismodule(getattr(ullage, name))}
+    assert modules & others == set()
+
+
+def test_attributes_of_modules_are_reached_by_their_path():
+    importlib.import_module("ullage.requests.to_request")
+    assert ullage.legality.check_rewrite is importlib.import_module("ullage.legality").check_rewrite
+    assert "gemini" in ullage.requests.to_request.SHAPES
