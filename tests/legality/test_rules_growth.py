@@ -111,7 +111,7 @@ def test_time_of_the_plain_engine(case: str) -> None:
 
 CHILD = """
 import resource, sys
-from tests.unit.test_rules_growth import CASES
+from tests.legality.test_rules_growth import CASES
 from ullage import _core
 provider, make = CASES[sys.argv[1]]
 ledger = _core.Ledger(None, make(int(sys.argv[2])))

@@ -20,7 +20,7 @@ from ullage.facts.tallies import command_key
 from ullage.facts.words import asks, words_of
 from ullage.summarizers.protocol import SummaryReply
 
-PACKAGES = ("facts", "summarizers", "memory", "transcript", "compaction", "stages", "recall")
+PACKAGES = ("facts", "summarizers", "memory", "transcript", "compaction", "levels", "recall")
 UNITS = (
     " ", "\n", " \n", "\t", "a", "A", "1", "_", "-", ".", "a.", "a/", "a_", "a-", "aA", "a ", "1 ", '"', "'", "`", "```\n",
     "```x\n", "<", "<a>", "<analysis>", "<summary>", "</analysis>", "[", "](", "{", "\\", "#", "*", "**", "=", ":", "a: ", "|", "| head ",

@@ -12,10 +12,10 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -30,6 +30,9 @@ MAX_NAME_BYTES: Final = 200
 """Below the 255 of common file systems, so that a temporary name fits beside it."""
 
 MAX_DEPTH: Final = 8
+
+LOOKS: Final = 20
+"""How often a file with several names is looked at before one of them is taken to lie outside."""
 
 _RESERVED: Final = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
@@ -134,7 +137,7 @@ class Sandbox:
         with self._parent(path) as (folder, name):
             handle = self._opened(path, name, os.O_RDONLY, folder)
             try:
-                self._own(path, os.fstat(handle))
+                self._own(path, partial(os.fstat, handle))
                 with _told(path), os.fdopen(handle, "rb", closefd=False) as file:
                     data = file.read(MAX_FILE_BYTES + 1)
             finally:
@@ -186,9 +189,9 @@ class Sandbox:
             parts = checked_parts("" if inner == "." else inner.rstrip("/"))
             if parts:
                 with self._parent("/".join(parts)) as (folder, name):
-                    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    if not stat.S_ISDIR(info.st_mode):
-                        self._own(path, info)
+                    look = partial(os.stat, name, dir_fd=folder, follow_symlinks=False)
+                    if not stat.S_ISDIR(look().st_mode):
+                        self._own(path, look)
         except (UllageError, OSError, ValueError):
             return None
         return "/".join((root, *parts))
@@ -323,12 +326,18 @@ class Sandbox:
         if not stat.S_ISREG(mode):
             raise PathRefused(path, "is not a regular file")
 
-    def _own(self, path: str, info: os.stat_result) -> None:
-        """A regular file whose every name lies in this folder: a hard link would show, or share, a file outside."""
-        if not stat.S_ISREG(info.st_mode):
-            raise PathRefused(path, "is not a regular file")
-        if info.st_nlink > 1 and info.st_nlink > self._names(info):
-            raise PathRefused(path, "is a hard link to a file outside the folder")
+    def _own(self, path: str, look: Callable[[], os.stat_result]) -> None:
+        """A regular file whose every name lies in this folder: a hard link would show, or share, a file outside.
+
+        Names come and go while others rename; one outside stands whenever we look.
+        """
+        for _ in range(LOOKS):
+            info = look()
+            if not stat.S_ISREG(info.st_mode):
+                raise PathRefused(path, "is not a regular file")
+            if info.st_nlink <= 1 or info.st_nlink <= self._names(info):
+                return
+        raise PathRefused(path, "is a hard link to a file outside the folder")
 
     def _names(self, info: os.stat_result) -> int:
         """How often a file is named below the root, drafts included: while one is put in place it has two names."""
