@@ -18,7 +18,6 @@ SHOWN = (
     "exact count, unseen other scripts",
 )
 SHORT = {
-    "our twin, plain Python": "our plain Python",
     "lengths alone, plain Python": "lengths alone in plain Python",
     "langchain count_tokens_approximately": "LangChain",
     "litellm token_counter": "litellm",
@@ -36,7 +35,7 @@ def block(figures: Sequence[dict[str, Any]]) -> str:
     Raises:
         KeyError: An operation that is shown was not measured.
     """
-    lines = ["| | Ullage | the same work by others, in times ours |", "| --- | --: | --- |"]
+    lines = ["| | Ullage | other libraries, time relative to Ullage |", "| --- | --: | --- |"]
     for operation in SHOWN:
         rows = {each["contender"]: each for each in figures if each["operation"] == operation}
         ours = rows.pop(OURS)

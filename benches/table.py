@@ -46,7 +46,7 @@ PEERS = (
     "deepagents", "pydantic-ai-harness", "openai-agents", "litellm",
 )  # fmt: skip
 
-OURS, TWIN = "ullage", "our twin, plain Python"
+OURS, TWIN = "ullage", "Ullage's Python engine"
 Run = Callable[[], Any]
 OFTEN = 2_000
 
@@ -67,7 +67,7 @@ class Operation(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """One contender at one operation; `ratio`: how many times our time it took."""
+    """One contender at one operation; `ratio`: how many relative to ullage it took."""
 
     operation: str
     contender: str
@@ -305,7 +305,7 @@ def exact(repetitions: int = 2) -> list[Figure]:
 
 
 def markdown(figures: list[Figure], rows: list[context.Row]) -> str:
-    lines = ["| operation | contender | | times our time |", "| --- | --- | --: | --: |"]
+    lines = ["| operation | contender | | relative to ullage |", "| --- | --- | --: | --: |"]
     last = ""
     for each in figures:
         name = "" if each.operation == last else each.operation

@@ -79,7 +79,7 @@ def test_only_what_stands_between_the_marks_is_replaced(table, monkeypatch, tmp_
     shown = readme.read_text(encoding="utf-8")
     assert shown.startswith("# Name\n<!-- figures: begin -->\n| |")
     assert shown.endswith("<!-- figures: end -->\nend\n")
-    assert "| sums | 1 234 MB/s | our plain Python 274 |" in shown
+    assert "| sums | 1 234 MB/s | Ullage's Python engine 274 |" in shown
 
 
 def test_the_readme_shows_what_was_measured(table) -> None:

@@ -1,0 +1,92 @@
+"""Words that the list in CONTRIBUTING.md replaces do not come back."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+COVERED = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/guide.md",
+)
+"""Files and folders that are read; a folder with everything below it."""
+
+ALLOWED: dict[str, tuple[str, str]] = {
+    "CONTRIBUTING.md": ("*", "the list itself"),
+}
+"""By path: the words that may stand there, separated by `|`, and the reason."""
+
+
+def banned() -> list[str]:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = page.split("| write | not |")[1].split("\n\n")[0].splitlines()[2:]
+    return [word.strip() for row in rows for word in row.split("|")[2].split(",")]
+
+
+def pattern(words: list[str]) -> re.Pattern[str]:
+    """Letters alone delimit a word, so that `_` in the name of a test does not hide one."""
+    spaced = [r"\s+".join(map(re.escape, word.split())) for word in words]
+    return re.compile(rf"(?<![A-Za-z])(?:{'|'.join(spaced)})(?![A-Za-z])", re.IGNORECASE)
+
+
+WORDS = pattern(banned())
+
+
+def files() -> list[Path]:
+    found = []
+    for name in COVERED:
+        path = ROOT / name
+        found += (
+            [path] if path.is_file() else sorted(path.rglob("*.py")) + sorted(path.rglob("*.rs"))
+        )
+    return [path for path in found if "__pycache__" not in path.parts]
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of what people or models read in a file: not its names and operators."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield from enumerate(text.splitlines(), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.COMMENT, tokenize.STRING):
+            yield token.start[0], token.string
+        elif token.type == tokenize.NAME and token.string.startswith("test_"):
+            yield token.start[0], token.string.replace("_", " ")
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_has_none_of_the_banned_words(path):
+    allowed, _ = ALLOWED.get(str(path.relative_to(ROOT)), ("", ""))
+    if allowed == "*":
+        return
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {match.group()!r}"
+        for line, text in prose(path)
+        for match in WORDS.finditer(text)
+        if match.group().lower() not in allowed.split("|")
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_each_exception_is_needed():
+    for name, (words, reason) in ALLOWED.items():
+        assert reason
+        text = " ".join(text for _, text in prose(ROOT / name))
+        for word in words.split("|"):
+            assert word == "*" or pattern([word]).search(text), (name, word)
+
+
+def test_the_list_finds_its_words():
+    assert WORDS.search("stays word  for word")
+    assert WORDS.search("test_a_torn_line")
+    assert not WORDS.search("besides, an undertone amends it")
