@@ -108,7 +108,7 @@ types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 	$(BIN)/mypy
 	$(BIN)/python -c "import ullage._core" && $(BIN)/python -m mypy.stubtest ullage._core --allowlist tests/packaging/stubtest-allow.txt
 
-bench: wheel ## Every named operation beside our twin and the peers that install; into docs/measurements.md
+bench: wheel ## Every named operation compared with the Python engine and the peers that can be installed; into docs/measurements.md
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --upgrade pip
 	$(BENCH)/bin/python -m pip install --quiet --group test --group peers

@@ -321,9 +321,9 @@ def markdown(figures: list[Figure], rows: list[context.Row]) -> str:
 
 def side_by_side(rows: list[context.Row]) -> list[str]:
     lines = [
-        f"Context editors on {rows[0].conversations} generated coding sessions of {context.TOKENS:,} tokens, told to reach {context.BUDGET:,}. *Within*: at most a",
-        "tenth above it. *Kept* and *prefix*: shares of the request's tokens that are left, and that stand unchanged from the start on, so that the provider's cache",
-        "still holds. One call on the whole conversation; none asks a model (deepagents has a scripted one).",
+        f"Context editors on {rows[0].conversations} generated coding sessions of {context.TOKENS:,} tokens, with a target of {context.BUDGET:,}. *Within*: at most a",
+        "tenth above it. *Kept*: share of the request's tokens that are left; *prefix*: share that is unchanged from the start on, where the provider's cache",
+        "is still valid. One call on the whole conversation; none asks a model (deepagents has a scripted one).",
         "",
         "| | ms | legal | within | kept | prefix | rules broken |",
         "| --- | --: | --: | --: | --: | --: | --- |",

@@ -15,8 +15,11 @@ ROOT = Path(__file__).parents[2]
 COVERED = (
     "README.md",
     "CONTRIBUTING.md",
+    "CHANGELOG.md",
     "docs/architecture.md",
+    "docs/behaviour.md",
     "docs/guide.md",
+    "docs/measurements.md",
 )
 """Files and folders that are read; a folder with everything below it."""
 

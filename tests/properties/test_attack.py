@@ -96,7 +96,7 @@ FOUND = (5351, 30222, 40099, 60186, 67483, 237300, 462975, 681941, 3007143, 3010
 
 
 @pytest.mark.parametrize("seed", FOUND)
-def test_what_was_found_once_stays_mended(seed):
+def test_what_was_found_once_stays_fixed(seed):
     run = Attack()
     run.run(seed)
     assert run.failures == []
