@@ -1,25 +1,61 @@
-"""The types of messages and entries. Plain dicts: nothing is wrapped, unknown keys pass through."""
+"""What a message, an entry, a block, a role, thinking, a summary, a boundary and a local field look like.
+
+Plain dicts: nothing is wrapped, unknown keys pass through. Readers take bare messages and entries alike, never raise on a
+shape that they do not know, and copy nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from ullage.exceptions import InvalidMessage
 
 __all__ = [
+    "BOUNDARY",
+    "CLEARED",
+    "LOCAL_FIELDS",
+    "THINKING",
     "Block",
+    "BlockView",
     "Content",
     "Entry",
     "Item",
+    "Items",
     "Message",
+    "StoredEntry",
     "Usage",
+    "as_blocks",
+    "as_sent",
+    "is_boundary",
+    "is_summary",
+    "is_thinking",
     "listed",
     "message_of",
+    "role_of",
+    "uuid_of",
 ]
+
+THINKING: Final = ("thinking", "redacted_thinking")
+"""Types of the blocks that hold a model's reasoning."""
+
+CLEARED: Final = "[Old tool result content cleared]"
+"""Stands in place of a tool result that was cleared to make room (MIC-1)."""
+
+BOUNDARY: Final = "compact_boundary"
+"""The `subtype` of the entry that separates what was compacted from what follows."""
+
+LOCAL_FIELDS: Final = frozenset(
+    "id type model usage stop_reason stop_sequence stop_details container context_management diagnostics "
+    "uuid timestamp".split()
+)
+"""Keys of a response or of an entry that no request takes."""
 
 Block: TypeAlias = dict[str, Any]
 """One content block, such as `{"type": "text", "text": "..."}`."""
+
+BlockView: TypeAlias = Mapping[str, Any]
+"""A content block that is only read."""
 
 Content: TypeAlias = str | list[Block]
 """A message's content: a string stands for one text block."""
@@ -61,6 +97,9 @@ Item: TypeAlias = Mapping[str, Any]
 
 Items: TypeAlias = Sequence[Item]
 
+StoredEntry: TypeAlias = dict[str, Any]
+"""An entry as a transcript's line holds it, with keys that nothing here knows."""
+
 
 def listed(items: Iterable[Item]) -> list[Item]:
     """The items as a list.
@@ -75,7 +114,7 @@ def listed(items: Iterable[Item]) -> list[Item]:
     return found
 
 
-def message_of(item: Any) -> Mapping[str, Any] | None:
+def message_of(item: object) -> Mapping[str, Any] | None:
     """The message of an item, as the engines read it: itself if it names a role, else what its envelope holds.
 
     Returns:
@@ -91,3 +130,61 @@ def message_of(item: Any) -> Mapping[str, Any] | None:
         return item
     inner = item.get("message")
     return inner if isinstance(inner, Mapping) and "role" in inner else None
+
+
+def role_of(item: object) -> str:
+    """`user`, `assistant`, `system` (also for `developer`), `tool`; empty for metadata."""
+    message = message_of(item)
+    role = message.get("role") if message is not None else None
+    if role == "developer":
+        return "system"
+    return role if isinstance(role, str) else ""
+
+
+def as_blocks(content: object) -> list[Any]:
+    """A content as blocks: a string is one text block, anything but a list holds none."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return list(content) if isinstance(content, list | tuple) else []
+
+
+def is_thinking(block: object) -> bool:
+    """Whether a block holds a model's reasoning, readable or not."""
+    return isinstance(block, Mapping) and block.get("type") in THINKING
+
+
+def as_sent(item: Item) -> Item | None:
+    """The message as it is sent: without local fields; the same object where there are none.
+
+    Returns:
+        `None` for an item that is no message, such as a boundary.
+    """
+    message = message_of(item)
+    if message is None or LOCAL_FIELDS.isdisjoint(message):
+        return message
+    return {key: value for key, value in message.items() if key not in LOCAL_FIELDS}
+
+
+def uuid_of(item: object) -> str:
+    """The id of an entry, or of a bare message that carries one; empty if there is none."""
+    if not isinstance(item, Mapping):
+        return ""
+    for key in ("uuid", "id"):
+        value = item.get(key)
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def is_boundary(item: object) -> bool:
+    """Whether an entry separates what was compacted from what follows."""
+    return (
+        isinstance(item, Mapping)
+        and item.get("type") == "system"
+        and item.get("subtype") == BOUNDARY
+    )
+
+
+def is_summary(item: object) -> bool:
+    """Whether an item is the summary message of an earlier compaction."""
+    return isinstance(item, Mapping) and item.get("isCompactSummary") is True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +13,9 @@ from ullage import messages
 from ullage._engine import core
 from ullage._engine.digests import Role
 from ullage.exceptions import InvalidMessage
-from ullage.facts import reading
 from ullage.legality import originals
 from ullage.legality.repair.working_copy import Draft
-from ullage.levels import local_fields
 from ullage.providers._common import bare
-from ullage.transcript import render
 
 INNER: tuple[Any, ...] = (
     None,
@@ -52,8 +51,6 @@ def items() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("item", items(), ids=repr)
 def test_every_part_reads_the_same_message(item: dict[str, Any]) -> None:
     expected = messages.message_of(item)
-    for reader in (reading, render, local_fields, originals):
-        assert reader.message_of(item) is expected
     assert originals.said_in(item) == (expected or {})
     spoken = expected is not None and isinstance(expected["role"], str)
     assert [message for _, message in bare([item])] == ([expected] if spoken else [])
@@ -78,5 +75,27 @@ def test_the_engine_digests_that_very_message(item: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("item", [None, 7, "text", [], ["role"]])
 def test_what_is_no_mapping_is_no_message(item: Any) -> None:
-    for reader in (messages, reading, render, local_fields, originals):
-        assert reader.message_of(item) is None
+    assert messages.message_of(item) is None
+    assert messages.role_of(item) == messages.uuid_of(item) == ""
+    assert not messages.is_boundary(item)
+    assert not messages.is_summary(item)
+
+
+def test_no_other_file_says_what_messages_look_like() -> None:
+    folder = Path(messages.__file__).parent
+    twice = (
+        r"^(Item|Block|Message)(: TypeAlias)? = Mapping\[str, Any\]",
+        r"\(\"thinking\", \"redacted_thinking\"",
+        r"^(?!.*>>>).*\"compact_boundary\"",
+        r"\[Old tool result content cleared\]",
+        r"\.get\(\"isCompactSummary\"\)",
+    )
+    # The twin explains itself without the rest; the test kit judges the library with words of its own.
+    found = [
+        (path.relative_to(folder).as_posix(), pattern)
+        for path in folder.rglob("*.py")
+        if not {"_reference", "testing"} & set(path.parts) and path != Path(messages.__file__)
+        for pattern in twice
+        if re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert found == []

@@ -10,10 +10,11 @@ import pytest
 
 from ullage.effects import Summarize, Together, drive
 from ullage.levels import View, microcompact
-from ullage.levels.microcompact import CLEARED, Pressure
+from ullage.levels.microcompact import Pressure
 from ullage.levels.microcompact_state import MOST_CAUTION, Micro, fingerprint
 from ullage.levels.one_line_records import outcome
 from ullage.manager import ContextManager
+from ullage.messages import CLEARED
 from ullage.policy import Policy
 from ullage.summarizers import SummaryReply
 from ullage.testing import assert_legal

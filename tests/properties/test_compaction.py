@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from ullage.compaction import compact
 from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.facts import collect
-from ullage.facts.reading import message_of, text_of
+from ullage.facts.reading import text_of
 from ullage.facts.sections import CLOSING, parse_sections
 from ullage.legality.repair import repair
+from ullage.messages import message_of
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
 from ullage.testing import assert_legal

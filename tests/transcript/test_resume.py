@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from ullage.messages import CLEARED
 from ullage.transcript import (
     Transcript,
     context_entries,
@@ -16,7 +17,6 @@ from ullage.transcript import (
     records,
     resume,
 )
-from ullage.transcript.render import CLEARED
 
 
 def user(uuid, content, parent=None, **extra):

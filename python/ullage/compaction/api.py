@@ -20,6 +20,7 @@ from ullage.counting.window import WindowSettings, window
 from ullage.effects import CancelToken, adrive, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.pins import Pin
+from ullage.messages import Item
 from ullage.observe.events import Listener
 from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
@@ -32,8 +33,6 @@ from ullage.summarizers.named import writer_of
 from ullage.transcript.log import TranscriptLog
 
 __all__ = ["acompact", "compact", "job_of"]
-
-Item = Mapping[str, Any]
 
 
 @known_arguments

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from ullage._engine import core
 from ullage.compaction.attachments import Attachment
@@ -17,17 +17,16 @@ from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.summary import summary_message
 from ullage.compaction.summary_call import Accepted
 from ullage.compaction.target import shorter_results
-from ullage.facts.reading import message_of, text_of
+from ullage.facts.reading import text_of
 from ullage.legality.repair import turn_end, unbound
 from ullage.levels.pins import missing_pins
+from ullage.messages import Item, message_of
 from ullage.providers.manual_thinking import is_manual, is_torn
 from ullage.summarizers.budgeted_text import cost
 from ullage.transcript.attachments import render
 from ullage.transcript.write import BoundaryInfo, Kept
 
 __all__ = ["summary_text", "weighed"]
-
-Item: TypeAlias = Mapping[str, Any]
 
 
 def summary_text(state: State, accepted: Accepted) -> tuple[str, Repair]:

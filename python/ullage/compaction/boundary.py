@@ -9,15 +9,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
+from ullage.messages import Item, StoredEntry
 from ullage.transcript import records
 from ullage.transcript.write import BoundaryInfo, Kept, boundary_links
 
 __all__ = ["Entries", "stable_uuid"]
 
-Item: TypeAlias = Mapping[str, Any]
-Entry: TypeAlias = dict[str, Any]
 
 _NAMESPACE = uuid.UUID("5b0e5f5c-9f0e-5d0a-8f7a-6f0f6c1b7a11")
 _COPIED = ("userType", "cwd", "sessionId", "version", "gitBranch", "slug", "entrypoint")
@@ -41,7 +40,7 @@ class Entries:
         self._shared = _shared(context)
         self._last = last
 
-    def summary(self, content: str | list[Any], *, behind: str = "") -> Entry:
+    def summary(self, content: str | list[Any], *, behind: str = "") -> StoredEntry:
         """The summary message; its parent is the boundary, or the entry that it stands behind."""
         text = content if isinstance(content, str) else str(content[0]["text"])
         name = stable_uuid("summary", self._last, text)
@@ -53,14 +52,14 @@ class Entries:
             **records.compact_summary(content),
         }
 
-    def carried(self, message: Item, summary: Item) -> Entry:
+    def carried(self, message: Item, summary: Item) -> StoredEntry:
         """What stands between boundary and summary: an item that only its provider can write."""
         name = stable_uuid("carried", str(summary["uuid"]))
         parent = stable_uuid("boundary", self._last, str(summary["uuid"]))
         head = {"parentUuid": parent, "uuid": name, "type": "assistant"}
         return {**self._shared, **head, "message": dict(message)}
 
-    def following(self, attachments: Sequence[Mapping[str, Any]], parent: str) -> list[Entry]:
+    def following(self, attachments: Sequence[Mapping[str, Any]], parent: str) -> list[StoredEntry]:
         """Attachments as entries, each the child of the one before."""
         entries = []
         for at, attachment in enumerate(attachments):
@@ -72,7 +71,7 @@ class Entries:
 
     def boundary(
         self, info: BoundaryInfo, summary: Item, follow: Sequence[Item], kept: Kept
-    ) -> Entry:
+    ) -> StoredEntry:
         """The boundary: what was done, and what belongs to it."""
         anchor = str(summary["uuid"])
         mark = stable_uuid("boundary", self._last, anchor)
@@ -83,8 +82,8 @@ class Entries:
         return {**self._shared, **head, **entry}
 
 
-def _shared(context: Sequence[Item]) -> Entry:
-    shared: Entry = {"isSidechain": False}
+def _shared(context: Sequence[Item]) -> StoredEntry:
+    shared: StoredEntry = {"isSidechain": False}
     for item in reversed(context):
         if isinstance(item.get("message"), Mapping) and item.get("sessionId"):
             shared.update({key: item[key] for key in _COPIED if item.get(key) is not None})

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from ullage.compaction.cut import Cut, legal_cut, must_stay
 from ullage.compaction.input import Source
 from ullage.exceptions import CompactionError
 from ullage.facts.compaction_items import Found, alone, family_of, newest_item, without
+from ullage.messages import Item
 
 __all__ = ["behind_item", "item_tokens", "with_item"]
-
-Item: TypeAlias = Mapping[str, Any]
 
 
 def behind_item(source: Source, ledger: Any, cut: Cut) -> Cut:

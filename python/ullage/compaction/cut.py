@@ -7,8 +7,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from ullage.compaction.input import Source
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import is_user_input
-from ullage.facts.reading import role_of, text_of
+from ullage.facts.reading import text_of
 from ullage.facts.words import others_in
+from ullage.messages import role_of
 from ullage.policy import KeepPolicy
 from ullage.providers.manual_thinking import whole_start
 

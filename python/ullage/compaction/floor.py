@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ullage.compaction.cut import choose_cut, scaled_keep
 from ullage.compaction.prepared import State, recut
-from ullage.facts.reading import is_summary, text_of
+from ullage.facts.reading import text_of
 from ullage.facts.sections import looks_like_summary
+from ullage.messages import is_summary
 
 __all__ = ["LEAST_REMOVED_TOKENS", "advice", "only_summary", "too_little"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from ullage.compaction.assemble import summary_text, weighed
 from ullage.compaction.attachments import Attachment, rebuild, within
@@ -35,8 +35,6 @@ from ullage.observe.hooks import Hook, HookReply
 from ullage.summarizers.budgeted_text import cost
 
 __all__ = ["compaction_flow", "notice_of"]
-
-Item: TypeAlias = Mapping[str, Any]
 
 
 def compaction_flow(job: Job) -> Flow[CompactionResult]:

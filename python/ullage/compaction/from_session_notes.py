@@ -17,8 +17,9 @@ from ullage.compaction.prepared import State, recut
 from ullage.compaction.summary_call import Accepted
 from ullage.compaction.target import kept_share, scaled_to_target
 from ullage.effects import Flow
-from ullage.facts.reading import is_summary, text_of
+from ullage.facts.reading import text_of
 from ullage.facts.sections import CLOSING, NOTES_OPENING, OPENING, looks_like_summary
+from ullage.messages import is_summary
 from ullage.providers.manual_thinking import is_manual, whole_start
 
 __all__ = ["SESSION_MEMORY", "Memory", "Remembered", "remembered"]

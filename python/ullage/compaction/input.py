@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-from ullage.facts.reading import blocks_of, is_boundary, message_of, role_of, text_of
+from ullage.facts.reading import blocks_of, text_of
 from ullage.facts.words import Kind, words_of
-from ullage.messages import listed
+from ullage.messages import Item, is_boundary, listed, message_of, role_of
 from ullage.transcript.render import to_messages
 from ullage.transcript.resume import resume
 
 __all__ = ["Source", "read_source"]
-
-Item: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.pins import Pin
+from ullage.messages import Item
 from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
 from ullage.providers.manual_thinking import Thinking, read_thinking
@@ -19,8 +20,6 @@ __all__ = ["DEFAULT_WINDOW", "Job"]
 
 DEFAULT_WINDOW = 200_000
 """Context window of a model that nobody named (WIN-7)."""
-
-Item: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

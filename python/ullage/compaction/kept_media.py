@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage.compaction.prepared import State
 from ullage.facts import is_user_input
-from ullage.facts.reading import is_summary, message_of, role_of, text_of, uuid_of
+from ullage.facts.reading import text_of
 from ullage.facts.sections import looks_like_summary
+from ullage.messages import BlockView, is_summary, message_of, role_of, uuid_of
 
 __all__ = ["KeptMedia", "kept_media", "with_media"]
 
-Block: TypeAlias = Mapping[str, Any]
 
 MAX_TOKENS = 20_000
 """Of all media that are carried: some ten screenshots. A longer document is named, not carried."""
@@ -28,7 +28,7 @@ _KINDS = ("image", "image_url", "input_image", "document", "file", "input_file")
 class KeptMedia(NamedTuple):
     """Blocks to carry, and how many there were no room for."""
 
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[BlockView, ...] = ()
     left_out: int = 0
     where: str = ""  # the message that holds them
 
@@ -44,7 +44,7 @@ def kept_media(state: State) -> KeptMedia:
         return KeptMedia()
     item = state.source.context[place]
     found = _media(item)
-    room, carried = MAX_TOKENS, list[Block]()
+    room, carried = MAX_TOKENS, list[BlockView]()
     for block in found[:MOST]:
         size = int(core.Ledger(state.job.weights, [{"role": "user", "content": [block]}]).tokens())
         if size > room:
@@ -69,7 +69,7 @@ def _is_summary(item: Any) -> bool:
     return is_summary(item) or (role_of(item) == "user" and looks_like_summary(text_of(item)))
 
 
-def _media(item: Any) -> list[Block]:
+def _media(item: Any) -> list[BlockView]:
     message = message_of(item)
     content = message.get("content") if message is not None else None
     blocks: Sequence[Any] = content if isinstance(content, list) else ()

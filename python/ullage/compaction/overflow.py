@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage._engine import core
-from ullage.facts.reading import role_of
+from ullage.messages import role_of
 
 __all__ = ["MARKER", "HeadTruncation"]
 

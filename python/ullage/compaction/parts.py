@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 from ullage._engine import core
+from ullage.messages import Item
 from ullage.summarizers.budgeted_text import shorten
 
 __all__ = ["MOST_PARTS", "split_in_parts"]
 
-Message: TypeAlias = Mapping[str, Any]
 
 MOST_PARTS = 12
 """Calls for one compaction; of a history that needs more, the oldest rounds are left to the facts."""
@@ -21,8 +21,8 @@ LONG_TEXT_TOKENS = 500
 
 
 def split_in_parts(
-    messages: Sequence[Message], room_tokens: int, weights: Any = None
-) -> list[list[Message]]:
+    messages: Sequence[Item], room_tokens: int, weights: Any = None
+) -> list[list[Item]]:
     """Whole rounds, as many in each part as fit.
 
     Args:
@@ -39,7 +39,7 @@ def split_in_parts(
     if int(ledger.tokens()) <= room_tokens:
         return [listed]
     starts = [*sorted({0, *(int(at) for at in ledger.rounds())}), len(listed)]
-    parts: list[list[Message]] = []
+    parts: list[list[Item]] = []
     room = 0
     for first, last in pairwise(starts):
         size = int(ledger.tokens(first, last))
@@ -55,7 +55,7 @@ def split_in_parts(
     return parts[-MOST_PARTS:]
 
 
-def _shortened(message: Message) -> Message:
+def _shortened(message: Item) -> Item:
     content = message.get("content")
     if isinstance(content, str):
         return {**message, "content": shorten(content, LONG_TEXT_TOKENS)}

@@ -7,27 +7,27 @@ headers: neither may go along into a call that has others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 
 from ullage.counting.media import strip_media
 from ullage.facts.compaction_items import family_of, readable
+from ullage.messages import THINKING, Item
 
 __all__ = ["plain_messages"]
 
-Message: TypeAlias = Mapping[str, Any]
 
 LONGEST_NOTE = 2_000
 """Characters of a block that is only told about: a page that a server tool fetched may have 100 000."""
 
 # Tuples: a type may be anything, and only strings are sure to have a hash.
 _KEPT = ("text", "tool_use", "tool_result")
-_DROPPED = ("thinking", "redacted_thinking", "fallback")
+_DROPPED = (*THINKING, "fallback")
 _SENT_ONLY = ("cache_control", "citations")
 
 
-def plain_messages(messages: Sequence[Message]) -> list[Message]:
+def plain_messages(messages: Sequence[Item]) -> list[Item]:
     """The messages of a plain summary call.
 
     Media become `[image]` and `[document]`; reasoning and cache markers go; blocks of server tools and
@@ -38,7 +38,7 @@ def plain_messages(messages: Sequence[Message]) -> list[Message]:
     return [message for message in plain if message is not None]
 
 
-def _message(message: Message) -> Message | None:
+def _message(message: Item) -> Item | None:
     content = message.get("content")
     if not isinstance(content, list) or all(_fits(block) for block in content):
         return message

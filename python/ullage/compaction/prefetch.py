@@ -8,10 +8,10 @@ stands for are still how the conversation begins.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from ullage.compaction.effects_runner import AsyncPerformer, Performer
 from ullage.compaction.floor import LEAST_REMOVED_TOKENS
@@ -21,12 +21,11 @@ from ullage.compaction.summary_call import write_summary
 from ullage.compaction.tally import as_told
 from ullage.effects import Flow, adrive, drive
 from ullage.exceptions import CompactionError, InvalidMessage
+from ullage.messages import Item
 from ullage.observe.events import BackgroundFinished, Listener, SummaryUsage
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 __all__ = ["Ahead", "Prewritten", "ahead_flow", "fitted"]
-
-Item: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

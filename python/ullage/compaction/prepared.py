@@ -19,10 +19,10 @@ from ullage.exceptions import CompactionError
 from ullage.facts import is_user_input
 from ullage.facts.collect import Collector, collect
 from ullage.facts.model import Facts
-from ullage.facts.reading import is_boundary, is_summary, message_of, role_of, text_of
+from ullage.facts.reading import text_of
 from ullage.facts.sections import looks_like_summary
 from ullage.levels.pins import Pin, read_pins
-from ullage.messages import Item
+from ullage.messages import Item, is_boundary, is_summary, message_of, role_of
 from ullage.providers.manual_thinking import is_manual, is_torn
 
 __all__ = ["State", "prepare", "recut", "since_last"]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
 
 from ullage.exceptions import UllageError
+from ullage.messages import Item
 from ullage.observe.events import SummaryUsage
 
 __all__ = ["CompactionReport", "CompactionResult", "Outcome"]
-
-Item: TypeAlias = Mapping[str, Any]
 
 
 class Outcome(StrEnum):

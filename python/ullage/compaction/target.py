@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from ullage.messages import Item
 from ullage.policy import KeepPolicy
 
 __all__ = ["LEAST_SUMMARY_TOKENS", "kept_share", "scaled_to_target", "shorter_results"]
 
-Item: TypeAlias = Mapping[str, Any]
 Measure: TypeAlias = Callable[[str], int]
 
 LEAST_SUMMARY_TOKENS = 200

@@ -8,11 +8,9 @@ from typing import Any
 
 from ullage.facts.calls import Action, Call
 from ullage.facts.reading import blocks_of, clean, flat_text
+from ullage.messages import CLEARED
 
 __all__ = ["asked_by", "question_answers", "tool_references"]
-
-CLEARED = "[Old tool result content cleared]"
-"""Stands for a result that was cleared to make room."""
 
 
 def asked_by(call: Call, given: Any) -> str:

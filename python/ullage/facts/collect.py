@@ -32,23 +32,12 @@ from ullage.facts.model import (
 )
 from ullage.facts.outcomes import Outcome, read_outcome
 from ullage.facts.prose import Strength, note_rules, rules_of
-from ullage.facts.reading import (
-    Block,
-    blocks_of,
-    clean,
-    flat_text,
-    is_boundary,
-    is_summary,
-    message_of,
-    result_text,
-    role_of,
-    text_of,
-    uuid_of,
-)
+from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
 from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
 from ullage.facts.tallies import FailureTally, FileTally, NameTally
 from ullage.facts.tasks import TaskBoard
 from ullage.facts.words import Kind, Other, asks, others_in, words_of
+from ullage.messages import BlockView, is_boundary, is_summary, message_of, role_of, uuid_of
 
 __all__ = ["Collector", "collect", "is_user_input", "note_inputs"]
 
@@ -333,7 +322,7 @@ class Collector:
         if self._statements:
             self._statements[-1] = replace(self._statements[-1], closing=True)
 
-    def _call(self, index: int, block: Block) -> None:
+    def _call(self, index: int, block: BlockView) -> None:
         self._tool_uses += 1
         given = block.get("input")
         calls = read_call(block.get("name"), given)
@@ -350,7 +339,7 @@ class Collector:
         elif first.name in ("EnterPlanMode", "enter_plan_mode"):
             self._plan_mode = True
 
-    def _result(self, index: int, item: Any, block: Block) -> None:
+    def _result(self, index: int, item: Any, block: BlockView) -> None:
         opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
         text = result_text(block)
         outcome = read_outcome(text, is_error=block.get("is_error") is True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ullage.messages import message_of
+from ullage.messages import BlockView, Item, message_of
 
 __all__ = [
     "Found",
@@ -25,15 +25,12 @@ __all__ = [
 ITEM_TYPES = ("compaction", "compaction_summary", "context_compaction")
 """How OpenAI and the Codex CLI have called theirs."""
 
-Item = Mapping[str, Any]
-Block = Mapping[str, Any]
-
 
 class Found(NamedTuple):
     """A provider's item: the block, and which message holds it."""
 
     at: int
-    block: Block
+    block: BlockView
 
 
 def family_of(block: object) -> str:
@@ -47,7 +44,7 @@ def family_of(block: object) -> str:
     return "openai_responses" if _foreign_item(block).get("type") in ITEM_TYPES else ""
 
 
-def _foreign_item(block: Block) -> Mapping[str, Any]:
+def _foreign_item(block: BlockView) -> Mapping[str, Any]:
     carried = block.get("foreign") if block.get("type") == "foreign" else None
     data = carried.get("openai_responses") if isinstance(carried, Mapping) else None
     item = data.get("item") if isinstance(data, Mapping) else None
@@ -72,12 +69,12 @@ def newest_item(messages: Sequence[Item]) -> Found | None:
     return None
 
 
-def holds(item: Item, block: Block) -> bool:
+def holds(item: Item, block: BlockView) -> bool:
     """Whether a message or entry holds this very item, or an equal one."""
     return any(each is block or each == block for each in _blocks(item) if family_of(each))
 
 
-def alone(block: Block) -> dict[str, Any]:
+def alone(block: BlockView) -> dict[str, Any]:
     """A message of the model's with the item and nothing else."""
     return {"role": "assistant", "content": [block]}
 
@@ -100,7 +97,7 @@ def without(item: Item) -> Item | None:
     return changed if message is item else {**item, "message": changed}
 
 
-def readable(block: Block) -> str:
+def readable(block: BlockView) -> str:
     """What a person can read of an item; empty where all of it is sealed."""
     if block.get("type") == "compaction":
         return "\n".join(_texts(block.get("content")))

@@ -11,19 +11,14 @@ from typing import Any
 
 import orjson
 
-from ullage.messages import message_of
+from ullage.messages import BlockView, message_of
 
 __all__ = [
     "blocks_of",
     "clean",
     "flat_text",
-    "is_boundary",
-    "is_summary",
-    "message_of",
     "result_text",
-    "role_of",
     "text_of",
-    "uuid_of",
 ]
 
 MAX_DEPTH = 40
@@ -35,44 +30,8 @@ MAX_TEXT = 400_000
 MAX_NUMBER_BITS = 256
 """Larger integers are not written out: Python refuses to beyond 4300 digits."""
 
-Block = Mapping[str, Any]
 
-
-def role_of(item: Any) -> str:
-    """`user`, `assistant`, `system`, `tool`; empty for metadata."""
-    message = message_of(item)
-    role = message.get("role") if message is not None else None
-    if role == "developer":
-        return "system"
-    return role if isinstance(role, str) else ""
-
-
-def uuid_of(item: Any) -> str:
-    """The id of an entry, or of a bare message that carries one; empty if there is none."""
-    if not isinstance(item, Mapping):
-        return ""
-    for key in ("uuid", "id"):
-        value = item.get(key)
-        if isinstance(value, str):
-            return value
-    return ""
-
-
-def is_boundary(item: Any) -> bool:
-    """Whether an entry separates what was compacted from what follows."""
-    return (
-        isinstance(item, Mapping)
-        and item.get("type") == "system"
-        and item.get("subtype") == "compact_boundary"
-    )
-
-
-def is_summary(item: Any) -> bool:
-    """Whether an item is the summary message of an earlier compaction."""
-    return isinstance(item, Mapping) and item.get("isCompactSummary") is True
-
-
-def blocks_of(item: Any) -> Iterator[Block]:
+def blocks_of(item: Any) -> Iterator[BlockView]:
     """All blocks of a message, as if every provider wrote them the same way."""
     message = message_of(item)
     if message is None:
@@ -94,7 +53,7 @@ def blocks_of(item: Any) -> Iterator[Block]:
         yield from (_openai_call(call) for call in calls if isinstance(call, Mapping))
 
 
-def _openai_result(message: Mapping[str, Any]) -> Block:
+def _openai_result(message: Mapping[str, Any]) -> BlockView:
     return {
         "type": "tool_result",
         "tool_use_id": message.get("tool_call_id", ""),
@@ -102,7 +61,7 @@ def _openai_result(message: Mapping[str, Any]) -> Block:
     }
 
 
-def _openai_call(call: Mapping[str, Any]) -> Block:
+def _openai_call(call: Mapping[str, Any]) -> BlockView:
     function = call.get("function")
     function = function if isinstance(function, Mapping) else call
     return {
@@ -144,11 +103,11 @@ def text_of(item: Any) -> str:
 _TEXT_TYPES = ("text", "input_text", "output_text")
 
 
-def _is_text(block: Block) -> bool:
+def _is_text(block: BlockView) -> bool:
     return block.get("type") in _TEXT_TYPES  # a type that is no string compares, but has no hash
 
 
-def result_text(block: Block) -> str:
+def result_text(block: BlockView) -> str:
     """What a tool answered, as text; media as `[image]`, `[document]`."""
     content = block.get("content", block.get("output"))
     if isinstance(content, str):

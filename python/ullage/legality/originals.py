@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ullage.legality.report import Violation
-from ullage.messages import message_of
+from ullage.messages import THINKING, message_of
 
 __all__ = [
     "Originals",
@@ -32,7 +32,6 @@ __all__ = [
     "thought_key",
 ]
 
-_THOUGHTS = ("thinking", "redacted_thinking")
 _MADE_KEYS = ("type", "thinking", "signature", "data")
 _JSON = orjson.OPT_NON_STR_KEYS
 _NOTHING: Mapping[str, Any] = {}
@@ -62,7 +61,7 @@ def thought_key(block: Any) -> str | None:
     """What identifies a thinking block: its signature or data; `None` for any other block."""
     if type(block) is not dict and not isinstance(block, Mapping):
         return None
-    if block.get("type") not in _THOUGHTS:
+    if block.get("type") not in THINKING:
         return None
     key = block.get("signature") if block["type"] == "thinking" else block.get("data")
     return f"{block['type']}:{key}"

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ullage.levels.local_fields import message_of
 from ullage.levels.report import Decision
+from ullage.messages import THINKING, Item, message_of
 
 __all__ = ["laid_over"]
-
-Item = Mapping[str, Any]
-
-_THINKING = ("thinking", "redacted_thinking")
 
 
 def laid_over(
@@ -66,7 +62,7 @@ def _without_thinking(blocks: list[Any]) -> list[Any]:
     rest = [
         block
         for block in blocks
-        if not (isinstance(block, Mapping) and block.get("type") in _THINKING)
+        if not (isinstance(block, Mapping) and block.get("type") in THINKING)
     ]
     return rest if rest and len(rest) < len(blocks) else blocks
 

@@ -21,12 +21,11 @@ from ullage._engine.digests import (
 )
 from ullage.facts.tool_names import matches
 from ullage.levels.tool_results import is_marker
-from ullage.messages import message_of
+from ullage.messages import Item, message_of
 from ullage.policy import Policy
 
 __all__ = ["Freeable", "Inspection", "ToolUsage", "inspect_messages"]
 
-Item = Mapping[str, Any]
 
 CATEGORIES = (
     "summary", "user", "assistant", "thinking", "tool calls", "tool results", "media", "other",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ullage._engine.digests import Role
 from ullage.facts.compaction_items import alone, has_items, holds, newest_item, without
 from ullage.levels.report import Made
+from ullage.messages import Item
 
 __all__ = ["item_tokens", "opens_with", "with_item"]
-
-Item = Mapping[str, Any]
 
 
 def with_item(

@@ -20,11 +20,11 @@ from ullage.levels.context_management import (
     Compact,
     ContextManagement,
 )
-from ullage.levels.microcompact import CLEARED
 from ullage.levels.provider_clearing import understands
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.tool_results import fresh_from
 from ullage.levels.view import Result, View
+from ullage.messages import CLEARED
 from ullage.policy import Policy
 from ullage.transcript import records
 

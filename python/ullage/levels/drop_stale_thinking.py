@@ -12,6 +12,7 @@ from ullage.legality.repair import turn_end
 from ullage.legality.repair.texts import TURN_CLOSED
 from ullage.levels.report import Made
 from ullage.levels.view import View
+from ullage.messages import THINKING
 from ullage.providers.manual_thinking import is_torn
 
 __all__ = ["end_torn_turn", "unbind"]
@@ -64,11 +65,7 @@ def _thinks(view: View, at: int) -> bool:
 def _bare(view: View, at: int) -> Made:
     """What a level made, without its thinking: a kept response that a compaction wrote anew."""
     message = view.messages[at]
-    blocks = [
-        block
-        for block in message["content"]
-        if block.get("type") not in ("thinking", "redacted_thinking")
-    ]
+    blocks = [block for block in message["content"] if block.get("type") not in THINKING]
     text = [{"type": "text", "text": TURN_CLOSED}]
     return Made(str(view.sources[at]), {**message, "content": blocks or text})
 

@@ -18,12 +18,12 @@ from ullage.levels.one_line_writer import line_for, lines_for
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.tool_results import fresh_from
 from ullage.levels.view import Result, View
+from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
 
-__all__ = ["CLEARED", "Pressure", "apply", "flow", "line_for"]
+__all__ = ["Pressure", "apply", "flow", "line_for"]
 
 STAGE = "microcompact"
-CLEARED = "[Old tool result content cleared]"
 
 _PARTIAL = (
     "offset",

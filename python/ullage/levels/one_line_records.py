@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag, Role
-from ullage.facts.reading import blocks_of, message_of
+from ullage.facts.reading import blocks_of
 from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
 from ullage.levels.view import Result, View
+from ullage.messages import message_of
 from ullage.recall.searched_text import call_title, content_text
 from ullage.summarizers.budgeted_text import shorten
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage._engine.digests import BlockFlag, BlockKind, Role
-from ullage.levels.local_fields import message_of
+from ullage.messages import Item, message_of
 
 __all__ = ["Result", "Results", "fresh_from", "is_marker"]
 
-Item = Mapping[str, Any]
 
 _PATH_KEYS = (
     "file_path", "path", "filename", "notebook_path", "file", "filePath", "absolute_path", "target_file",

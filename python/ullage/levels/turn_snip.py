@@ -14,10 +14,11 @@ from itertools import pairwise
 from typing import Any, Self
 
 from ullage._engine.digests import Role
-from ullage.facts.reading import text_of, uuid_of
+from ullage.facts.reading import text_of
 from ullage.levels.cut_points import turn_starts, turn_starts_from
 from ullage.levels.report import StageReport, unrecorded
 from ullage.levels.view import View
+from ullage.messages import uuid_of
 from ullage.policy import Policy
 from ullage.recall.archive import Span
 from ullage.recall.tool_definition import Tool, ToolAnswer

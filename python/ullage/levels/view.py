@@ -10,14 +10,13 @@ from ullage._engine import core
 from ullage._engine.digests import MessageFlag
 from ullage.levels.apply_edits import laid_over
 from ullage.levels.carry_items import with_item
-from ullage.levels.local_fields import message_of, wire
 from ullage.levels.report import Decision, Made, Span, StageReport, decided_records, spans
 from ullage.levels.tool_results import Result, Results
+from ullage.messages import Item, as_sent, message_of
 from ullage.transcript.render import rendered
 
 __all__ = ["Result", "View"]
 
-Item = Mapping[str, Any]
 
 MANY = 8
 """Changed messages from which the ledger takes the list in at once: each single replacement costs the rest of its sums."""
@@ -102,7 +101,7 @@ class View:
             return False
         shown = self._shown(known, place)
         self.ledger.append(shown)
-        message = wire(shown)
+        message = as_sent(shown)
         if message is None:
             self.ledger.truncate(len(self.messages))
             return False
@@ -172,7 +171,7 @@ class View:
             if len(touched) < MANY:
                 self.ledger.replace(index, shown)
             self.shown[index] = shown
-            self.messages[index] = wire(shown) or {}
+            self.messages[index] = as_sent(shown) or {}
         if len(touched) >= MANY:
             self.ledger.sync(self.shown)
         return self._changed(min(touched))
@@ -206,7 +205,7 @@ class View:
         originals = [self._part(self.originals, part) for part in parts]
         shown = [self._part(self.shown, part) for part in parts]
         messages = [
-            self.messages[part] if isinstance(part, int) else wire(part.message) or {}
+            self.messages[part] if isinstance(part, int) else as_sent(part.message) or {}
             for part in parts
         ]
         sources = [self.sources[part] if isinstance(part, int) else part.key for part in parts]
@@ -230,7 +229,7 @@ class View:
             shown = self._shown(known if known is not None else item, source)
             self.originals.append(known if known is not None else item)
             self.shown.append(shown)
-            self.messages.append(wire(shown) or {})
+            self.messages.append(as_sent(shown) or {})
             self.sources.append(source)
         self.ledger = core.Ledger(self.weights, self.shown)
 

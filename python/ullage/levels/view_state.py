@@ -8,10 +8,9 @@ from typing import Any
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.report import Decision
 from ullage.levels.view import View
+from ullage.messages import Item
 
 __all__ = ["dump_view", "load_view"]
-
-Item = Mapping[str, Any]
 
 
 def dump_view(view: View) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableSequence
+from collections.abc import MutableSequence
 from typing import Any
 
 from ullage._engine import core
@@ -12,11 +12,10 @@ from ullage.levels.pins import Pin
 from ullage.manager.explain import Explanation, explain
 from ullage.manager.machine import Machine
 from ullage.manager.values import Decided, Usage
+from ullage.messages import Item
 from ullage.policy import Policy
 
 __all__ = ["Questions"]
-
-Item = Mapping[str, Any]
 
 
 class Questions:

@@ -10,11 +10,10 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ullage.levels.local_fields import message_of
+from ullage.messages import Item, message_of
 
 __all__ = ["CallIds"]
 
-Item = Mapping[str, Any]
 
 LONGEST = 40
 """Characters of an id that every API takes."""

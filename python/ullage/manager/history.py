@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Collection, Iterable, MutableSequence, Sequence
 from typing import Any, overload
 
-__all__ = ["History"]
+from ullage.messages import Item
 
-Item = Mapping[str, Any]
+__all__ = ["History"]
 
 
 class History(MutableSequence[Item]):

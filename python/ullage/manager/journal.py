@@ -14,12 +14,12 @@ from typing import Any
 
 from ullage.compaction.from_session_notes import SESSION_MEMORY
 from ullage.levels import collapse, fold, hard_truncation
-from ullage.levels.local_fields import message_of
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.manager.delta import diff
 from ullage.manager.machine import Machine
 from ullage.manager.saved_state import FORMAT, state_of, told_since
+from ullage.messages import Item, message_of
 from ullage.transcript.log import TranscriptLog, iso_of
 from ullage.transcript.records import snip
 from ullage.transcript.render import rendered
@@ -38,7 +38,6 @@ MARK = "ullage"
 
 _SUMMARIES = ("autocompact", "compact", SESSION_MEMORY, fold.STAGE, hard_truncation.STAGE)
 
-Item = Mapping[str, Any]
 Line = dict[str, Any]
 
 

@@ -14,11 +14,10 @@ from ullage.exceptions import InvalidTranscript, StoreError
 from ullage.manager.delta import patch
 from ullage.manager.journal import ITEM, MARK, STATE
 from ullage.manager.saved_state import FORMAT
+from ullage.messages import Item
 from ullage.transcript.index import Transcript
 
 __all__ = ["Added", "Found", "read_journal", "read_message"]
-
-Item = Mapping[str, Any]
 
 
 class Added(NamedTuple):

@@ -21,13 +21,12 @@ from ullage.manager.prepare import Host
 from ullage.manager.request_writer import Outgoing
 from ullage.manager.rewind import rewind
 from ullage.manager.saved_state import dump, load, load_account, policy_of, set_state, state_of
+from ullage.messages import Item, message_of
 from ullage.policy import Policy
 from ullage.transcript.log import TranscriptLog, iso_of
-from ullage.transcript.render import message_of
 
 __all__ = ["Keeping", "now_in_ms"]
 
-Item = Mapping[str, Any]
 Log = TranscriptLog | str | os.PathLike[str]
 
 

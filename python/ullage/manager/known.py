@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ullage.exceptions import InvalidMessage
+from ullage.messages import Item
 from ullage.transcript.records import METADATA_TYPES
 
 __all__ = ["check_answer", "check_item"]
 
-Item = Mapping[str, Any]
 
 _ROLES: Final = ("user", "assistant", "system", "developer", "tool", "function", "model")
 _SPEAKERS: Final = ("assistant", "model")

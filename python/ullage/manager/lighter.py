@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from ullage.manager.history import History
 from ullage.manager.machine import Machine
 from ullage.manager.request_writer import Outgoing
+from ullage.messages import Item
 
 __all__ = ["MOST_TOLD", "Lighter", "trim_account"]
 
@@ -17,7 +17,6 @@ MOST_TOLD = 256
 _FEW = 64
 """Messages that may have left the view before it is worth a walk."""
 
-Item = Mapping[str, Any]
 Read = Callable[[int], Item | None]
 
 

@@ -18,7 +18,6 @@ from ullage.counting.window import Window, WindowSettings, window
 from ullage.levels import pipeline
 from ullage.levels.collapse import QUIET_SOURCES
 from ullage.levels.cost import Cost, cost_of, is_cold
-from ullage.levels.local_fields import message_of
 from ullage.levels.pins import Pin
 from ullage.levels.report import Made, StageReport
 from ullage.levels.view import View
@@ -27,13 +26,12 @@ from ullage.manager.categories import Tally
 from ullage.manager.explain import RequestRecord
 from ullage.manager.known import check_answer, check_item
 from ullage.manager.values import Decided, Usage
+from ullage.messages import Item, message_of
 from ullage.policy import Policy
 from ullage.providers.manual_thinking import Thinking, is_manual
 from ullage.requests.inbound import read_item, read_response
 
 __all__ = ["Figure", "Machine", "Tracking", "names_of", "overhead_of", "reported"]
-
-Item = Mapping[str, Any]
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from ullage.manager.prepare import Host
 from ullage.manager.recovery import recover
 from ullage.manager.request_writer import Outgoing
 from ullage.manager.values import Recovery, Request
+from ullage.messages import Item
 from ullage.observe.events import Listener
 from ullage.policy import KeepPolicy, Policy
 from ullage.policy.arguments import known_arguments
@@ -45,7 +46,6 @@ from ullage.summarizers.named import writer_of
 
 __all__ = ["ContextManager"]
 
-Item = Mapping[str, Any]
 T = TypeVar("T")
 
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from ullage.compaction import CompactionResult
 from ullage.legality.repair import Repair, Repaired, Repairer
-from ullage.levels.local_fields import wire
 from ullage.levels.pipeline import Extras
 from ullage.levels.report import StageReport
 from ullage.manager.explain import RequestRecord
 from ullage.manager.machine import Machine
 from ullage.manager.values import Request
+from ullage.messages import as_sent
 from ullage.providers import Loss, anthropic
 from ullage.providers.manual_thinking import Thinking
 from ullage.requests.to_request import outgoing
@@ -169,7 +169,7 @@ class Outgoing:
         if self._provider != "anthropic" or self._own_list is not (shown is view.messages):
             return
         made = [machine.history[at] for at in sorted(stay)]
-        history = [message for item in made if (message := wire(item)) is not None]
+        history = [message for item in made if (message := as_sent(item)) is not None]
         self._repairer = Repairer.load(
             self._repairer.dump(), shown, history=history, **self._options
         )
@@ -177,7 +177,7 @@ class Outgoing:
     def load(self, machine: Machine, stored: Mapping[str, Any]) -> None:
         """Go on where `dump` stood, with what had been sent last as far as it still stands."""
         view = machine.view
-        history = [message for item in machine.history if (message := wire(item)) is not None]
+        history = [message for item in machine.history if (message := as_sent(item)) is not None]
         if stored:
             shown, _ = self._writer.write(view.messages, view.ledger)
             self._own_list = shown is view.messages

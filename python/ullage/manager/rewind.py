@@ -10,10 +10,9 @@ from ullage.facts.reading import blocks_of
 from ullage.levels import collapse, turn_snip
 from ullage.levels.view import View
 from ullage.manager.machine import Machine
+from ullage.messages import Item
 
 __all__ = ["rewind"]
-
-Item = Mapping[str, Any]
 
 
 def rewind(machine: Machine, count: int) -> None:

@@ -19,6 +19,7 @@ from ullage.manager.call_ids import CallIds
 from ullage.manager.explain import RequestRecord
 from ullage.manager.machine import Figure, Machine, Tracking
 from ullage.manager.rewind import rewind
+from ullage.messages import Item
 from ullage.policy import Policy
 
 __all__ = [
@@ -35,8 +36,6 @@ __all__ = [
 
 FORMAT = 1
 """Raised when an older reader could not read it any more."""
-
-Item = Mapping[str, Any]
 
 
 def dump(machine: Machine, *, history: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.facts.compaction_items import readable
-from ullage.messages import Block, Item
+from ullage.messages import THINKING, Block, Item
 from ullage.providers._bedrock_in import DOCUMENTS, SHAPE, STAND_IN
 from ullage.providers._common import (
     FOREIGN,
@@ -102,7 +102,7 @@ class Writer:
             return self.call(block, where)
         if kind == "tool_result":
             return self.result(block, where)
-        if kind in ("thinking", "redacted_thinking"):
+        if kind in THINKING:
             return self.thinking(block, where)
         if kind == FOREIGN:
             part = foreign(block, SHAPE).get("part")
@@ -225,7 +225,7 @@ class Writer:
 
 def _points(block: Mapping[str, Any]) -> list[dict[str, Any]]:
     marker = block.get("cache_control")
-    if not isinstance(marker, Mapping) or block.get("type") in ("thinking", "redacted_thinking"):
+    if not isinstance(marker, Mapping) or block.get("type") in THINKING:
         return []
     ttl = {"ttl": marker["ttl"]} if "ttl" in marker else {}
     return [{"cachePoint": {"type": "default", **ttl}}]

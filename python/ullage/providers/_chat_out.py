@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.facts.compaction_items import readable
-from ullage.messages import Block, Item
+from ullage.messages import THINKING, Block, Item
 from ullage.providers._chat_dialect import Dialect
 from ullage.providers._chat_media import collect
 from ullage.providers._common import (
@@ -321,7 +321,7 @@ def _assistant_content(parts: list[dict[str, Any]]) -> Any:
 def _is_thought(block: Mapping[str, Any]) -> bool:
     """Thinking that is no part of the content: it goes to a field of its own, or nowhere."""
     in_content = block.get("type") == "thinking" and "part" in foreign(block, SHAPE)
-    return block.get("type") in ("thinking", "redacted_thinking") and not in_content
+    return block.get("type") in THINKING and not in_content
 
 
 def _whole_message(content: Any) -> dict[str, Any] | None:

@@ -21,7 +21,6 @@ __all__ = ["Internal", "Loss", "Shaped", "normal_form"]
 FOREIGN = "foreign"
 
 MEDIA = frozenset({"image", "document"})
-THINKING = ("thinking", "redacted_thinking")
 ANTHROPIC_ONLY = frozenset(
     {
         "redacted_thinking",

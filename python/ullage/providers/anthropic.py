@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.facts.compaction_items import readable
-from ullage.messages import Block, Item
+from ullage.messages import THINKING, Block, Item
 from ullage.providers._common import (
     FOREIGN,
-    THINKING,
     Internal,
     Loss,
     Losses,

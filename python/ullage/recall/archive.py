@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.exceptions import UnknownHandle
-from ullage.facts.reading import blocks_of, message_of, uuid_of
+from ullage.facts.reading import blocks_of
+from ullage.messages import Item, message_of, uuid_of
 from ullage.recall.searched_text import call_title, content_text, render
 from ullage.recall.store import OffloadStore, digest_of
 from ullage.transcript import records
@@ -17,7 +18,6 @@ from ullage.transcript.index import Transcript
 
 __all__ = ["Archive", "Recalled", "Span"]
 
-Item = Mapping[str, Any]
 
 _MESSAGES = re.compile(r"m(\d{1,9})(?:-m?(\d{1,9}))?\Z")
 _TALK = ("user", "assistant", "attachment")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ullage.facts.reading import blocks_of, role_of, text_of
+from ullage.facts.reading import blocks_of, text_of
+from ullage.messages import Item, is_summary, role_of
 from ullage.recall.archive import Archive
 from ullage.recall.searched_text import content_text
 from ullage.transcript.render import rendered
 
 __all__ = ["Left", "left"]
 
-Item = Mapping[str, Any]
 
 _TITLE_CHARS = 100
 
@@ -105,7 +104,7 @@ def _by_turns(archive: Archive, first: int, last: int) -> list[Left]:
 
 def _is_input(item: Item) -> bool:
     kinds = {block.get("type") for block in blocks_of(item)}
-    meta = item.get("isMeta") is True or item.get("isCompactSummary") is True
+    meta = item.get("isMeta") is True or is_summary(item)
     return role_of(item) == "user" and not meta and "tool_result" not in kinds
 
 

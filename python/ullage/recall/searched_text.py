@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from ullage.facts.calls import describe, read_call
-from ullage.facts.reading import blocks_of, role_of
+from ullage.facts.reading import blocks_of
+from ullage.messages import role_of
 
 __all__ = ["call_title", "content_text", "render"]
 

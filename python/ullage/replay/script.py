@@ -9,15 +9,13 @@ from typing import Any
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag
 from ullage.counting.estimate import weights_for
-from ullage.facts.reading import is_boundary, is_summary
-from ullage.levels.local_fields import message_of
+from ullage.messages import Item, is_boundary, is_summary, message_of
 from ullage.providers import anthropic
 from ullage.sessions import Session
 from ullage.transcript.render import to_messages
 
 __all__ = ["Script", "script_of"]
 
-Item = Mapping[str, Any]
 
 MOST_OVERHEAD = 60_000
 """Tokens of system prompt and tools; more says that the first figure is of something else."""

@@ -11,12 +11,11 @@ from typing import Any, Final
 
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import canonical
+from ullage.messages import Item
 from ullage.providers.items import read_item
 from ullage.requests.to_request import SHAPES
 
 __all__ = ["read_item", "read_response", "shape_of"]
-
-Item = Mapping[str, Any]
 
 
 def shape_of(provider: str) -> str:

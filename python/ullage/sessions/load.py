@@ -14,7 +14,7 @@ from ullage.compaction.chain import COPY_OF
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.legality import Originals, Report
-from ullage.messages import Item, message_of
+from ullage.messages import BOUNDARY, Item, message_of
 from ullage.requests.to_request import Outgoing, outgoing, report_of
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.formats import detect, read
@@ -100,9 +100,7 @@ class Session:
         found = _overhead(self.items, weights)
         if found is None and self.boundaries:
             lines = [*self.transcript.entries()] if self.transcript else list(self.history)
-            cuts = [
-                at for at, line in enumerate(lines) if line.get("subtype") == "compact_boundary"
-            ]
+            cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
             earlier = (_overhead(resume(lines[:cut]).entries, weights) for cut in reversed(cuts))
             found = next((each for each in earlier if each is not None), None)
         return found or 0
@@ -223,9 +221,7 @@ def _other(path: Path, kind: str, number: int) -> Session:
         pin=found.pin,
         history=session.entries,
         warnings=tuple(f"line {line}: {reason}" for line, reason in found.warnings),
-        boundaries=tuple(
-            entry for entry in session.entries if entry.get("subtype") == "compact_boundary"
-        ),
+        boundaries=tuple(entry for entry in session.entries if entry.get("subtype") == BOUNDARY),
         system=session.system,
         tools=session.tools,
         window_tokens=_whole(session.metadata.get("context_window_tokens")),
@@ -244,7 +240,7 @@ def _whole(value: Any) -> int:
 
 def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
     """Thinking with what stood before it when it was made: after each boundary that is something else."""
-    cuts = [at for at, line in enumerate(lines) if line.get("subtype") == "compact_boundary"]
+    cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
     copies = {line.get("uuid"): line.get(COPY_OF) for line in lines if COPY_OF in line}
     made, seen = Originals(), set[str]()
     for cut in [*cuts, len(lines)]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.facts.compaction_items import newest_item
-from ullage.messages import Item
+from ullage.messages import Item, is_summary
 from ullage.providers._responses_out import Writer
 from ullage.transcript.formats import Source
 from ullage.transcript.formats._model import iso
@@ -136,7 +136,7 @@ def _place(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> int | N
 
 
 def _entry(entries: Sequence[Item]) -> Item:
-    return next(entry for entry in entries if entry.get("isCompactSummary"))
+    return next(entry for entry in entries if is_summary(entry))
 
 
 def _is_item(entry: Item) -> bool:

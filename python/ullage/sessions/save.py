@@ -17,7 +17,7 @@ from ullage.compaction.flow import notice_of
 from ullage.compaction.input import read_source
 from ullage.counting.estimate import weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
-from ullage.messages import Item
+from ullage.messages import BOUNDARY, Item
 from ullage.providers.anthropic import clean_entries
 from ullage.sessions.drafts import copy_of, draft_of, put_in_place
 from ullage.sessions.load import CLAUDE_CODE, Session, open_session
@@ -177,7 +177,7 @@ def _placed(history: Sequence[Item]) -> list[Item]:
     placed: list[Item] = []
     parent = None
     for entry in history:
-        mark = entry.get("subtype") == "compact_boundary"
+        mark = entry.get("subtype") == BOUNDARY
         links = {"parentUuid": None if mark else parent}
         if mark:
             links["logicalParentUuid"] = parent

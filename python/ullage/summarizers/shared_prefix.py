@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
+from ullage.messages import Item
 from ullage.summarizers.streams import PrefixLost
 
 __all__ = ["begins_with", "extended"]
 
-Message: TypeAlias = Mapping[str, Any]
 _MARKERS = ("cache_control", "prompt_cache_breakpoint")
 
 
 def extended(
-    sent: Sequence[Message],
-    readings: Sequence[Callable[[], Sequence[Message]]],
-    prompt: Message,
-) -> list[Message]:
+    sent: Sequence[Item],
+    readings: Sequence[Callable[[], Sequence[Item]]],
+    prompt: Item,
+) -> list[Item]:
     """What was sent, what has come since, and the prompt.
 
     What was sent are the very objects of the last request, so that its bytes and its cache markers
@@ -41,13 +41,13 @@ def extended(
     raise PrefixLost("the last request is not how this conversation begins")
 
 
-def begins_with(sent: Sequence[Message], ours: Sequence[Message]) -> bool:
+def begins_with(sent: Sequence[Item], ours: Sequence[Item]) -> bool:
     """Whether what was sent begins with these messages, cache markers and notation apart."""
     pairs = zip(sent, ours, strict=False)
     return len(sent) >= len(ours) > 0 and all(_plain(a) == _plain(b) for a, b in pairs)
 
 
-def _head(messages: Sequence[Message]) -> int:
+def _head(messages: Sequence[Item]) -> int:
     """Number of system messages in front: the conversation has none of the main loop's."""
     at = 0
     while at < len(messages) and messages[at].get("role") in ("system", "developer"):

@@ -18,9 +18,10 @@ from typing import Any
 
 import orjson
 
+from ullage.messages import THINKING
+
 __all__ = ["Prefix", "Seal", "Walk", "canonical", "seal", "sign_thinking", "unseal"]
 
-_THINKING = ("thinking", "redacted_thinking")
 _CHECK_BYTES = 96  # makes a signature some 250 characters, like the shorter of the real ones
 
 
@@ -87,7 +88,7 @@ class Prefix:
         """Take a whole message in; the hash of all before its turn."""
         before = self.enter(role)
         for block in _blocks(content):
-            if not (isinstance(block, dict) and block.get("type") in _THINKING):
+            if not (isinstance(block, dict) and block.get("type") in THINKING):
                 self._hash.update(role.encode() + canonical(_bare(block)))
         return before
 
@@ -172,12 +173,12 @@ def sign_thinking(
     for message in messages:
         before = walk.enter(message)
         content = message.get("content")
-        if not any(_is(block, *_THINKING) for block in _blocks(content)):
+        if not any(_is(block, *THINKING) for block in _blocks(content)):
             out.append(message)
             continue
         blocks = []
         for block in _blocks(content):
-            if _is(block, *_THINKING):
+            if _is(block, *THINKING):
                 text = str(block.get("thinking") or "")
                 signature, value = seal(model, before, text, previous, walk.step)
                 previous, walk.step = value.name, walk.step + 1

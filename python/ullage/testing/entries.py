@@ -13,15 +13,13 @@ from typing import Any, Literal
 
 import orjson
 
-from ullage.messages import Message
+from ullage.messages import CLEARED, Message
 from ullage.testing._lines import Writer, is_input
 from ullage.testing._rng import Rng
 from ullage.testing.generator import Scenario
 from ullage.testing.script import Step, answer
 
 __all__ = ["Layout", "SessionFile", "session_file"]
-
-CLEARED = "[Old tool result content cleared]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ullage.messages import THINKING
+
 __all__ = ["MUTATIONS", "mutate"]
 
 Messages = list[Any]
@@ -266,7 +268,7 @@ MUTATIONS: Mapping[str, Callable[[Messages, int], None]] = {
     "orphan_result": _orphan_result,
     "drop_result": _drop(("tool_result",)),
     "drop_call": _drop(("tool_use",)),
-    "drop_thinking": _drop(("thinking", "redacted_thinking")),
+    "drop_thinking": _drop(THINKING),
     "drop_server_call": _drop(("server_tool_use",)),
     "drop_server_result": _drop(("web_search_tool_result",)),
     "duplicate_result": _repeat(("tool_result",)),

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from ullage.messages import Item
+from ullage.messages import BOUNDARY, CLEARED, Item
 from ullage.transcript import records
-from ullage.transcript.render import CLEARED
 
 __all__ = ["Placeholder", "Replay", "Row", "RowFlag", "Slot", "Source", "kept_uuids", "replay"]
 
@@ -121,7 +120,7 @@ def _rewound(rows: Sequence[Row], source: Source) -> set[int]:
     linked = {row.parent for row in rows}
     segment = 0
     for row in rows:
-        segment += row.subtype == "compact_boundary"
+        segment += row.subtype == BOUNDARY
         if row.flags & RowFlag.PROMPT and row.uuid:
             # Roots are siblings within a segment, but only where entries are linked at all.
             key = (row.parent, 0 if row.parent else segment)
@@ -136,7 +135,7 @@ def _below(rows: Sequence[Row], tops: Iterable[Row], source: Source) -> set[int]
     children: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         parent = row.parent
-        if not parent and row.subtype == "compact_boundary":
+        if not parent and row.subtype == BOUNDARY:
             parent = _string(source.load(row.at).get("logicalParentUuid"))
         if parent:
             children[parent].append(row)
@@ -156,7 +155,7 @@ def _unfinished(rows: Sequence[Row], source: Source, state: Replay) -> set[int]:
     has_summary = False
     partial: set[str] = set()
     for row in reversed(rows):
-        if row.subtype != "compact_boundary":
+        if row.subtype != BOUNDARY:
             has_summary = has_summary or bool(row.flags & RowFlag.SUMMARY)
             continue
         entry = source.load(row.at)
@@ -339,7 +338,7 @@ class _Fold:
 
 
 _HANDLERS: dict[str, Callable[[_Fold, Row, Item], None]] = {
-    "compact_boundary": _Fold._boundary,
+    BOUNDARY: _Fold._boundary,
     "microcompact_boundary": _Fold._clear,
     "snip_boundary": _Fold._snip,
     records.CONTENT_REPLACEMENT: _Fold._replace,

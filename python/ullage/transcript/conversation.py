@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.messages import Item, listed
+from ullage.messages import Item, is_summary, listed, message_of
 from ullage.transcript import records
 from ullage.transcript.apply_records import (
     Placeholder,
@@ -18,7 +18,7 @@ from ullage.transcript.apply_records import (
     replay,
 )
 from ullage.transcript.parents import mended
-from ullage.transcript.render import message_of, project, rendered, to_messages
+from ullage.transcript.render import project, rendered, to_messages
 
 __all__ = ["Conversation", "Entries", "ResumeReport", "converse", "row_of"]
 
@@ -117,7 +117,7 @@ def _flags(kind: str, item: Item) -> int:
         flags |= RowFlag.SIDECHAIN
     if item.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
         flags |= RowFlag.SYNTHETIC
-    if item.get("isCompactSummary") is True:
+    if is_summary(item):
         flags |= RowFlag.SUMMARY
     if kind == "user" and not flags and item.get("isMeta") is not True and _says(message):
         flags |= RowFlag.PROMPT

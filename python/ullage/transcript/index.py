@@ -10,12 +10,11 @@ from typing import Any
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
-from ullage.messages import Item
+from ullage.messages import BOUNDARY, Item, message_of
 from ullage.transcript import records
 from ullage.transcript.apply_records import Row, RowFlag
 from ullage.transcript.conversation import Conversation, converse
 from ullage.transcript.pin import FilePin
-from ullage.transcript.render import message_of
 
 __all__ = ["Transcript"]
 
@@ -128,7 +127,7 @@ class Transcript:
     @cached_property
     def boundaries(self) -> list[int]:
         """Positions of all compact boundaries, oldest first."""
-        return [row.at for row in self._rows if row.subtype == "compact_boundary"]
+        return [row.at for row in self._rows if row.subtype == BOUNDARY]
 
     @cached_property
     def session_id(self) -> str:

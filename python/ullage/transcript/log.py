@@ -15,7 +15,7 @@ from typing import Any, Literal
 import orjson
 
 from ullage.exceptions import InvalidMessage, InvalidPolicy
-from ullage.messages import Item
+from ullage.messages import BOUNDARY, Item
 from ullage.transcript.conversation import Conversation
 from ullage.transcript.index import Transcript
 from ullage.transcript.logfile import LogFile
@@ -227,7 +227,7 @@ class TranscriptLog:
         if found["type"] not in _TREE_TYPES:
             session = found.get("sessionId") or self._envelope["sessionId"]
             return {**found, "sessionId": session}
-        cut = found.get("subtype") == "compact_boundary"
+        cut = found.get("subtype") == BOUNDARY
         head: dict[str, Any] = {"parentUuid": None if cut else parent}
         if cut:
             head["logicalParentUuid"] = parent

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.messages import BOUNDARY
+
 __all__ = [
     "COLLAPSE_COMMIT",
     "COLLAPSE_EXPAND",
@@ -25,7 +27,7 @@ __all__ = [
     "collapse_commit",
     "collapse_expand",
     "collapse_snapshot",
-    "compact_boundary",
+    BOUNDARY,
     "compact_summary",
     "content_replacement",
     "microcompact",
@@ -308,7 +310,7 @@ def compact_boundary(metadata: Mapping[str, Any], *, content: str = "") -> Recor
         content: What the person reads; empty: the usual words.
     """
     extra = {"compactMetadata": dict(metadata)}
-    return _marker("compact_boundary", content or "Conversation compacted", extra)
+    return _marker(BOUNDARY, content or "Conversation compacted", extra)
 
 
 def compact_summary(content: str | list[Any]) -> Record:

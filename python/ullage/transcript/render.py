@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 from ullage.messages import Block, Content, Item, message_of
 from ullage.transcript.attachments import PERSON_KINDS, render
 
-__all__ = ["CLEARED", "MessageView", "message_of", "project", "rendered", "to_messages"]
+__all__ = ["MessageView", "project", "rendered", "to_messages"]
 
-CLEARED = "[Old tool result content cleared]"
-"""What stands in place of a tool result that was cleared (MIC-1)."""
 
 Message = dict[str, Any]
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ullage.messages import Item, listed
+from ullage.messages import Item, is_boundary, listed
 from ullage.transcript.conversation import Conversation, Entries, converse
 from ullage.transcript.index import Transcript
 
@@ -68,7 +68,7 @@ def messages_after_boundary(items: Sequence[Item]) -> list[Any]:
         [{'role': 'user', 'content': 'b'}]
     """
     items = listed(items)
-    at = next((at for at in reversed(range(len(items))) if _is_boundary(items[at])), None)
+    at = next((at for at in reversed(range(len(items))) if is_boundary(items[at])), None)
     if at is None:
         return items
     after = list(items[at + 1 :])
@@ -78,10 +78,6 @@ def messages_after_boundary(items: Sequence[Item]) -> list[Any]:
     kept = [before[uuid] for uuid in uuids if uuid in before and uuid not in here]
     place = next((i + 1 for i, item in enumerate(after) if item.get("uuid") == anchor), 0)
     return after[:place] + kept + after[place:]
-
-
-def _is_boundary(item: Item) -> bool:
-    return item.get("type") == "system" and item.get("subtype") == "compact_boundary"
 
 
 def _kept(boundary: Item) -> tuple[list[str], str]:

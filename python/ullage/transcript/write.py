@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ullage.exceptions import InvalidMessage
-from ullage.messages import Item
+from ullage.messages import Item, StoredEntry, is_summary
 from ullage.transcript import records
 from ullage.transcript.log import TranscriptLog
 
 __all__ = ["BoundaryInfo", "Kept", "boundary_links", "compaction_lines", "write_compaction"]
-
-Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +27,9 @@ class BoundaryInfo:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further `compactMetadata`, as it stands."""
 
-    def metadata(self) -> Entry:
+    def metadata(self) -> StoredEntry:
         """`compactMetadata` without what is known only when the log is written."""
-        fields: Entry = {"trigger": self.trigger, "preTokens": self.pre_tokens}
+        fields: StoredEntry = {"trigger": self.trigger, "preTokens": self.pre_tokens}
         optional = {
             "postTokens": self.post_tokens,
             "messagesSummarized": self.messages_summarized,
@@ -73,7 +71,7 @@ def write_compaction(
     kept: Kept | None = None,
     attachments: Sequence[Item] = (),
     metadata: Sequence[Item] | None = None,
-) -> list[Entry]:
+) -> list[StoredEntry]:
     """Appends a compaction with one write, and waits until it is on the disk.
 
     A crash leaves the log before it or after it: the boundary names what was written with it, and
@@ -117,7 +115,7 @@ def compaction_lines(
     kept: Kept | None = None,
     attachments: Sequence[Item] = (),
     metadata: Sequence[Item] | None = None,
-) -> tuple[list[Entry], list[Entry]]:
+) -> tuple[list[StoredEntry], list[StoredEntry]]:
     """The lines that `write_compaction` writes, not written: the boundary's group, and what is repeated behind it.
 
     Args:
@@ -153,7 +151,7 @@ def _uuid(item: Item, index: int) -> str:
     return found
 
 
-def _chained(log: TranscriptLog, items: Iterable[Item], parent: str) -> list[Entry]:
+def _chained(log: TranscriptLog, items: Iterable[Item], parent: str) -> list[StoredEntry]:
     entries = []
     for index, item in enumerate(items):
         entry = log.entry(item, parent=parent, index=index)
@@ -163,7 +161,7 @@ def _chained(log: TranscriptLog, items: Iterable[Item], parent: str) -> list[Ent
 
 
 def _as_summary(item: Item) -> Item:
-    if item.get("isCompactSummary") is True:
+    if is_summary(item):
         return item
     inner = item.get("message")
     message = inner if isinstance(inner, Mapping) else item
@@ -173,7 +171,7 @@ def _as_summary(item: Item) -> Item:
     return {**rest, **records.compact_summary(message.get("content", ""))}
 
 
-def boundary_links(mark: str, anchor: str, follow: Sequence[str], kept: Kept) -> Entry:
+def boundary_links(mark: str, anchor: str, follow: Sequence[str], kept: Kept) -> StoredEntry:
     """Metadata that ties a boundary to what belongs to it.
 
     Args:
@@ -182,7 +180,7 @@ def boundary_links(mark: str, anchor: str, follow: Sequence[str], kept: Kept) ->
         follow: Uuids of all that is written with the boundary: it counts only if they are there.
         kept: What survives verbatim.
     """
-    links: Entry = {"groupUuids": list(follow)}
+    links: StoredEntry = {"groupUuids": list(follow)}
     if kept.uuids:
         anchor = mark if kept.before_summary else anchor
         ends = {"headUuid": kept.uuids[0], "anchorUuid": anchor, "tailUuid": kept.uuids[-1]}

@@ -11,10 +11,10 @@ import orjson
 from ullage.legality.repair.known_keys import NESTED_KINDS, known_keys
 from ullage.legality.repair.texts import left_out
 from ullage.legality.repair.working_copy import USER, kind_of, text_block
+from ullage.messages import THINKING
 
-__all__ = ["THOUGHTS", "changes", "dumps", "text_of"]
+__all__ = ["changes", "dumps", "text_of"]
 
-THOUGHTS = ("thinking", "redacted_thinking")
 
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -24,7 +24,7 @@ def changes(role: str, kind: str, strict_version: bool) -> Iterator[tuple[str, s
     yield "A32", "removed a cache edit or an unknown cache_control", _cache_control
     if known_keys(kind) is not None:
         yield "A04", f"removed keys that a {kind} block does not have", _known_keys
-    if kind in THOUGHTS:
+    if kind in THINKING:
         yield "A19", "took the cache marker off thinking", _unmarked
     if kind == "text":
         yield "A02", "made the text a string", _text

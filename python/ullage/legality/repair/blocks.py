@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ullage.legality.repair.block_forms import THOUGHTS, changes, dumps, text_of
+from ullage.legality.repair.block_forms import changes, dumps, text_of
 from ullage.legality.repair.known_keys import MESSAGE_KEYS, known_keys
 from ullage.legality.repair.texts import DOCUMENT, IMAGE, left_out
 from ullage.legality.repair.working_copy import (
@@ -17,6 +17,7 @@ from ullage.legality.repair.working_copy import (
     kind_of,
     text_block,
 )
+from ullage.messages import THINKING
 
 __all__ = ["repair_blocks", "split_results"]
 
@@ -35,7 +36,7 @@ _ASSISTANT_KINDS = (
 _SYSTEM_KINDS = ("text", "tool_addition", "tool_removal")
 _PLACEHOLDERS = {"image": IMAGE, "document": DOCUMENT}
 # Of no use to a model in another place, and refused there.
-_DROPPED = ("thinking", "redacted_thinking", "fallback", "tool_addition", "tool_removal", "foreign")
+_DROPPED = (*THINKING, "fallback", "tool_addition", "tool_removal", "foreign")
 # Kinds that no rule names but that the API has.
 _PASSIVE = ("mcp_tool_listing", "connector_text")
 # Types that other APIs have for what Anthropic has too: refused by name.
@@ -158,7 +159,7 @@ def _formed(
         _keep_marker(block, before)
         draft.note("A02", slot, "dropped a blank text block", block=index)
         return []
-    if kind in THOUGHTS and not _sealed(block):
+    if kind in THINKING and not _sealed(block):
         draft.note("A13", slot, f"dropped a {kind} block without signature or data", block=index)
         return []
     for rule, action, change in changes(slot.role, kind, strict_version):
@@ -177,7 +178,7 @@ def _sealed(block: Mapping[str, Any]) -> bool:
 def _keep_marker(block: Mapping[str, Any], before: list[Any]) -> None:
     """A marker on a dropped block goes to the block before it."""
     marker = block.get("cache_control")
-    if marker and before and kind_of(before[-1]) not in THOUGHTS:
+    if marker and before and kind_of(before[-1]) not in THINKING:
         before[-1] = {"cache_control": marker, **before[-1]}
 
 

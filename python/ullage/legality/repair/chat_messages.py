@@ -8,6 +8,7 @@ from typing import Any
 from ullage.legality.repair.block_forms import dumps
 from ullage.legality.repair.chat_draft import Line, Lines
 from ullage.legality.repair.texts import DOCUMENT, IMAGE, left_out
+from ullage.messages import THINKING
 
 __all__ = ["normal"]
 
@@ -139,7 +140,7 @@ def _part(part: Any, tool: bool) -> Any:
 
 def _foreign(kind: str) -> bool:
     """A block of Anthropic's that the chat form says in another way."""
-    known = ("tool_use", "tool_result", "thinking", "redacted_thinking", "search_result")
+    known = ("tool_use", "tool_result", *THINKING, "search_result")
     more = ("container_upload", "compaction", "fallback", "tool_addition", "tool_removal")
     return kind in (*known, *more, "server_tool_use", "mcp_tool_use") or kind.endswith(
         "_tool_result"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ullage.legality.repair.working_copy import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of
+from ullage.messages import THINKING
 
 __all__ = [
     "repair_citations",
@@ -134,7 +135,7 @@ def repair_fallback(draft: Draft) -> None:
 
 
 def _left_behind(blocks: list[Any]) -> set[int]:
-    refused = ("thinking", "redacted_thinking", "tool_use")
+    refused = (*THINKING, "tool_use")
     gone = {id(block) for block in blocks if kind_of(block) in refused}
     since = 0
     for at, block in enumerate(blocks):

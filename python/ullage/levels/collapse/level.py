@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from ullage._engine import core
 from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
-from ullage.facts.reading import text_of, uuid_of
+from ullage.facts.reading import text_of
 from ullage.levels.collapse.spans import Candidate, candidates, protected
 from ullage.levels.collapse.state import Collapse, Committed, Staged, commit_records
 from ullage.levels.collapse.summary import asks_outside, placeholder, summaries
 from ullage.levels.report import Made, StageReport, spans, unrecorded
 from ullage.levels.view import View
+from ullage.messages import uuid_of
 from ullage.policy import Policy
 from ullage.transcript import records
 

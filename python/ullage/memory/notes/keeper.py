@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ullage.compaction.input import Source, read_source
 from ullage.effects import Cancelled, Effect, Flow
-from ullage.facts.reading import blocks_of, is_summary, role_of, text_of
+from ullage.facts.reading import blocks_of, text_of
 from ullage.facts.sections import looks_like_summary
 from ullage.memory.background import Background, Mode, Slots, Work
 from ullage.memory.driving import asked_model
 from ullage.memory.notes.extract import Extraction, extract_flow
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.session.ids import find_key, item_key, safe_end
+from ullage.messages import Item, is_summary, role_of
 
 __all__ = ["NoteKeeper"]
 
-Item = Mapping[str, Any]
 
 MOST_REPORTS = 50
 MOST_DOUBLINGS = 5

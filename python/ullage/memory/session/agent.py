@@ -14,8 +14,8 @@ from ullage._engine import core
 from ullage.compaction.input import Source
 from ullage.counting.media import strip_media
 from ullage.effects import Cancelled, Flow, Summarize
-from ullage.facts.reading import role_of
 from ullage.memory.session.edits import Edit, Refusal, apply_edit, read_answer
+from ullage.messages import role_of
 from ullage.providers.errors import classify
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 

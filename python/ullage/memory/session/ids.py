@@ -9,12 +9,11 @@ from typing import Any
 import orjson
 
 from ullage._engine import core
-from ullage.facts.reading import blocks_of, clean, message_of, role_of, text_of
+from ullage.facts.reading import blocks_of, clean, text_of
 from ullage.facts.sections import holds_notes
+from ullage.messages import Item, message_of, role_of
 
 __all__ = ["covered_end", "find_key", "item_key", "safe_end"]
-
-Item = Mapping[str, Any]
 
 
 def item_key(item: Item) -> str:

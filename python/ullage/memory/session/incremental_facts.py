@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ullage.facts import Facts
 from ullage.facts.collect import Collector
+from ullage.messages import Item
 
 __all__ = ["FactsFeed"]
-
-Item = Mapping[str, Any]
 
 
 class FactsFeed:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from ullage.compaction.from_session_notes import Remembered
 from ullage.effects import Call, Flow, Wait
@@ -14,13 +13,12 @@ from ullage.memory.session.ids import covered_end
 from ullage.memory.session.limits import cut_notes
 from ullage.memory.session.template import is_blank
 from ullage.memory.session.update import Loaded, foreign, load, told_path
+from ullage.messages import Item
 from ullage.policy import SessionMemoryPolicy
 
 __all__ = ["recall_flow"]
 
 POLL_SECONDS = 0.1
-
-Item = Mapping[str, Any]
 
 
 def recall_flow(

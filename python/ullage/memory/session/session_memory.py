@@ -23,6 +23,7 @@ from ullage.memory.session.report import UpdateOutcome, UpdateReport
 from ullage.memory.session.state import NotesState, look
 from ullage.memory.session.triggers import Due, Progress, update_due
 from ullage.memory.session.update import UpdateJob, measure_of, update_flow
+from ullage.messages import Item
 from ullage.observe.events import Event, Listener, SessionMemoryFinished, SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
 from ullage.recall.store import file_stem
@@ -31,7 +32,6 @@ from ullage.summarizers.callable import CallableSummarizer
 
 __all__ = ["FOLDER", "SessionMemory"]
 
-Item = Mapping[str, Any]
 
 FOLDER = "session-memory"
 

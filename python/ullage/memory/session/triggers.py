@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ullage.facts.reading import blocks_of, role_of
+from ullage.facts.reading import blocks_of
+from ullage.messages import role_of
 from ullage.policy import SessionMemoryPolicy
 
 __all__ = ["Due", "Progress", "update_due"]

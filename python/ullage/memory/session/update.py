@@ -6,7 +6,7 @@ what a person wrote meanwhile is merged, never overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from ullage.memory.session.prompt import DEFAULT_PROMPT, update_prompt
 from ullage.memory.session.record import Record, read_record, write_record
 from ullage.memory.session.report import UpdateOutcome, UpdateReport
 from ullage.memory.session.template import DEFAULT_TEMPLATE
+from ullage.messages import Item
 from ullage.policy import SessionMemoryPolicy
 
 __all__ = [
@@ -39,7 +40,6 @@ __all__ = [
     "update_flow",
 ]
 
-Item = Mapping[str, Any]
 
 COPIES = "copies"
 """Name of the updater that needs no model."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ullage.messages import THINKING
 from ullage.testing._seal import Walk, seal, unseal
 from ullage.testing.checker import Finding, check_request
 from ullage.testing.checker.models import facts
@@ -206,7 +207,7 @@ def _thinking(request: Request, text: str) -> dict[str, Any]:
             continue
         before = walk.enter(message)
         for block in blocks_of(message.get("content")):
-            if kind_of(block) in ("thinking", "redacted_thinking"):
+            if kind_of(block) in THINKING:
                 value = unseal(block.get("signature") or block.get("data"))
                 previous = value.name if value else previous
                 walk.step += 1

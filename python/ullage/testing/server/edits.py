@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ullage.messages import THINKING
 from ullage.testing._seal import seal, unseal
 from ullage.testing.checker.request import Request, kind_of
 from ullage.testing.checker.size import count_tokens
@@ -62,11 +63,11 @@ def _clear_thinking(request: Request, edit: dict[str, Any]) -> list[dict[str, An
     keep = edit.get("keep")
     if keep == "all" or (isinstance(keep, dict) and keep.get("type") == "all"):
         return []
-    turns = [t for t in request.turns if t.of("thinking", "redacted_thinking")]
+    turns = [t for t in request.turns if t.of(*THINKING)]
     cleared = turns[: len(turns) - _number(keep, 1)]
     if not cleared:
         return []
-    blocks = [place.value for turn in cleared for place in turn.of("thinking", "redacted_thinking")]
+    blocks = [place.value for turn in cleared for place in turn.of(*THINKING)]
     freed = sum(count_tokens({"messages": [block]}) for block in blocks)
     found = {"type": edit["type"], "cleared_thinking_turns": len(cleared)}
     return [{**found, "cleared_input_tokens": freed}]

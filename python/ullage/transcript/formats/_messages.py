@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ullage.messages import THINKING
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
 from ullage.transcript.formats._source import Source
 
 __all__ = ["read", "sniff"]
 
-_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use")
+_BLOCKS = ("tool_use", "tool_result", *THINKING, "server_tool_use")
 
 
 def sniff(source: Source) -> bool:

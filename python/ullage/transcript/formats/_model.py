@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ullage.messages import Block
+from ullage.messages import BOUNDARY, Block, StoredEntry, is_boundary
 from ullage.providers._results import place_result
 from ullage.transcript.pin import FilePin
 
 __all__ = ["EntryList", "ReadSession", "ReadTranscript", "ReadWarning", "usage_of"]
-
-Entry = dict[str, Any]
 
 
 class ReadWarning(NamedTuple):
@@ -43,7 +41,7 @@ class ReadSession:
     """
 
     id: str
-    entries: list[Entry]
+    entries: list[StoredEntry]
     system: str | list[Block] | None = None
     tools: list[dict[str, Any]] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +87,7 @@ class ReadTranscript:
         return self.sessions[0].messages
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[StoredEntry]:
         """Entries of the first conversation."""
         return self.sessions[0].entries
 
@@ -98,8 +96,8 @@ class ReadTranscript:
         return f"ReadTranscript({self.format}, {counts})"
 
 
-def _in_context(entries: Sequence[Entry]) -> list[Entry]:
-    at = next((at for at in reversed(range(len(entries))) if _is_boundary(entries[at])), None)
+def _in_context(entries: Sequence[StoredEntry]) -> list[StoredEntry]:
+    at = next((at for at in reversed(range(len(entries))) if is_boundary(entries[at])), None)
     if at is None:
         return list(entries)
     after = list(entries[at + 1 :])
@@ -112,11 +110,7 @@ def _in_context(entries: Sequence[Entry]) -> list[Entry]:
     return after
 
 
-def _is_boundary(entry: Entry) -> bool:
-    return entry.get("type") == "system" and entry.get("subtype") == "compact_boundary"
-
-
-def _is_said(entry: Entry) -> bool:
+def _is_said(entry: StoredEntry) -> bool:
     return "message" in entry and not entry.get("isApiErrorMessage")
 
 
@@ -126,7 +120,7 @@ class EntryList:
     def __init__(self, session: str, warn: Callable[[int, str], None] | None = None) -> None:
         self.session = session
         self._warn = warn
-        self.entries: list[Entry] = []
+        self.entries: list[StoredEntry] = []
         self._messages: list[dict[str, Any]] = []  # of `entries`, since the newest boundary
         self._first = 0
         self._ids: set[str] = set()
@@ -137,7 +131,7 @@ class EntryList:
 
     def add(
         self, message: dict[str, Any], *, line: int = 0, timestamp: Any = None, **flags: Any
-    ) -> Entry:
+    ) -> StoredEntry:
         """Appends a message in an envelope.
 
         Args:
@@ -171,10 +165,10 @@ class EntryList:
             self.entries.insert(self._first + at, entry)
         return stood
 
-    def boundary(self, *, line: int = 0, timestamp: Any = None, **metadata: Any) -> Entry:
+    def boundary(self, *, line: int = 0, timestamp: Any = None, **metadata: Any) -> StoredEntry:
         """Appends a compact boundary: what stands before it is history."""
         entry = self._envelope("system", line, timestamp, {})
-        entry.update(subtype="compact_boundary", content="Conversation compacted")
+        entry.update(subtype=BOUNDARY, content="Conversation compacted")
         entry["compactMetadata"] = {"trigger": "auto", **metadata}
         self.entries.append(entry)
         self._messages, self._first = [], len(self.entries)
@@ -211,8 +205,10 @@ class EntryList:
             self._warn(line, f"the call id {told} was used before, this call is {own}")
         return {**block, "id": own}
 
-    def _envelope(self, kind: str, line: int, timestamp: Any, flags: Mapping[str, Any]) -> Entry:
-        entry: Entry = {"type": kind, "uuid": f"{self.session}-{len(self.entries)}-{line}"}
+    def _envelope(
+        self, kind: str, line: int, timestamp: Any, flags: Mapping[str, Any]
+    ) -> StoredEntry:
+        entry: StoredEntry = {"type": kind, "uuid": f"{self.session}-{len(self.entries)}-{line}"}
         if timestamp is not None:
             entry["timestamp"] = iso(timestamp)
         entry.update((flag, value) for flag, value in flags.items() if value)

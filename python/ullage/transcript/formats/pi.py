@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.messages import Block
+from ullage.messages import Block, is_summary
 from ullage.providers._common import carrying
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.formats._source import Source
@@ -141,7 +141,7 @@ class _Session:
         kept = [
             entry
             for entry in self.list.entries[start:]
-            if "message" in entry and not entry.get("isCompactSummary")
+            if "message" in entry and not is_summary(entry)
         ]
         stamp = line.get("timestamp")
         boundary = self.list.boundary(
