@@ -100,7 +100,7 @@ def test_spans_are_summarised_beside_a_synchronous_conversation_and_told_with_th
     manager = manager_of(writer)
     number = filled(manager, 75)
     assert not manager.prepare().reports
-    until(lambda: manager.host.beside._answer.done() or not manager.host.beside.running)
+    until(lambda: manager.host.beside.answered or not manager.host.beside.running)
     assert threading.current_thread().name not in writer.threads
     assert not staged(manager)  # only a call of the conversation takes the steps
     filled(manager, 80, number)
@@ -227,7 +227,7 @@ def test_a_synchronous_call_ends_the_task_that_its_loop_could_not_go_on_with():
         begun = time.monotonic()
         assert "- Read /src/part_0.py" in words(manager.prepare())
         assert time.monotonic() - begun < WAIT / 2
-        assert manager.host.beside._task is None
+        assert not manager.host.beside._in_loop
 
     asyncio.run(main())
 

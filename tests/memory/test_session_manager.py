@@ -12,7 +12,6 @@ import pytest
 from ullage.counting.window import WindowSettings
 from ullage.facts.sections import OPENING
 from ullage.manager import ContextManager
-from ullage.memory.background import Background, Work
 from ullage.memory.session import SessionMemory, Slots, UpdateOutcome
 from ullage.memory.session.ids import covered_end
 from ullage.memory.session.record import read_record
@@ -236,28 +235,20 @@ def test_slots_bound_all_sessions_together(tmp_path):
     assert memories[4].path.exists()
 
 
-def test_a_stale_request_is_dropped():
-    clock = [0.0]
-    ran: list[str] = []
-    background = Background(mode="thread", stale_seconds=60, clock=lambda: clock[0])
-    gate = threading.Event()
+def test_a_thread_awaits_a_model_that_has_only_an_asynchronous_form(tmp_path):
+    class Asked:
+        name = "asked"
 
-    def flow(name):
-        def run(stopped):
-            ran.append(name)
-            gate.wait(20)
-            return name
-            yield
+        async def asummarize(self, request):
+            await asyncio.sleep(0.01)
+            return "<done/>"
 
-        return run
-
-    background.submit(Work(flow("first"), done=lambda result: clock.__setitem__(0, 100.0)))
-    while not ran:
-        time.sleep(0.01)
-    assert background.submit(Work(flow("second"), done=lambda result: None)) == "waiting"
-    gate.set()
-    assert background.wait(20)
-    assert ran == ["first"]
+    memory = SessionMemory(tmp_path / "m", summarizer=Asked(), mode="thread")
+    items = conversation(10)
+    memory.answered(items[-1], items, tokens=50_000)
+    assert memory.wait(20)
+    assert [each.outcome for each in memory.reports] != [UpdateOutcome.FAILED]
+    assert memory.reports[-1].updater == "asked"
 
 
 def test_an_asynchronous_host_gets_a_task(tmp_path):

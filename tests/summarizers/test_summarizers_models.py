@@ -14,6 +14,7 @@ from ullage.facts.sections import HEADINGS
 from ullage.summarizers import SummaryRequest, summarizer_of
 from ullage.summarizers.call_watchdog import Stopped, Watch
 from ullage.summarizers.inputs import used_tools
+from ullage.summarizers.protocol import is_async
 from ullage.summarizers.shared_prefix import extended
 from ullage.summarizers.streams import PrefixLost
 
@@ -230,3 +231,22 @@ def test_any_provider_that_breaks_is_an_api_error():
     with pytest.raises(CompactionError, match="gone") as caught:
         compact(TALK, summarizer=any_writer(answer), keep=0, policy=policy)
     assert caught.value.code == "api_error"
+
+
+@pytest.mark.parametrize(
+    ("forms", "in_loop", "said", "awaited"),
+    [
+        (("summarize",), True, None, False),
+        (("asummarize",), False, None, True),
+        (("asummarize",), False, False, True),
+        (("summarize", "asummarize"), False, None, False),
+        (("summarize", "asummarize"), True, None, True),
+        (("summarize", "asummarize"), False, True, True),
+        (("summarize", "asummarize"), True, False, False),
+        ((), True, None, False),
+    ],
+)
+def test_one_answer_to_whether_a_summarizer_is_awaited(forms, in_loop, said, awaited):
+    of_object = dict.fromkeys(forms, lambda self, request: "")
+    writer = type("Writer", (), {**of_object, **({} if said is None else {"is_async": said})})()
+    assert is_async(writer, in_loop=in_loop) is awaited

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
-from ullage.compaction.effects_runner import AsyncPerformer, Performer
+from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import log_store
 from ullage.compaction.job import DEFAULT_WINDOW, Job
@@ -17,7 +17,7 @@ from ullage.compaction.result import CompactionResult
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window
-from ullage.effects import CancelToken, adrive, drive
+from ullage.effects import CancelToken
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.pins import Pin
 from ullage.messages import Item
@@ -133,7 +133,7 @@ def compact(
     given = {name: each for name, each in locals().items() if name not in (*apart, "apart")}
     form = read_form(items, provider)
     job = job_of(items if form is None else form.messages, **given)
-    result = drive(compaction_flow(job), Performer(job, listeners, cancel=cancel), cancel=cancel)
+    result = run_flow(compaction_flow(job), job, listeners, cancel=cancel)
     return result if form is None else in_form(result, form)
 
 
@@ -217,8 +217,7 @@ async def acompact(
     given = {name: each for name, each in locals().items() if name not in (*apart, "apart")}
     form = read_form(items, provider)
     job = job_of(items if form is None else form.messages, **given)
-    perform = AsyncPerformer(job, listeners, cancel=cancel)
-    result = await adrive(compaction_flow(job), perform, cancel=cancel)
+    result = await arun_flow(compaction_flow(job), job, listeners, cancel=cancel)
     return result if form is None else in_form(result, form)
 
 

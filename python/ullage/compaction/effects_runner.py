@@ -6,30 +6,36 @@ import inspect
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ullage.compaction.attachments import Providers
-from ullage.compaction.deadline import Limits, await_watched, call_watched
 from ullage.effects import (
     Call,
+    Cancelled,
     CancelToken,
     Count,
     Effect,
     Emit,
+    Flow,
     ReadFile,
     RunHook,
     Store,
     Summarize,
     Together,
     Wait,
+    adrive,
+    drive,
 )
+from ullage.effects.background import await_watched, call_watched
 from ullage.exceptions import InvalidPolicy
 from ullage.observe.events import CompactionProgress, Event, Listener
 from ullage.observe.hooks import arun_hook, run_hook
 from ullage.summarizers.call_watchdog import Watch
-from ullage.summarizers.protocol import SummaryRequest
+from ullage.summarizers.protocol import SummaryRequest, is_async
 
-__all__ = ["AsyncPerformer", "Outside", "Performer"]
+__all__ = ["AsyncPerformer", "Outside", "Performer", "arun_flow", "run_flow", "run_flow_on_thread"]
+
+T = TypeVar("T")
 
 
 class Outside(Protocol):
@@ -46,11 +52,45 @@ class Outside(Protocol):
         ...
 
 
+class _Nowhere:
+    """No files and no log to reach from here."""
+
+    providers = Providers()
+    store: Any = None
+
+
+class _Limits:
+    """When to stop waiting for one summary call."""
+
+    def __init__(self, watch: Watch, request: SummaryRequest, cancel: CancelToken | None) -> None:
+        self._watch, self._cancel = watch, cancel
+        self._deadline, self._stall = request.deadline_seconds, request.stall_seconds
+
+    def stop(self) -> None:
+        """Let the call know that nobody waits any more."""
+        self._watch.stop()
+
+    def check(self) -> None:
+        """Stop the call if its time is over.
+
+        Raises:
+            Cancelled: The caller cancelled.
+            TimeoutError: Deadline or stall.
+        """
+        if self._watch.stopped or (self._cancel is not None and self._cancel.is_set()):
+            self._watch.stop()
+            raise Cancelled("cancelled")
+        why = self._watch.late(self._deadline, self._stall)
+        if why:
+            self._watch.stop()
+            raise TimeoutError(why)
+
+
 class Performer:
     """Performs effects one by one.
 
     Args:
-        job: Whose providers and store are used.
+        job: Whose providers and store are used; `None`: there are no files and no log.
         listeners: Told of every event.
         sleep: For `Wait`, in seconds; `None`: the clock of the thread or of the event loop.
         cancel: Looked at while a summary is written, and while waiting.
@@ -58,12 +98,12 @@ class Performer:
 
     def __init__(
         self,
-        job: Outside,
+        job: Outside | None = None,
         listeners: Iterable[Listener] = (),
         sleep: Callable[[float], Any] | None = None,
         cancel: CancelToken | None = None,
     ) -> None:
-        self._job = job
+        self._job = _Nowhere() if job is None else job
         self._listeners = tuple(listeners)
         self._sleep = sleep
         self._cancel = cancel
@@ -104,9 +144,9 @@ class Performer:
         if getattr(effect.summarizer, "local", False) is True:
             return write(effect.request)
         request, limits = self._watched(effect)
-        return _plain(call_watched(lambda: write(request), limits))
+        return _plain(call_watched(lambda: write(request), limits.check))
 
-    def _watched(self, effect: Summarize) -> tuple[SummaryRequest, Limits]:
+    def _watched(self, effect: Summarize) -> tuple[SummaryRequest, _Limits]:
         """The request with a watch that tells the listeners, and when to stop waiting."""
         given, name = effect.request, str(getattr(effect.summarizer, "name", ""))
 
@@ -115,8 +155,7 @@ class Performer:
             self._tell(event)
 
         watch = Watch(progress)
-        limits = Limits(watch, given.deadline_seconds, given.stall_seconds, self._cancel)
-        return replace(given, watch=watch), limits
+        return replace(given, watch=watch), _Limits(watch, given, self._cancel)
 
     def _pause(self, seconds: float) -> None:
         """Wait, but not on when the caller cancels: the driver sees that before the next effect."""
@@ -166,14 +205,13 @@ class AsyncPerformer(Performer):
         summarizer = effect.summarizer
         if getattr(summarizer, "local", False) is True:
             return summarizer.summarize(effect.request)
-        write = getattr(summarizer, "asummarize", None)
         request, limits = self._watched(effect)
-        if write is not None and getattr(summarizer, "is_async", True) is not False:
-            return await await_watched(write(request), limits)
+        if is_async(summarizer, in_loop=True):
+            return await await_watched(summarizer.asummarize(request), limits.check, limits.stop)
         # In a thread of the thread: the pool's own must come back even where the summarizer does not.
         try:
             answer = await asyncio.to_thread(
-                call_watched, lambda: summarizer.summarize(request), limits
+                call_watched, lambda: summarizer.summarize(request), limits.check
             )
         except asyncio.CancelledError:
             limits.stop()
@@ -221,3 +259,49 @@ def _plain(result: Any) -> Any:
     if close is not None:
         close()
     raise TypeError("is asynchronous: use the asynchronous form")
+
+
+def run_flow(
+    flow: Flow[T],
+    host: Outside | None = None,
+    listeners: Iterable[Listener] = (),
+    *,
+    cancel: CancelToken | None = None,
+) -> T:
+    """Runs a flow in place; arguments as for `Performer`."""
+    return drive(flow, Performer(host, listeners, cancel=cancel), cancel=cancel)
+
+
+async def arun_flow(
+    flow: Flow[T],
+    host: Outside | None = None,
+    listeners: Iterable[Listener] = (),
+    *,
+    cancel: CancelToken | None = None,
+) -> T:
+    """Runs a flow without blocking the event loop."""
+    return await adrive(flow, AsyncPerformer(host, listeners, cancel=cancel), cancel=cancel)
+
+
+def run_flow_on_thread(
+    flow: Flow[T],
+    writer: Any,
+    host: Outside | None = None,
+    listeners: Iterable[Listener] = (),
+    *,
+    cancel: CancelToken | None = None,
+) -> T:
+    """`run_flow` for a thread of the background, where a writer that must be awaited gets an event loop of its own.
+
+    Args:
+        flow: Fresh.
+        writer: Whom it asks; `None`: nobody.
+        host: As for `Performer`, like the rest.
+        listeners: Told of every event.
+        cancel: Looked at between effects and while one is waited for.
+    """
+    if not is_async(writer, in_loop=False):
+        return run_flow(flow, host, listeners, cancel=cancel)
+    import asyncio
+
+    return asyncio.run(arun_flow(flow, host, listeners, cancel=cancel))

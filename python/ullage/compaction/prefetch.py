@@ -7,19 +7,18 @@ stands for are still how the conversation begins.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from ullage.compaction.effects_runner import AsyncPerformer, Performer
+from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
 from ullage.compaction.floor import LEAST_REMOVED_TOKENS
 from ullage.compaction.job import Job
 from ullage.compaction.prepared import prepare
 from ullage.compaction.summary_call import write_summary
 from ullage.compaction.tally import as_told
-from ullage.effects import Flow, adrive, drive
+from ullage.effects import Flow
+from ullage.effects.background import Background, BackgroundWork
 from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.messages import Item
 from ullage.observe.events import BackgroundFinished, Listener, SummaryUsage
@@ -86,45 +85,49 @@ class Ahead:
 
     Args:
         listeners: Told of the retries of the summary and of its end, from the thread or task that writes it.
+
+    Attributes:
+        failure: Why the newest one was not written; empty: it was, or nothing was due since.
     """
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
         self._listeners = tuple(listeners)
-        self._stop = threading.Event()
-        self._done = threading.Event()
-        self._running = False
+        self._background = Background("ullage-ahead")
         self._found: Prewritten | None = None
-        self._task: Any = None  # kept: an event loop holds its tasks weakly
         self.failure = ""
 
     @property
     def running(self) -> bool:
         """Whether one is being written."""
-        return self._running
+        return self._background.running
 
     @property
     def busy(self) -> bool:
         """Whether one is being written or waits to be used, or one failed and nothing was due since."""
-        return self._running or self._found is not None or bool(self.failure)
+        return self.running or self._found is not None or bool(self.failure)
 
     def drop_unfit(self, items: Sequence[Item]) -> None:
         """Throw away a summary whose messages are no longer how the conversation begins."""
         if self._found is not None and not self._found.begins(items):
             self._found = None
 
-    def start(self, job: Job) -> None:
-        """Write in a thread, unless there is one already. A summarizer that is a coroutine gets a loop of its own."""
-        if self._begin():
-            threading.Thread(
-                target=self._in_thread, args=(job,), name="ullage-ahead", daemon=True
-            ).start()
+    def start(self, job: Job, *, in_loop: bool = False) -> None:
+        """Write, unless there is one already.
 
-    def start_task(self, job: Job) -> None:
-        """Write in a task of the running event loop, unless there is one already."""
-        import asyncio
-
-        if self._begin():
-            self._task = asyncio.get_running_loop().create_task(self._in_task(job))
+        Args:
+            job: Its summarizer writes; one that must be awaited gets an event loop of its own on a thread.
+            in_loop: As a task of the running event loop; else on a thread.
+        """
+        if self.busy:
+            return
+        work = BackgroundWork(
+            lambda cancel: run_flow_on_thread(
+                ahead_flow(job), job.summarizer, job, self._listeners, cancel=cancel
+            ),
+            lambda cancel: arun_flow(ahead_flow(job), job, self._listeners, cancel=cancel),
+            done=lambda result: self._ended(result, cancelled=work.cancelled.is_set()),
+        )
+        self._background.submit(work, mode="auto" if in_loop else "thread")
 
     def take(self, items: Sequence[Item]) -> Prewritten | None:
         """The summary that fits a conversation, once; one that does not fit is thrown away.
@@ -136,85 +139,35 @@ class Ahead:
 
     def cancel(self) -> None:
         """Stop writing, and throw away what is there."""
-        self._stop.set()
+        self._background.cancel()
         self._found = None
-        if self._task is not None:
-            self._task.cancel()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for a thread that writes; whether it is done."""
-        return self._done.wait(seconds)
+        """Wait for what is being written; false if that took longer."""
+        return self._background.wait(seconds)
 
-    # ---- inside ------------------------------------------------------------------------------
-
-    def _begin(self) -> bool:
-        if self.busy:
-            return False
-        self._running, self.failure = True, ""
-        # New ones: a thread that was cancelled may still hold the old.
-        self._stop, self._done = threading.Event(), threading.Event()
-        return True
-
-    def _in_thread(self, job: Job) -> None:
-        stop, done = self._stop, self._done
-        asynchronous = getattr(job.summarizer, "is_async", not hasattr(job.summarizer, "summarize"))
-        try:
-            if asynchronous and hasattr(job.summarizer, "asummarize"):
-                import asyncio
-
-                self._keep(asyncio.run(self._written(job, stop)), stop)
-            else:
-                perform = Performer(job, self._listeners, cancel=stop)
-                self._keep(drive(ahead_flow(job), perform, cancel=stop), stop)
-        except Exception as exc:  # nobody asked for it yet: the compaction that is due will tell
-            self._failed(exc, stop)
-        finally:
-            self._ended(stop, done)
-
-    async def _in_task(self, job: Job) -> None:
-        stop, done = self._stop, self._done
-        try:
-            self._keep(await self._written(job, stop), stop)
-        except Exception as exc:
-            self._failed(exc, stop)
-        finally:
-            self._ended(stop, done)
-
-    async def _written(self, job: Job, stop: threading.Event) -> Prewritten | None:
-        perform = AsyncPerformer(job, self._listeners, cancel=stop)
-        return await adrive(ahead_flow(job), perform, cancel=stop)
-
-    def _keep(self, found: Prewritten | None, stop: threading.Event) -> None:
-        if not stop.is_set() and stop is self._stop:
-            self._found = found
-
-    def _failed(self, exc: Exception, stop: threading.Event) -> None:
-        if stop is self._stop:
-            expected = isinstance(exc, CompactionError | InvalidMessage)
-            self.failure = str(exc) if expected else f"{type(exc).__name__}: {exc}"
-
-    def _ended(self, stop: threading.Event, done: threading.Event) -> None:
-        mine = stop is self._stop
-        if mine:
-            self._running = False
-        event = self._end() if mine and not stop.is_set() else _CANCELLED
+    def _ended(self, result: object, *, cancelled: bool) -> None:
+        if isinstance(
+            result, Exception
+        ):  # nobody asked for it yet: the compaction that is due will tell
+            expected = isinstance(result, CompactionError | InvalidMessage)
+            self.failure = str(result) if expected else f"{type(result).__name__}: {result}"
+        elif isinstance(result, Prewritten) and not cancelled:
+            self._found = result
+        event = BackgroundFinished(outcome="cancelled") if cancelled else self._finished()
         for listener in self._listeners:
             with suppress(Exception):
                 listener(event)
-        done.set()
 
-    def _end(self) -> BackgroundFinished:
+    def _finished(self) -> BackgroundFinished:
         if self._found is not None:
             return BackgroundFinished(outcome="ready", usage=self._found.usage)
         outcome = "failed" if self.failure else "nothing"
         return BackgroundFinished(outcome=outcome, reason=self.failure)
 
     def __repr__(self) -> str:
-        state = "writing" if self._running else "ready" if self._found is not None else "idle"
+        state = "writing" if self.running else "ready" if self._found is not None else "idle"
         return f"Ahead({state})"
-
-
-_CANCELLED = BackgroundFinished(outcome="cancelled")
 
 
 def fitted(job: Job, found: Prewritten) -> Job:

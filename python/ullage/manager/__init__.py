@@ -1,13 +1,13 @@
 """`ContextManager`: one conversation, kept within its model's window.
 
 ```text
-manager   what a host calls; drives flows, synchronously or with await
-questions what may be asked of it at any moment
-machine   the conversation as a pure state machine: history, view, states of the levels, counts
-flows     prepare, compact, recover: generators of effects, no I/O of their own
-alone     one call at a time prepares a request
-beside    summaries of spans, asked for while the conversation goes on
-values    what is handed out: Request, Usage, Decided, Recovery
+manager          what a host calls; drives flows, synchronously or with await
+accessors        what may be asked of it at any moment
+machine          the conversation as a pure state machine: history, view, states of the levels, counts
+prepare          prepare, compact: generators of effects, no I/O of their own; recovery: after a refusal
+exclusive        one call at a time prepares a request
+background_flow  summaries of spans, asked for while the conversation goes on
+values           what is handed out: Request, Usage, Decided, Recovery
 ```
 
 How a level plugs in is said in `ullage.levels.pipeline`; it is given the view, the policy, the situation and its own

@@ -42,8 +42,7 @@ def look_ahead(
     for listener in host.listeners:
         with suppress(Exception):
             listener(event)
-    start = ahead.start_task if asynchronous else ahead.start
-    start(job)
+    ahead.start(job, in_loop=asynchronous)
 
 
 def _wanted(host: Any) -> bool:

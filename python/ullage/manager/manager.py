@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 from ullage.compaction import CompactionResult
 from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
-from ullage.compaction.effects_runner import AsyncPerformer, Performer
+from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.prefetch import Ahead
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, warn_without_trigger
-from ullage.effects import CancelToken, Flow, adrive, drive
+from ullage.effects import CancelToken, Flow
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import context_edits
 from ullage.levels.pins import pin_of, unpin
 from ullage.levels.report import StageReport
 from ullage.manager import prepare as flows
 from ullage.manager import tools
-from ullage.manager.background import Beside
+from ullage.manager.background_flow import BackgroundFlow
 from ullage.manager.exclusive import Alone
 from ullage.manager.keeping import Keeping, Log, new_uuid, now_in_ms
 from ullage.manager.lighter import Lighter
@@ -170,7 +170,7 @@ class ContextManager(Keeping):
                 "cwd": cwd,
             },
             ahead=Ahead(tuple(listeners)),
-            beside=Beside(),
+            beside=BackgroundFlow(),
         )
         self._alone, self._lighter = Alone(), Lighter()
         if context_management is not None:
@@ -416,8 +416,8 @@ class ContextManager(Keeping):
         machine, host = self.machine, self.host
         look_ahead(machine, host, flows.job_for, asynchronous=asynchronous)
         if flows.stages_beside(machine, host):
-            start = host.beside.start_task if asynchronous else host.beside.start
-            start(flows.stage_ahead(machine, host), host)
+            flow = flows.stage_ahead(machine, host)
+            host.beside.start(flow, host, in_loop=asynchronous)
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms
@@ -430,12 +430,10 @@ class ContextManager(Keeping):
         return self._whole("compact")
 
     def _run(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
-        perform = Performer(self.host, self.host.listeners, cancel=cancel)
-        return drive(flow, perform, cancel=cancel)
+        return run_flow(flow, self.host, self.host.listeners, cancel=cancel)
 
     async def _arun(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
-        perform = AsyncPerformer(self.host, self.host.listeners, cancel=cancel)
-        return await adrive(flow, perform, cancel=cancel)
+        return await arun_flow(flow, self.host, self.host.listeners, cancel=cancel)
 
     def __repr__(self) -> str:
         machine = self.machine

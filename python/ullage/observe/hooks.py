@@ -154,7 +154,7 @@ def run_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
 
     An asynchronous function is refused here: it needs the asynchronous driver.
     """
-    from ullage.observe.threads import Late, call_with_deadline
+    from ullage.effects.background import Late, call_with_deadline
 
     try:
         if isinstance(hook, ShellHook):
@@ -191,7 +191,7 @@ async def arun_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
 
 def _run_or_awaitable(hook: Hook, payload: Mapping[str, Any]) -> Any:
     """A reply, or what a plain function returned if that must be awaited."""
-    from ullage.observe.threads import Late, call_with_deadline
+    from ullage.effects.background import Late, call_with_deadline
 
     if isinstance(hook, ShellHook):
         return run_hook(hook, payload)

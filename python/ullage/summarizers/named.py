@@ -8,7 +8,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.summarizers.callable import CallableSummarizer
 from ullage.summarizers.extractive import ExtractiveSummarizer
 
-__all__ = ["KINDS", "summarizer_of", "writer_of"]
+__all__ = ["KINDS", "model_writer_of", "summarizer_of", "writer_of"]
 
 KINDS = (
     "extractive",
@@ -69,6 +69,17 @@ def writer_of(given: Any) -> Any:
     if hasattr(given, "summarize") or hasattr(given, "asummarize"):
         return given
     return CallableSummarizer(given)
+
+
+def model_writer_of(given: Any) -> Any:
+    """`writer_of`, or `None` where no model would be asked: for `None` and for the extractive summarizer.
+
+    Raises:
+        InvalidPolicy: As for `writer_of`.
+        MissingExtra: The package of a named one is not installed.
+    """
+    writer = None if given is None else writer_of(given)
+    return None if isinstance(writer, ExtractiveSummarizer) else writer
 
 
 def _alone(text: str, base_url: str) -> ExtractiveSummarizer:

@@ -1,7 +1,7 @@
 """What a summarizer is: anything that turns a `SummaryRequest` into text.
 
 A summarizer that calls a model raises whatever its client raises; the flow classifies it. One that
-has `asummarize` is awaited by the asynchronous driver, any other is run in a thread there.
+has `asummarize` is awaited in an event loop, any other is run in a thread there; see `is_async`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from ullage.facts.model import Facts
 from ullage.summarizers.call_watchdog import Watch
 
-__all__ = ["AsyncSummarizer", "Summarizer", "SummaryReply", "SummaryRequest"]
+__all__ = ["AsyncSummarizer", "Summarizer", "SummaryReply", "SummaryRequest", "is_async"]
 
 _CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "incomplete", "model_length"})
 _REFUSALS = frozenset({"refusal", "content_filter", "safety", "prohibited_content", "recitation"})
@@ -108,7 +108,8 @@ class Summarizer(Protocol):
 
     Optional attributes, read with `getattr`: `window_tokens` and `max_output_tokens` (limits of its
     model; `None` or absent: unknown), `modes` (call modes in the order to try; absent: `("plain",)`),
-    `local` (true: pure computation, run in place without a deadline).
+    `local` (true: pure computation, run in place without a deadline), `is_async` (of one that has both forms: which is
+    called; absent: the synchronous one on a thread, the asynchronous one in an event loop).
     """
 
     name: str
@@ -132,3 +133,17 @@ class AsyncSummarizer(Protocol):
 SummarizerFunction = Callable[
     [SummaryRequest], "SummaryReply | str | Awaitable[SummaryReply | str]"
 ]
+
+
+def is_async(summarizer: object, *, in_loop: bool) -> bool:
+    """Whether a summarizer is to be awaited: its only form decides, then its `is_async`, then who calls it.
+
+    Args:
+        summarizer: Any; what has no `asummarize` is not awaited.
+        in_loop: The caller is in an event loop.
+    """
+    if not hasattr(summarizer, "asummarize"):
+        return False
+    if not hasattr(summarizer, "summarize"):
+        return True
+    return bool(getattr(summarizer, "is_async", in_loop))

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.counting.media import strip_media
 from ullage.effects import Call, Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
 from ullage.facts import note_inputs
 from ullage.facts.reading import blocks_of
-from ullage.memory.driving import arun, asked_model, run
 from ullage.memory.notes.commands import PROGRAMS, read_only
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.notes.note import Note
 from ullage.messages import Item
+from ullage.summarizers.named import model_writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 __all__ = [
@@ -109,21 +110,21 @@ def extract(
         InvalidPolicy: `model` is none of these, or can't be called from here.
         MissingExtra: Its package is not installed.
     """
-    return run(extract_flow(folder, items, model=model, run_command=run_command))
+    return run_flow(extract_flow(folder, items, model=model, run_command=run_command))
 
 
 async def aextract(
     folder: MemoryFolder, items: Sequence[Item], *, model: Any = None, run_command: Any = None
 ) -> Extraction:
     """`extract`, without blocking the event loop."""
-    return await arun(extract_flow(folder, items, model=model, run_command=run_command))
+    return await arun_flow(extract_flow(folder, items, model=model, run_command=run_command))
 
 
 def extract_flow(
     folder: MemoryFolder, items: Sequence[Item], *, model: Any = None, run_command: Any = None
 ) -> Flow[Extraction]:
     """`extract`, as a generator of effects: one call that reads, one that writes."""
-    writer = asked_model(model)
+    writer = model_writer_of(model)
     if writes_notes(items, folder):
         return Extraction(skipped="the agent wrote notes itself")
     if writer is None:

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
 from ullage.compaction.input import Source, read_source
-from ullage.effects import Cancelled, Effect, Flow
+from ullage.effects import Cancelled, CancelToken, Effect, Flow
+from ullage.effects.background import Background, BackgroundWork, Mode, Slots
 from ullage.facts.reading import blocks_of, text_of
 from ullage.facts.sections import looks_like_summary
-from ullage.memory.background import Background, Mode, Slots, Work
-from ullage.memory.driving import asked_model
 from ullage.memory.notes.extract import Extraction, extract_flow
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.session.ids import find_key, item_key, safe_end
 from ullage.messages import Item, is_summary, role_of
+from ullage.summarizers.named import model_writer_of
 
 __all__ = ["NoteKeeper"]
 
@@ -52,7 +53,7 @@ class NoteKeeper:
         every_turns: Turns between extractions, at least 1.
         mode: `auto`: a task where an event loop runs, else a thread; `inline`: at once, in the caller.
         slots: Shared with other sessions and their `SessionMemory`; `None`: no common limit.
-        stale_seconds: Work older than this is put out.
+        stale_seconds: Work older than this is given up.
 
     Raises:
         InvalidPolicy: `model` is none of these.
@@ -81,9 +82,11 @@ class NoteKeeper:
     ) -> None:
         self.folder = folder
         self.reports: deque[Extraction] = deque(maxlen=MOST_REPORTS)
-        self._model = asked_model(model)
+        self._model = model_writer_of(model)
         self._run_command, self._every = run_command, max(every_turns, 1)
-        self._background = Background(mode=mode, slots=slots, stale_seconds=stale_seconds)
+        self._background = Background(
+            "ullage-memory", mode=mode, slots=slots, stale_seconds=stale_seconds
+        )
         self._guard = threading.Lock()
         self._turns = self._failures = 0
         self._last = ""
@@ -115,14 +118,19 @@ class NoteKeeper:
             self._turns += 1
             if self._turns < self._every << min(self._failures, MOST_DOUBLINGS):
                 return False
-        work = Work(partial(self._flow, tuple(items)), done=self._done)
+        flow = partial(self._flow, tuple(items))
+        work = BackgroundWork(
+            lambda cancel: run_flow_on_thread(flow(cancel), self._model, cancel=cancel),
+            lambda cancel: arun_flow(flow(cancel), cancel=cancel),
+            done=self._done,
+        )
         if self._background.submit(work) == "no_slot":
             return False
         with self._guard:
             self._turns = 0
         return True
 
-    def _flow(self, items: Sequence[Item], stopped: Callable[[], bool]) -> Flow[_Read | None]:
+    def _flow(self, items: Sequence[Item], cancel: CancelToken) -> Flow[_Read | None]:
         source = read_source(items)
         first, end = self._first(source), safe_end(source.context)
         if end <= first:
@@ -133,7 +141,7 @@ class NoteKeeper:
             model=self._model,
             run_command=self._run_command,
         )
-        found = yield from _watched(flow, stopped)
+        found = yield from _watched(flow, cancel)
         failed = found.skipped.startswith(_NO_ANSWER)
         return _Read(None if failed else found, item_key(source.stored[end - 1]))
 
@@ -186,7 +194,7 @@ def _ends_turn(response: Item) -> bool:
     return role_of(response) == "assistant" and not any(calls)
 
 
-def _watched(flow: Flow[Extraction], stopped: Callable[[], bool]) -> Flow[Extraction]:
+def _watched(flow: Flow[Extraction], cancel: CancelToken) -> Flow[Extraction]:
     """The flow, stopped behind an answer too: what was cancelled while the model thought writes nothing."""
     step: Callable[[], Effect] = partial(next, flow)
     while True:
@@ -194,11 +202,11 @@ def _watched(flow: Flow[Extraction], stopped: Callable[[], bool]) -> Flow[Extrac
             effect = step()
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        step = yield from _answer(flow, effect, stopped)
+        step = yield from _answer(flow, effect, cancel)
 
 
 def _answer(
-    flow: Flow[Extraction], effect: Effect, stopped: Callable[[], bool]
+    flow: Flow[Extraction], effect: Effect, cancel: CancelToken
 ) -> Generator[Effect, Any, Callable[[], Effect]]:
     try:
         result = yield effect
@@ -207,7 +215,7 @@ def _answer(
         raise
     except Exception as exc:
         return partial(flow.throw, exc)
-    if stopped():
+    if cancel.is_set():
         flow.close()
         raise Cancelled("cancelled")
     return partial(flow.send, result)

@@ -8,12 +8,13 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
+from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.effects import Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra
-from ullage.memory.driving import arun, asked_model, run
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.notes.note import Note
 from ullage.memory.notes.words import Document, WordIndex
+from ullage.summarizers.named import model_writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 __all__ = ["Embedder", "NoteRecall", "Recalled"]
@@ -97,7 +98,7 @@ class NoteRecall:
     _vectors: dict[tuple[str, int], Sequence[float]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self.model = asked_model(self.model)
+        self.model = model_writer_of(self.model)
 
     def flow(
         self, question: str, *, tools: Collection[str] = (), most: int = MOST
@@ -128,13 +129,13 @@ class NoteRecall:
 
     def find(self, question: str, *, tools: Collection[str] = (), most: int = MOST) -> Recalled:
         """`flow`, driven at once. A model is asked in place."""
-        return run(self.flow(question, tools=tools, most=most))
+        return run_flow(self.flow(question, tools=tools, most=most))
 
     async def afind(
         self, question: str, *, tools: Collection[str] = (), most: int = MOST
     ) -> Recalled:
         """`find`, without blocking the event loop while a model picks."""
-        return await arun(self.flow(question, tools=tools, most=most))
+        return await arun_flow(self.flow(question, tools=tools, most=most))
 
     # ---- what may be shown -------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.memory.background import Slots
+from ullage.effects.background import Slots
 from ullage.memory.session.report import UpdateOutcome, UpdateReport
 from ullage.memory.session.session_memory import SessionMemory
 from ullage.memory.session.state import NotesState

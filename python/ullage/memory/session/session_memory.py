@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
 from ullage.compaction.from_session_notes import Remembered
 from ullage.effects import Flow
+from ullage.effects.background import Background, BackgroundWork, Mode, Slots
 from ullage.facts import Facts
-from ullage.memory.background import Background, Mode, Slots, Work
-from ullage.memory.driving import arun, run
 from ullage.memory.session.files import Lock, NotesFolder
 from ullage.memory.session.incremental_facts import FactsFeed
 from ullage.memory.session.recall import recall_flow
@@ -27,8 +27,7 @@ from ullage.messages import Item
 from ullage.observe.events import Event, Listener, SessionMemoryFinished, SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
 from ullage.recall.store import file_stem
-from ullage.summarizers import summarizer_of
-from ullage.summarizers.callable import CallableSummarizer
+from ullage.summarizers.named import model_writer_of
 
 __all__ = ["FOLDER", "SessionMemory"]
 
@@ -68,7 +67,8 @@ class SessionMemory:
         weights: For the estimate of lengths; `None`: rough.
         redact: Applied to all text that leaves for the model; `None`: nothing.
         listeners: Told of each update.
-        mode: `auto`, `thread`, `task` or `inline` (at once, in the caller: for tests and replays).
+        mode: `auto` (a task where an event loop runs, else a thread), `thread` or `inline` (at once, in the caller: for tests and
+            replays).
         slots: Shared by the sessions of one host; `None`: no common limit.
 
     Example:
@@ -105,7 +105,9 @@ class SessionMemory:
             redact=redact,
             listeners=tuple(listeners),
         )
-        self._background = Background(mode=mode, slots=slots, stale_seconds=policy.stale_seconds)
+        self._background = Background(
+            "ullage-memory", mode=mode, slots=slots, stale_seconds=policy.stale_seconds
+        )
         self._progress = Progress()
         self._feed = FactsFeed()
         self._guard = threading.Lock()
@@ -210,11 +212,16 @@ class SessionMemory:
         locks: list[Lock] = []
         whole = items if history is None else tuple(history)
 
-        def flow(stopped: Callable[[], bool]) -> Flow[UpdateReport]:
+        def flow() -> Flow[UpdateReport]:
             self._tell(started)
             return update_flow(self._job(items, whole, locks.append))
 
-        work = Work(flow, done=self._done, put_out=partial(self._put_out, locks))
+        work = BackgroundWork(
+            lambda cancel: run_flow_on_thread(flow(), self._set.summarizer, cancel=cancel),
+            lambda cancel: arun_flow(flow(), cancel=cancel),
+            done=self._done,
+            given_up=partial(self._given_up, locks),
+        )
         return self._background.submit(work)
 
     def _job(
@@ -242,7 +249,7 @@ class SessionMemory:
         """Facts of all that was said before a position of what is shown; both have the same end."""
         return lambda end: self._feed.up_to(whole, len(whole) - shown + end)
 
-    def _put_out(self, locks: list[Lock]) -> None:
+    def _given_up(self, locks: list[Lock]) -> None:
         _release(locks)
         self._done(UpdateReport(outcome=UpdateOutcome.DROPPED, reason="given up as stuck"))
 
@@ -285,13 +292,13 @@ class SessionMemory:
         Args:
             items: The conversation as the model sees it.
         """
-        report: UpdateReport = run(update_flow(self._job(items)))
+        report: UpdateReport = run_flow(update_flow(self._job(items)))
         self._done(report)
         return report
 
     async def aupdate(self, items: Sequence[Item]) -> UpdateReport:
         """`update`, without blocking the event loop."""
-        report: UpdateReport = await arun(update_flow(self._job(items)))
+        report: UpdateReport = await arun_flow(update_flow(self._job(items)))
         self._done(report)
         return report
 
@@ -362,14 +369,9 @@ class SessionMemory:
 
 
 def _editor(given: Any) -> Any:
-    """Who edits; `None` for code, also where a summarizer without a model is named: it can't edit."""
-    if isinstance(given, str):
-        given = summarizer_of(given)
-    if given is None or getattr(given, "local", False) is True:
-        return None
-    if hasattr(given, "summarize") or hasattr(given, "asummarize"):
-        return given
-    return CallableSummarizer(given)
+    """Who edits; `None` for code, also where a summarizer without a model is given: it can't edit."""
+    writer = model_writer_of(given)
+    return None if getattr(writer, "local", False) is True else writer
 
 
 def _release(locks: list[Lock]) -> None:
