@@ -17,7 +17,7 @@ from ullage.facts.sections import user_message
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 
-__all__ = ["essential_tokens", "trimmed", "user_messages"]
+__all__ = ["essential_tokens", "says_nothing", "trimmed", "user_messages"]
 
 
 ESS = 100
@@ -61,8 +61,7 @@ class _Row:
 
     @property
     def says_nothing(self) -> bool:
-        text = self.entry.text
-        return len(text) <= 60 and _SAYS_NOTHING.fullmatch(text) is not None
+        return says_nothing(self.entry.text)
 
     @property
     def binds(self) -> bool:
@@ -92,6 +91,11 @@ def user_messages(inputs: Sequence[UserInput], tokens: int, focus: Sequence[str]
             0, f"({missing} {'message' if missing == 1 else 'messages'} left out for room)"
         )
     return "\n".join(shown)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a message only agrees, greets or thanks: `ok`, `go on`. Such messages give way first."""
+    return len(text) <= 60 and _SAYS_NOTHING.fullmatch(text) is not None
 
 
 def essential_tokens(inputs: Sequence[UserInput]) -> int:
