@@ -15,9 +15,9 @@ from typing import Any
 
 import anthropic
 
+from tests.oracle.server import OracleServer
+from tests.small_model import SmallModel
 from ullage import ContextManager
-from ullage.testing import ScriptedServer
-from ullage.testing.small_model import SmallModel
 
 WINDOWS = (2_048, 4_096, 8_192, 16_384, 32_768, 65_536)
 TURNS = 200
@@ -130,7 +130,7 @@ def silent(messages: list[Any], said: str) -> Mapping[str, Any]:
 
 def scripted(window: int, **options: Any) -> Played:
     """Each request goes to the scripted server; its figure of usage counts."""
-    with ScriptedServer(window=window) as server:
+    with OracleServer(window=window) as server:
         client = anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0)
 
         def answer(messages: list[Any], said: str) -> Mapping[str, Any]:

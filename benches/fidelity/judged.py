@@ -18,13 +18,13 @@ from typing import Any
 import orjson
 from benches.fidelity.replays import SUFFIXES
 
+from tests.oracle.legality import assert_legal
 from ullage.facts.reading import blocks_of
 from ullage.legality import validate
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
 from ullage.replay import Script, replay, script_of
 from ullage.sessions import open_session
-from ullage.testing import assert_legal
 
 COLUMNS = {
     "requests": "requests",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tests.oracle.legality import assert_legal
 from ullage.requests.to_request import Outgoing, outgoing, rules_model
-from ullage.testing import assert_legal
 
 __all__ = ["Account", "judge_shape", "same"]
 

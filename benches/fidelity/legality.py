@@ -3,7 +3,7 @@
 Run: python -m benches.fidelity.legality --count 20000
 The long run: nice -n 19 python -m benches.fidelity.legality --count 1000000 --workers 2 --report FILE
 
-What is done with each conversation, and what must hold, is in `ullage.testing.attack`; `PLAN_TABLE`
+What is done with each conversation, and what must hold, is in `tests.attack`; `PLAN_TABLE`
 there says how often each plan comes. The report is written after every part, so that a run can be
 stopped: `--resume` goes on where the report ends. Exits with 1 if anything is wrong.
 """
@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.attack.runner import PLAN_TABLE, Attack, plan_of
 from ullage.legality import PROVIDERS
-from ullage.testing.attack import PLAN_TABLE, Attack, plan_of
 
 PART = 2_000
 SHOWN = 50

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.compaction.api import job_of
 from ullage.compaction.effects_runner import Performer
 from ullage.compaction.prefetch import Ahead, Prewritten, ahead_flow
@@ -15,7 +16,7 @@ from ullage.effects import drive
 from ullage.facts.sections import HEADINGS
 from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.testing import ScriptedSummarizer, Step, assert_legal
+from ullage.testing import ScriptedSummarizer, Step
 
 NINE = "\n\n".join(
     f"## {n}. {title}\nSomething of {title.lower()}." for n, title in enumerate(HEADINGS, 1)

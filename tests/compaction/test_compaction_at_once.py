@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.compaction import Outcome, Providers, acompact, compact
 from ullage.compaction.api import job_of
 from ullage.compaction.effects_runner import AsyncPerformer, Performer
@@ -20,7 +21,7 @@ from ullage.facts.sections import HEADINGS
 from ullage.manager import ContextManager
 from ullage.observe.hooks import CallableHook, Hooks, ShellHook
 from ullage.policy import Policy
-from ullage.testing import ScriptedSummarizer, Step, assert_legal
+from ullage.testing import ScriptedSummarizer, Step
 from ullage.transcript import TranscriptLog, resume
 
 NINE = "\n\n".join(

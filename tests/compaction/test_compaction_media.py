@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.compaction import compact
-from ullage.testing import assert_legal
 from ullage.transcript.resume import resume
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage import estimate_tokens
 from ullage.counting.models import ModelTable
 from ullage.levels.turn_snip import SNIP_TOOL
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.testing import assert_legal
 from ullage.transcript.resume import resume
 
 pytestmark = pytest.mark.corpus

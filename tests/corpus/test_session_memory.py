@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.facts import collect
 from ullage.facts.reading import blocks_of
@@ -19,7 +20,7 @@ from ullage.memory.session.update import measure_of
 from ullage.observe.events import SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
 from ullage.sessions import open_session
-from ullage.testing import ScriptedSummarizer, assert_legal
+from ullage.testing import ScriptedSummarizer
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage import _reference
 from ullage._engine import core
 from ullage.cli.inspect import report_of
@@ -14,7 +15,6 @@ from ullage.cli.resume import dump
 from ullage.legality import validate
 from ullage.requests.to_request import SHAPES, rules_model
 from ullage.sessions import Session, compact_session, open_session
-from ullage.testing import assert_legal
 
 pytestmark = [
     pytest.mark.corpus,

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from tests.attack import hostile
+from tests.attack.mutations import MUTATIONS, mutate
+from tests.oracle.checker import PROVIDERS, check
+from tests.oracle.legality import request_body
 from ullage.legality import validate
 from ullage.testing import strategies
-from ullage.testing.checker import PROVIDERS, check
-from ullage.testing.legality import request_body
-from ullage.testing.mutations import MUTATIONS, mutate
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -72,7 +73,7 @@ def test_both_refuse_the_same_damaged_requests(provider):
 
 def test_both_refuse_the_same_hostile_conversations():
     @settings(quick, max_examples=80)
-    @given(strategies.hostile_conversations())
+    @given(hostile.hostile_conversations())
     def run(messages):
         ours, theirs, _ = opinions("anthropic", messages)
         if theirs == {"A01"} and not ours:

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from tests.oracle.server import OracleServer
 from ullage.requests import RemoteCounter, count_request
-from ullage.testing import ScriptedServer, scenario
+from ullage.testing import scenario
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
@@ -21,7 +22,7 @@ def ask(counter):
 
 def test_anthropic_counts_what_would_be_sent():
     with (
-        ScriptedServer() as server,
+        OracleServer() as server,
         anthropic.Anthropic(base_url=server.url, api_key="test") as client,
     ):
         counter = RemoteCounter(client, model=MADE.model)
@@ -38,13 +39,13 @@ def test_anthropic_counts_asynchronously():
             counter = RemoteCounter(client, model=MADE.model)
             return await counter.acount(MADE.messages, system=MADE.system, tools=MADE.tools)
 
-    with ScriptedServer() as server:
+    with OracleServer() as server:
         assert asyncio.run(main(server)).source == "remote"
 
 
 def test_openai_counts_what_would_be_sent():
     with (
-        ScriptedServer() as server,
+        OracleServer() as server,
         openai.OpenAI(base_url=server.openai_url, api_key="test") as client,
     ):
         found = RemoteCounter(client, model="gpt-5").count(MADE.messages, system="Be brief.")
@@ -53,7 +54,7 @@ def test_openai_counts_what_would_be_sent():
 
 
 def test_a_server_that_is_gone_gives_the_estimate():
-    with ScriptedServer() as server:
+    with OracleServer() as server:
         url = server.url
     with anthropic.Anthropic(base_url=url, api_key="test") as client:
         found = ask(RemoteCounter(client, model=MADE.model, timeout_seconds=1))

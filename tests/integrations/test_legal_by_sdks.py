@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
+from tests.attack.plans import PADDED, PADDING, PLANS
+from tests.attack.talks import TOOLS, form, talk
+from tests.oracle.server import OracleServer
 from ullage.exceptions import ContextTooLarge
 from ullage.legality import Originals
 from ullage.legality.repair import Repairer, repair
 from ullage.providers import anthropic as to_anthropic
 from ullage.providers import classify, openai_chat, openai_responses
-from ullage.testing import ScriptedServer, Step
-from ullage.testing._attack_plans import PADDED, PADDING, PLANS
-from ullage.testing._attack_talks import TOOLS, form, talk
+from ullage.testing import Step
 from ullage.testing._seal import sign_thinking
 from ullage.testing.failures import Failure
 
@@ -49,9 +50,9 @@ def told(error: Exception) -> tuple[Any, ...]:
 
 
 @contextlib.contextmanager
-def serving(rows: list[dict[str, Any]]) -> Iterator[ScriptedServer]:
+def serving(rows: list[dict[str, Any]]) -> Iterator[OracleServer]:
     steps = [Step("refuse", failure=refusal(row)) for row in rows]
-    with ScriptedServer(*steps) as server:
+    with OracleServer(*steps) as server:
         yield server
 
 
@@ -89,7 +90,7 @@ def test_every_row_through_openais_client_chat_and_responses():
 
 
 def test_every_row_through_the_asynchronous_clients():
-    async def run(server: ScriptedServer) -> None:
+    async def run(server: OracleServer) -> None:
         async with (
             anthropic.AsyncAnthropic(**options(server.url)) as claude,
             openai.AsyncOpenAI(**options(server.openai_url)) as gpt,
@@ -145,7 +146,7 @@ def wire(messages: list[Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
 def test_anthropics_client_sends_what_any_plan_leaves(streamed, sent):
-    with ScriptedServer() as server, anthropic.Anthropic(**options(server.url)) as client:
+    with OracleServer() as server, anthropic.Anthropic(**options(server.url)) as client:
         for plan, messages in sent[:: 3 if streamed else 1]:
             body = {"model": MODEL, "max_tokens": 8192, **wire(messages)}
             if streamed:
@@ -157,7 +158,7 @@ def test_anthropics_client_sends_what_any_plan_leaves(streamed, sent):
 
 
 def test_openais_client_sends_what_any_plan_leaves(sent):
-    with ScriptedServer() as server, openai.OpenAI(**options(server.openai_url)) as client:
+    with OracleServer() as server, openai.OpenAI(**options(server.openai_url)) as client:
         for plan, messages in sent:
             chat = openai_chat.to_provider(messages).parts["messages"]
             made = client.chat.completions.create(model="gpt-5.2", messages=chat)
@@ -167,7 +168,7 @@ def test_openais_client_sends_what_any_plan_leaves(sent):
 
 
 def test_the_asynchronous_clients_send_what_any_plan_leaves(sent):
-    async def run(server: ScriptedServer) -> None:
+    async def run(server: OracleServer) -> None:
         async with (
             anthropic.AsyncAnthropic(**options(server.url)) as claude,
             openai.AsyncOpenAI(**options(server.openai_url)) as gpt,
@@ -181,7 +182,7 @@ def test_the_asynchronous_clients_send_what_any_plan_leaves(sent):
                 made = await gpt.chat.completions.create(model="gpt-5.2", messages=chat)
                 assert made.choices[0].finish_reason == "stop", plan
 
-    with ScriptedServer() as server:
+    with OracleServer() as server:
         asyncio.run(run(server))
 
 
@@ -206,7 +207,7 @@ def test_a_binding_error_is_classified_and_the_one_retry_is_accepted():
     )
     moved = [{"role": "user", "content": "another beginning"}, *signed[1:]]
     repairer = Repairer(model=MODEL)
-    with ScriptedServer() as server, anthropic.Anthropic(**options(server.url)) as client:
+    with OracleServer() as server, anthropic.Anthropic(**options(server.url)) as client:
         ask = {"model": MODEL, "max_tokens": 64}
         with pytest.raises(anthropic.BadRequestError) as caught:
             client.messages.create(**ask, messages=repairer.repair(moved).messages)

@@ -9,6 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.oracle.legality import assert_legal
+from tests.oracle.server import OracleServer
 from ullage.compaction import Outcome, acompact, compact
 from ullage.exceptions import CompactionError
 from ullage.facts.sections import OPENING
@@ -17,7 +19,7 @@ from ullage.policy import Policy
 from ullage.providers import openai_responses
 from ullage.summarizers import AnthropicCompaction, OpenAICompaction
 from ullage.summarizers.inputs import without_thinking
-from ullage.testing import ScriptedServer, Step, assert_legal, scenario
+from ullage.testing import Step, scenario
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
@@ -30,7 +32,7 @@ BETA = "compact-2026-09-04"
 
 @pytest.fixture
 def server():
-    with ScriptedServer() as running:
+    with OracleServer() as running:
         yield running
         assert running.errors == []
 

@@ -9,11 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.oracle.server import OracleServer
 from ullage.compaction import acompact, compact
 from ullage.providers import openai_chat, openai_responses
 from ullage.summarizers.anthropic import AnthropicSummarizer
 from ullage.summarizers.openai import OpenAISummarizer
-from ullage.testing import ScriptedServer, scenario
+from ullage.testing import scenario
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
@@ -24,7 +25,7 @@ KEY = {"api_key": "test", "max_retries": 0}
 
 @pytest.fixture
 def server():
-    with ScriptedServer() as running:
+    with OracleServer() as running:
         yield running
         assert running.errors == []
 
@@ -205,7 +206,7 @@ def test_openai_responses(server):
 # ---- when it can't be shared -----------------------------------------------------------------
 
 
-def modes(server: ScriptedServer, last: Any, talk: list[Any], **options: Any) -> list[str]:
+def modes(server: OracleServer, last: Any, talk: list[Any], **options: Any) -> list[str]:
     with anthropic.Anthropic(base_url=server.url, **KEY) as client:
         writer = AnthropicSummarizer(MADE.model, client=client, last_request=last)
         compact(talk, summarizer=writer, keep=0, **options)

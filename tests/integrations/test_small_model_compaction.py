@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
+from tests.small_model import SmallModel
 from ullage.compaction import compact
 from ullage.compaction.api import job_of
 from ullage.compaction.effects_runner import Performer
@@ -15,8 +17,6 @@ from ullage.exceptions import CompactionError, MissingExtra
 from ullage.policy import Policy
 from ullage.summarizers.anthropic import AnthropicSummarizer
 from ullage.summarizers.openai import OpenAISummarizer
-from ullage.testing import assert_legal
-from ullage.testing.small_model import SmallModel
 
 WINDOW = 1_536
 COMMIT = "4f9c2d1"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
+from tests.oracle.server import OracleServer
 from ullage.compaction import Outcome
 from ullage.compaction.api import job_of
 from ullage.compaction.effects_runner import AsyncPerformer, Performer
@@ -18,7 +20,7 @@ from ullage.policy import Policy
 from ullage.providers import openai_chat, openai_responses
 from ullage.summarizers.anthropic import AnthropicSummarizer
 from ullage.summarizers.openai import OpenAISummarizer
-from ullage.testing import ScriptedServer, Step, assert_legal, scenario
+from ullage.testing import Step, scenario
 from ullage.testing.script import KINDS
 
 anthropic = pytest.importorskip("anthropic")
@@ -91,7 +93,7 @@ class Rig:
     """One server, one client of each SDK, and summarizers on them."""
 
     def __init__(self) -> None:
-        self.server = ScriptedServer().start()
+        self.server = OracleServer().start()
         where, key = self.server.url, {"api_key": "test", "max_retries": 2}
         self.claude = anthropic.Anthropic(base_url=where, **key)
         self.gpt = openai.OpenAI(base_url=self.server.openai_url, **key)

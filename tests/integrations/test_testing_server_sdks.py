@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from tests.oracle.server import OracleServer
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.providers.errors import classify
-from ullage.testing import ScriptedServer, Step, scenario
+from ullage.testing import Step, scenario
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
@@ -60,7 +61,7 @@ def test_clearing_by_the_provider_is_asked_for_and_read_back():
     for message in MADE.messages:
         manager.add(message)
     made = manager.prepare()
-    with ScriptedServer() as server, claude(server) as client:
+    with OracleServer() as server, claude(server) as client:
         answer = client.beta.messages.create(
             **{**REQUEST, "messages": made.messages},
             extra_headers=made.headers,
@@ -76,7 +77,7 @@ def test_clearing_by_the_provider_is_asked_for_and_read_back():
 
 
 def test_a_generated_session_goes_on_with_bound_thinking():
-    with ScriptedServer() as server, claude(server) as client:
+    with OracleServer() as server, claude(server) as client:
         first = client.messages.create(**REQUEST, thinking={"type": "adaptive"})
         assert [block.type for block in first.content] == ["thinking", "text"]
         talk = [*MADE.messages, as_params(first), {"role": "user", "content": "go on"}]
@@ -108,7 +109,7 @@ def test_a_generated_session_goes_on_with_bound_thinking():
 )
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
 def test_anthropic_raises_what_we_classify(step, error, kind, streamed):
-    with ScriptedServer(step) as server, claude(server) as client:
+    with OracleServer(step) as server, claude(server) as client:
         with pytest.raises(getattr(anthropic, error)) as caught:
             ask(client, streamed)
         if kind:
@@ -127,7 +128,7 @@ def test_anthropic_raises_what_we_classify(step, error, kind, streamed):
     ids=range(5),
 )
 def test_openai_raises_what_we_classify(step, error, kind):
-    with ScriptedServer(step, step) as server, gpt(server) as client:
+    with OracleServer(step, step) as server, gpt(server) as client:
         with pytest.raises(getattr(openai, error)) as caught:
             client.chat.completions.create(model="gpt-5.2", messages=ASK)
         if kind:
@@ -137,7 +138,7 @@ def test_openai_raises_what_we_classify(step, error, kind):
 
 
 def test_the_sdks_retry_as_they_do_in_earnest():
-    with ScriptedServer(Step("rate_limit", retry_after=0.01), "overloaded") as server:
+    with OracleServer(Step("rate_limit", retry_after=0.01), "overloaded") as server:
         with claude(server, max_retries=3) as client:
             assert client.messages.create(**REQUEST).stop_reason == "end_turn"
         assert [seen.status for seen in server.requests] == [429, 529, 200]
@@ -145,14 +146,14 @@ def test_the_sdks_retry_as_they_do_in_earnest():
 
 
 def test_a_stalled_stream_times_out():
-    with ScriptedServer(Step("stall", seconds=20)) as server, claude(server, timeout=0.3) as client:
+    with OracleServer(Step("stall", seconds=20)) as server, claude(server, timeout=0.3) as client:
         with pytest.raises(Exception, match=r"(?i)time"):
             ask(client, streamed=True)
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
 def test_compaction_through_the_beta_client(streamed):
-    with ScriptedServer() as server, claude(server) as client:
+    with OracleServer() as server, claude(server) as client:
         options = {**REQUEST, "compaction": {"type": "summarize"}, "betas": ["compact-2026-09-04"]}
         if streamed:
             with client.beta.messages.stream(**options) as stream:
@@ -166,7 +167,7 @@ def test_compaction_through_the_beta_client(streamed):
 
 
 def test_openai_chat_and_its_stream():
-    with ScriptedServer("good", "good", "tool_call", "refusal") as server, gpt(server) as client:
+    with OracleServer("good", "good", "tool_call", "refusal") as server, gpt(server) as client:
         plain = client.chat.completions.create(model="gpt-5.2", messages=ASK)
         text, last = "", None
         for last in client.chat.completions.create(
@@ -183,7 +184,7 @@ def test_openai_chat_and_its_stream():
 
 
 def test_openai_responses_stream_chain_compact_and_count():
-    with ScriptedServer() as server, gpt(server) as client:
+    with OracleServer() as server, gpt(server) as client:
         first = client.responses.create(model="gpt-5.2", input="hello", reasoning={"effort": "low"})
         assert [item.type for item in first.output] == ["reasoning", "message"]
         with client.responses.stream(model="gpt-5.2", input="hello") as stream:
@@ -205,7 +206,7 @@ def test_openai_responses_stream_chain_compact_and_count():
 
 def test_an_overflow_that_a_stream_tells():
     step = Step("overflow", provider="openai_new")
-    with ScriptedServer(step) as server, gpt(server) as client:
+    with OracleServer(step) as server, gpt(server) as client:
         events = list(client.responses.create(model="gpt-5.2", input="hello", stream=True))
         assert events[-1].type == "response.failed"
         assert events[-1].response.error.code == "context_length_exceeded"
@@ -214,7 +215,7 @@ def test_an_overflow_that_a_stream_tells():
 
 def test_async_clients():
     async def run():
-        with ScriptedServer("good", "overloaded", "good") as server:
+        with OracleServer("good", "overloaded", "good") as server:
             options = {"api_key": "k", "max_retries": 0}
             async with anthropic.AsyncAnthropic(base_url=server.url, **options) as client:
                 answer = await client.messages.create(**REQUEST)

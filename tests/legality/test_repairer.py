@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.attack.hostile import hostile_conversations
+from tests.attack.mutations import MUTATIONS, mutate
+from tests.oracle.legality import assert_legal
 from ullage.legality import Originals, validate
 from ullage.legality.repair import Repaired, Repairer, repair
-from ullage.testing import assert_legal
-from ullage.testing.mutations import MUTATIONS, mutate
-from ullage.testing.strategies import hostile_conversations, legal_conversations
+from ullage.testing.strategies import legal_conversations
 
 BOUND = "claude-opus-5-5"
 MODELS = (BOUND, "claude-opus-4-5", None)

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.counting.models import ModelTable
 from ullage.levels import View
 from ullage.levels.drop_stale_thinking import unbind
@@ -13,7 +14,7 @@ from ullage.levels.turn_snip import SNIP_TOOL
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.testing import Scenario, assert_legal, scenario
+from ullage.testing import Scenario, scenario
 from ullage.testing._seal import Walk, seal, unseal
 
 MODEL = "claude-opus-5-5"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracle.legality import assert_legal
 from ullage.effects import Summarize, Together, Wait, drive
 from ullage.exceptions import UnknownHandle
 from ullage.levels import Made, View, collapse
@@ -23,7 +24,7 @@ from ullage.policy import Policy
 from ullage.recall import Archive
 from ullage.summarizers import SummaryReply
 from ullage.summarizers.extractive import ExtractiveSummarizer
-from ullage.testing import assert_legal, conversation, session_287k
+from ullage.testing import conversation, session_287k
 from ullage.transcript import TranscriptLog
 from ullage.transcript.resume import resume
 

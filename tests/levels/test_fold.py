@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.levels import View, fold
 from ullage.levels.one_line_records import Line, fitted, lines_of
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall import Archive, left
-from ullage.testing import assert_legal, conversation
+from ullage.testing import conversation
 
 POLICY = Policy.buffered()
 MODEL = "claude-opus-4-5"

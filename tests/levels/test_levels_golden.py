@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.counting.models import ModelTable
 from ullage.levels.pipeline import LEVELS
 from ullage.levels.turn_snip import SNIP_TOOL
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.testing import assert_legal
 
 MODEL = "claude-opus-4-5"
 NOON = 1_767_268_800_000  # 1 January 2026, 12:00 UTC

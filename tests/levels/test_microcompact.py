@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.effects import Summarize, Together, drive
 from ullage.levels import View, microcompact
 from ullage.levels.microcompact import Pressure
@@ -17,7 +18,6 @@ from ullage.manager import ContextManager
 from ullage.messages import CLEARED
 from ullage.policy import Policy
 from ullage.summarizers import SummaryReply
-from ullage.testing import assert_legal
 
 MODEL = "claude-opus-4-5"
 LADDER = Policy.ladder().change(

@@ -6,11 +6,12 @@ import json
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.levels import View, model_tools
 from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL, Offers
 from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.testing import assert_legal, conversation
+from ullage.testing import conversation
 
 MODEL = "claude-opus-4-5"
 TELL = Policy.buffered().change({"offer.notice_percent": 50, "offer.notice_step_percent": 20})

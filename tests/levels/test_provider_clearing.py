@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracle.legality import assert_legal
 from ullage.counting.models import lookup
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import View, microcompact, provider_clearing
@@ -22,7 +23,7 @@ from ullage.levels.context_management import (
 from ullage.levels.provider_clearing import ProviderClearing
 from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.testing import assert_legal, conversation
+from ullage.testing import conversation
 
 ON = Policy.buffered().change({"micro.by_provider": True})
 ALL = {

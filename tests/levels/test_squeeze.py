@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracle.legality import assert_legal
 from ullage.counting.models import ModelTable
 from ullage.exceptions import ContextTooLarge
 from ullage.levels import View, shrink_results
 from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.testing import assert_legal
 
 MODEL = "claude-opus-4-5"
 # Nothing else may help: what is tested is the last way out.

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracle.legality import assert_legal
 from ullage.levels import View, turn_snip
 from ullage.levels.cut_points import turn_starts, turn_starts_from, whole_cuts
 from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip, answer, short_id
 from ullage.policy import Policy
 from ullage.recall import Archive
-from ullage.testing import assert_legal, conversation
+from ullage.testing import conversation
 from ullage.transcript import Transcript, TranscriptLog
 from ullage.transcript.resume import resume
 

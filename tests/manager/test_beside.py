@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import ManagerBusy
 from ullage.levels.collapse import level
 from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.testing import assert_legal
 
 MODEL = "claude-opus-4-5"
 WINDOW = 50_000  # of which 40 000 are effective

@@ -6,13 +6,14 @@ import copy
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage import ContextManager
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 from ullage.requests.inbound import read_response
 from ullage.requests.to_request import LISTS, shaped
-from ullage.testing import assert_legal, conversation
+from ullage.testing import conversation
 
 MODELS = {
     "openai_chat": "gpt-5",

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracle.legality import assert_legal
 from ullage import ContextManager
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.testing import assert_legal, conversation, scenario
+from ullage.testing import conversation, scenario
 
 MODEL = "claude-opus-4-5"
 SMALL = {"auto.start_percent": 6, "micro.min_freed_tokens": 0, "snip.max_chars": 2_000}

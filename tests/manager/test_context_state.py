@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage import ContextManager
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.testing import assert_legal, conversation, session_287k
+from ullage.testing import conversation, session_287k
 
 MODEL = "claude-opus-4-5"
 REFUSED = "prompt is too long: 213462 tokens > 200000 maximum"

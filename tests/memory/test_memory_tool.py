@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle.legality import assert_legal
 from ullage.memory.notes import MemoryFolder, MemoryTool
-from ullage.testing import assert_legal
 
 
 @pytest.fixture

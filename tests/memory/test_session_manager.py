@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.facts.sections import OPENING
 from ullage.manager import ContextManager
@@ -17,7 +18,7 @@ from ullage.memory.session.ids import covered_end
 from ullage.memory.session.record import read_record
 from ullage.observe.events import LevelActed, SessionMemoryFinished, SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
-from ullage.testing import ScriptedSummarizer, assert_legal
+from ullage.testing import ScriptedSummarizer
 
 WORDS = "The quick brown fox looks at the lazy dog and thinks about lunch. "
 

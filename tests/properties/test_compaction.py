@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.attack.hostile import hostile_conversations, hostile_entries
+from tests.oracle.legality import assert_legal
 from ullage.compaction import compact
 from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.facts import collect
@@ -25,13 +27,7 @@ from ullage.policy import Policy
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
 from ullage.summarizers.words import says_nothing
-from ullage.testing import assert_legal
-from ullage.testing.strategies import (
-    entries,
-    hostile_conversations,
-    hostile_entries,
-    legal_conversations,
-)
+from ullage.testing.strategies import entries, legal_conversations
 from ullage.transcript.resume import resume
 
 few = settings(

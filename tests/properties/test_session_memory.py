@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.oracle.legality import assert_legal
 from ullage.compaction import compact
 from ullage.facts.reading import text_of
 from ullage.memory.session import SessionMemory
 from ullage.memory.session.files import NotesFolder
 from ullage.memory.session.template import parse_notes, skeleton
-from ullage.testing import assert_legal
 
 FILLER = "The build prints many lines that nobody needs to see again. "
 

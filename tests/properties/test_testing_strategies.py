@@ -11,11 +11,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
+from tests.attack import hostile
+from tests.attack.mutations import MUTATIONS, mutate
+from tests.oracle.checker import PROVIDERS, check
+from tests.oracle.legality import assert_legal, request_body
+from tests.oracle.server import OracleServer
 from ullage.exceptions import InvalidPolicy
 from ullage.testing import conversation, strategies
-from ullage.testing.checker import PROVIDERS, check
-from ullage.testing.legality import assert_legal, request_body
-from ullage.testing.mutations import MUTATIONS, mutate
+from ullage.testing.server import Recorded, ScriptedServer
 from ullage.transcript import resume
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -93,7 +96,7 @@ def test_parallel_calls_shrink_to_two_calls():
 
 
 @quick
-@given(strategies.hostile_conversations())
+@given(hostile.hostile_conversations())
 def test_hostile_conversations_crash_no_checker(messages):
     for provider in PROVIDERS:
         body = request_body(provider, messages)
@@ -106,7 +109,7 @@ def test_hostile_conversations_are_mostly_refused():
     refused = []
 
     @settings(quick, max_examples=60, derandomize=True)
-    @given(strategies.hostile_conversations())
+    @given(hostile.hostile_conversations())
     def run(messages):
         found = check("anthropic", {"model": "claude-opus-5-5", "messages": messages})
         refused.append(any(finding.severity == "error" for finding in found))
@@ -208,7 +211,7 @@ def test_session_files_resume_to_their_context(file):
 
 
 @quick
-@given(strategies.hostile_entries())
+@given(hostile.hostile_entries())
 def test_hostile_entries_are_lists(lines):
     assert isinstance(lines, list)
 
@@ -242,7 +245,7 @@ def test_wrong_arguments_are_named(options, field):
 
 
 def test_strategies_are_strategies():
-    for made in (strategies.entries(), strategies.hostile_entries(), strategies.json_values()):
+    for made in (strategies.entries(), hostile.hostile_entries(), strategies.json_values()):
         assert isinstance(made, st.SearchStrategy)
 
 
@@ -257,15 +260,14 @@ ENDPOINTS = {
 
 @pytest.mark.parametrize("enforce", [True, False], ids=["checked", "unchecked"])
 @pytest.mark.parametrize("path", ENDPOINTS)
-def test_the_server_answers_whatever_comes(path, enforce):
-    from ullage.testing.server import Recorded, ScriptedServer
-
-    server = ScriptedServer(enforce=enforce)
+@pytest.mark.parametrize("made", [ScriptedServer, OracleServer])
+def test_the_server_answers_whatever_comes(made, path, enforce):
+    server = made(enforce=enforce)
     headers = {"authorization": "Bearer k", "anthropic-version": "2026-10-21"}
     key, rest = ENDPOINTS[path]
 
     @quick
-    @given(strategies.hostile_conversations())
+    @given(hostile.hostile_conversations())
     def run(messages):
         body = json.dumps({**rest, key: messages}, skipkeys=True).encode()
         reply = server.handle(Recorded("POST", path, headers, body))

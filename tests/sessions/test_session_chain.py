@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage import compact
 from ullage.sessions import compact_session, open_session
-from ullage.testing import assert_legal
 from ullage.transcript import TranscriptLog
 
 FILLER = "the parser drops the last row when the file has no line end "

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
+from tests.oracle.legality import assert_legal
 from ullage.sessions import compact_session, open_session
-from ullage.testing import assert_legal
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")

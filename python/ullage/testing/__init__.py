@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ullage.testing.assertions import assert_legal
 from ullage.testing.entries import Layout, SessionFile, session_file
 from ullage.testing.generator import (
     STYLES,
@@ -26,7 +27,6 @@ from ullage.testing.generator import (
     scenario,
     session_287k,
 )
-from ullage.testing.legality import assert_legal
 from ullage.testing.script import Script, Step
 from ullage.testing.summarizer import ScriptedSummarizer
 

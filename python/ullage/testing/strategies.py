@@ -1,4 +1,4 @@
-"""Hypothesis strategies: legal conversations of every provider, hostile ones, texts, JSON, transcripts.
+"""Hypothesis strategies: legal conversations of every provider, texts, JSON, transcripts.
 
 Needs the package hypothesis. All are built on small values (texts, calls, rounds, turns) that are put
 into a provider's form at the end, so that a failing example shrinks to the one round that matters.
@@ -14,7 +14,6 @@ from ullage.testing._talk import FORMS, Exchange, Round, Talk, Turn
 from ullage.testing._tools import SYSTEM, TOOLS, WEB_SEARCH
 from ullage.testing.entries import Layout, SessionFile, session_file
 from ullage.testing.generator import Scenario, Truth
-from ullage.testing.mutations import MUTATIONS, mutate
 
 try:
     from hypothesis import strategies as st
@@ -24,8 +23,6 @@ except ModuleNotFoundError as exc:  # pragma: no cover - the tests need it
 __all__ = [
     "FEATURES",
     "entries",
-    "hostile_conversations",
-    "hostile_entries",
     "json_values",
     "legal_conversations",
     "legal_requests",
@@ -182,7 +179,7 @@ def legal_conversations(
     Thinking is signed for `model` without system prompt and tools: see `legal_requests` for both.
 
     Args:
-        provider: One of `ullage.testing.checker.PROVIDERS`.
+        provider: One of `ullage.legality.PROVIDERS`.
         features: Names in `FEATURES`; `None`: all. Only thinking and calls exist outside Anthropic.
         max_turns: User inputs before the newest one.
         max_rounds: Responses with calls in each turn.
@@ -207,39 +204,6 @@ def legal_requests(
     tools = st.sampled_from([[*TOOLS[:1]], [*TOOLS], [*TOOLS, WEB_SEARCH]])
     talks = _talks(_checked(features, "anthropic"), max_turns, 2)
     return st.builds(build, talks, st.none() | st.just(SYSTEM), tools)
-
-
-def hostile_conversations(
-    *, max_mutations: int = 4, features: Collection[str] | None = None
-) -> st.SearchStrategy[list[Any]]:
-    """Lists that no provider would take, or not for long: legal ones, damaged one to four times.
-
-    One in eight is no conversation at all but any JSON. `ullage.testing.mutations` has the names.
-    """
-    steps = st.lists(
-        st.tuples(st.sampled_from(sorted(MUTATIONS)), st.integers(0, 40)),
-        min_size=1,
-        max_size=max_mutations,
-    )
-    talks = legal_conversations(features=features, max_turns=2, max_rounds=2)
-    damaged = st.builds(lambda messages, chosen: mutate(messages, *chosen), talks, steps)
-    wild = st.lists(json_values(surrogates=True) | _wild_messages(), max_size=5)
-    return st.one_of(*[damaged] * 7, wild)
-
-
-def _wild_messages() -> st.SearchStrategy[dict[str, Any]]:
-    kinds = st.sampled_from(
-        ("text", "tool_use", "tool_result", "thinking", "image", "server_tool_use", "")
-    )
-    keys = st.sampled_from(("text", "id", "tool_use_id", "input", "content", "source", "signature"))
-    block = st.builds(
-        lambda kind, rest: {"type": kind, **rest},
-        kinds,
-        st.dictionaries(keys, json_values(max_leaves=3, surrogates=True), max_size=3),
-    )
-    content = st.lists(block | json_values(max_leaves=2), max_size=4) | json_values(max_leaves=2)
-    roles = st.sampled_from(("user", "assistant", "system", "tool", "")) | json_values(max_leaves=1)
-    return st.fixed_dictionaries({"role": roles, "content": content})
 
 
 def _layouts() -> st.SearchStrategy[Layout]:
@@ -275,49 +239,3 @@ def session_files(*, max_turns: int = 4) -> st.SearchStrategy[SessionFile]:
 def entries(*, max_turns: int = 4) -> st.SearchStrategy[list[dict[str, Any]]]:
     """The lines of `session_files` alone."""
     return session_files(max_turns=max_turns).map(lambda file: file.entries)
-
-
-_ODD_FIELDS: tuple[tuple[str, Any], ...] = (
-    ("type", "hologram"),
-    ("type", None),
-    ("uuid", ""),
-    ("uuid", 7),
-    ("parentUuid", "nowhere"),
-    ("parentUuid", []),
-    ("message", None),
-    ("message", "text"),
-    ("message", {"role": "user"}),
-    ("timestamp", "yesterday"),
-    ("isSidechain", True),
-    ("isMeta", True),
-    ("compactMetadata", {"preservedSegment": {"headUuid": "a", "tailUuid": "b"}}),
-    ("toolUseResult", {"x": 1}),
-)
-
-
-def hostile_entries(*, max_damage: int = 4) -> st.SearchStrategy[list[Any]]:
-    """Lines that are out of order, doubled, cut out or damaged."""
-    steps = st.lists(
-        st.tuples(st.sampled_from(("drop", "double", "swap", "odd")), st.integers(0, 400)),
-        min_size=1,
-        max_size=max_damage,
-    )
-    return st.builds(_damage, entries(max_turns=3), steps)
-
-
-def _damage(lines: list[dict[str, Any]], steps: list[tuple[str, int]]) -> list[Any]:
-    out: list[Any] = list(lines)
-    for kind, number in steps:
-        if not out:
-            break
-        at = number % len(out)
-        if kind == "drop":
-            del out[at]
-        elif kind == "double":
-            out.insert(at, out[at])
-        elif kind == "swap":
-            out[at], out[-1] = out[-1], out[at]
-        else:
-            key, value = _ODD_FIELDS[number % len(_ODD_FIELDS)]
-            out[at] = {**out[at], key: value}
-    return out

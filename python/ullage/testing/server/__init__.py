@@ -1,4 +1,4 @@
-"""A loopback server that speaks the providers' APIs, enforces their rules, and misbehaves on demand."""
+"""A loopback server that speaks three APIs, by a script."""
 
 from __future__ import annotations
 

@@ -1,265 +1,83 @@
-"""Anthropic's Messages API: checks first, then the script's answer, plain or as a stream."""
+"""Anthropic's Messages API: rules first, then the script's answer, plain or as a stream."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ullage.messages import THINKING
-from ullage.testing._seal import Walk, seal, unseal
-from ullage.testing.checker import Finding, check_request
-from ullage.testing.checker.models import facts
-from ullage.testing.checker.request import Request, blocks_of, kind_of
-from ullage.testing.checker.size import count_tokens
-from ullage.testing.checker.thinking import drops_mismatches
-from ullage.testing.failures import Failure
 from ullage.testing.script import Answer
-from ullage.testing.server.edits import (
-    apply_edits,
-    compaction_block,
-    is_own_compaction,
-    wants_compaction,
-)
-from ullage.testing.server.wire import Event, Recorded, Reply, refuse
+from ullage.testing.server.admission import count_tokens, refusal
+from ullage.testing.server.wire import Event, Recorded, Reply, pieces, refuse
 
 if TYPE_CHECKING:
     from ullage.testing.server.http import ScriptedServer
 
-__all__ = ["count", "create"]
-
-_BETAS = {"context_management": "context-management", "compaction": "compact-2026-09-04"}
-_CHUNK = 400  # characters per text delta
+__all__ = ["count", "create", "events", "shortened", "text_and_calls"]
 
 
 def create(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1/messages`."""
-    refused, request = _admit(server, recorded)
-    if refused is not None or request is None:
-        return refused or Reply(500)
-    tokens = count_tokens(request.body)
-    found = server.answer(recorded, request.messages, tokens)
+    refused = refusal(server, recorded, "anthropic", ("model", "max_tokens", "messages"))
+    if refused is not None:
+        return refuse(refused, "anthropic")
+    body = recorded.json
+    tokens = count_tokens(body)
+    found = server.answer(recorded, body["messages"], tokens)
     if found.failure is not None:
         return refuse(found.failure, "anthropic")
-    message = _message(server, request, found, tokens)
-    if request.body.get("stream") is True:
-        return Reply(events=list(_events(message)))
-    return Reply(body=message)
+    message = _message(server, body, found, tokens)
+    return (
+        Reply(events=list(events(message))) if body.get("stream") is True else Reply(body=message)
+    )
 
 
 def count(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1/messages/count_tokens`: the same checks, no answer, no step of the script."""
-    refused, request = _admit(server, recorded, counting=True)
-    if refused is not None or request is None:
-        return refused or Reply(500)
-    body: dict[str, Any] = {"input_tokens": count_tokens(request.body)}
-    applied = apply_edits(request, body["input_tokens"])
-    if applied:
-        freed = sum(edit["cleared_input_tokens"] for edit in applied)
-        body["context_management"] = {"original_input_tokens": body["input_tokens"]}
-        body["input_tokens"] -= freed
-    return Reply(body=body)
-
-
-def _admit(
-    server: ScriptedServer, recorded: Recorded, *, counting: bool = False
-) -> tuple[Reply | None, Request | None]:
-    """Headers, form, rules: the refusal, or the request."""
-    body = recorded.json
-    early = _headers(recorded) or _form(recorded, body, counting)
-    if early is not None:
-        return refuse(early, "anthropic"), None
-    known = facts(body.get("model"))
-    known = known if server.window is None else replace(known, window=server.window)
-    version = int(recorded.headers["anthropic-version"].replace("-", ""))
-    betas = frozenset(recorded.betas)
-    # Nothing is sampled after a compaction: it may be asked for once a turn is over.
-    resume = "compaction" if isinstance(body.get("compaction"), dict) else ""
-    request = Request(body, known, version, betas, resume, sealed=server.sealed)
-    if not server.enforce:
-        return None, request
-    found = [f for f in check_request(request, size=len(recorded.body)) if f.severity == "error"]
-    if counting:  # what does not fit can be counted
-        found = [f for f in found if f.rule != "A24"]
-    found += _own_compactions(server, request)
-    recorded.rules = tuple(finding.rule for finding in found)
-    return (refuse(_failure(found[0]), "anthropic"), None) if found else (None, request)
-
-
-def _headers(recorded: Recorded) -> Failure | None:
-    if not (recorded.headers.get("x-api-key") or recorded.headers.get("authorization")):
-        return Failure(401, "authentication_error", "x-api-key header is required")
-    version = recorded.headers.get("anthropic-version", "")
-    if not version.replace("-", "").isdigit():
-        return Failure(400, "invalid_request_error", "anthropic-version: header is required")
-    return None
-
-
-def _form(recorded: Recorded, body: Any, counting: bool) -> Failure | None:
-    if not isinstance(body, dict):
-        return Failure(400, "invalid_request_error", "The request body is not valid JSON")
-    required = ("model", "messages") if counting else ("model", "max_tokens", "messages")
-    for key in required:
-        if key not in body:
-            return Failure(400, "invalid_request_error", f"{key}: Field required")
-    for key, beta in _BETAS.items():
-        if key in body and not any(name.startswith(beta) for name in recorded.betas):
-            allowed = key == "context_management" and any("compact" in b for b in recorded.betas)
-            if not allowed:
-                return Failure(
-                    400, "invalid_request_error", f"{key}: Extra inputs are not permitted"
-                )
-    return _mode(body)
-
-
-def _mode(body: dict[str, Any]) -> Failure | None:
-    """Thinking modes and forced tools that the model does not take."""
-    known, thinking = facts(body.get("model")), body.get("thinking")
-    kind = thinking.get("type") if isinstance(thinking, dict) else None
-    banned = {
-        "enabled": known.no_manual,
-        "disabled": known.no_disabled,
-        "adaptive": known.no_adaptive,
-    }
-    if banned.get(str(kind)):
-        text = f"thinking.type: '{kind}' is not supported by {body['model']}"
-        return Failure(400, "invalid_request_error", text)
-    choice = body.get("tool_choice")
-    forced = isinstance(choice, dict) and choice.get("type") in ("any", "tool")
-    if forced and (kind == "enabled" or known.no_disabled):
-        text = "Thinking may not be enabled when tool_choice forces tool use."
-        return Failure(400, "invalid_request_error", text)
-    return None
-
-
-def _own_compactions(server: ScriptedServer, request: Request) -> list[Finding]:
-    """Compaction blocks must be the server's own, unchanged."""
-    if not server.sealed:
-        return []
-    return [
-        Finding(
-            "A25",
-            "error",
-            *place.at,
-            "compaction: signature is invalid",
-            400,
-            "compaction_signature_invalid",
-        )
-        for place in request.places()
-        if kind_of(place.value) == "compaction"
-        and place.value.get("content")
-        and not is_own_compaction(place.value)
-    ]
-
-
-def _failure(finding: Finding) -> Failure:
-    kind = "request_too_large" if finding.status == 413 else "invalid_request_error"
-    return Failure(finding.status, kind, finding.text, finding.code)
+    refused = refusal(server, recorded, "anthropic", ("model", "messages"), counting=True)
+    if refused is not None:
+        return refuse(refused, "anthropic")
+    return Reply(body={"input_tokens": count_tokens(recorded.json)})
 
 
 def _message(
-    server: ScriptedServer, request: Request, found: Answer, tokens: int
+    server: ScriptedServer, body: dict[str, Any], found: Answer, tokens: int
 ) -> dict[str, Any]:
-    content, reason = _content(request, found), found.stop_reason
-    message: dict[str, Any] = {
+    content, reason = text_and_calls(found, len(body["messages"])), found.stop_reason
+    if len(found.text) > body["max_tokens"] * 4:
+        content, reason = shortened(content, body["max_tokens"] * 4), "max_tokens"
+    output = (len(found.text) + 3) // 4 + 20 * len(found.tool_calls)
+    return {
         "id": server.new_id("msg_01"),
         "type": "message",
         "role": "assistant",
-        "model": request.body["model"],
+        "model": body["model"],
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": tokens, "output_tokens": output},
     }
-    applied = apply_edits(request, tokens)
-    usage = _usage(server, request, found, sum(edit["cleared_input_tokens"] for edit in applied))
-    if wants_compaction(request, tokens):
-        content, reason, usage = _compacted(request, content, usage)
-    elif len(found.text) > request.body["max_tokens"] * 4:
-        content, reason = _shortened(content, request.body["max_tokens"] * 4), "max_tokens"
-    message |= {"content": content, "stop_reason": reason, "stop_sequence": None, "usage": usage}
-    if "context_management" in request.body:
-        message["context_management"] = {"applied_edits": applied}
-    if drops_mismatches(request) and (dropped := _dropped(request)):
-        message["input_transformations"] = dropped
-    return message
 
 
-def _content(request: Request, found: Answer) -> list[dict[str, Any]]:
-    blocks = []
-    thinking = request.body.get("thinking")
-    mode = thinking.get("type") if isinstance(thinking, dict) else None
-    if found.reasoning or mode in ("enabled", "adaptive", "between_tools"):
-        blocks.append(_thinking(request, found.reasoning or "Going through it in order."))
-    if found.text:
-        blocks.append({"type": "text", "text": found.text})
+def text_and_calls(found: Answer, length: int) -> list[dict[str, Any]]:
+    """The answer's words and tool calls as blocks; `length` (of the request) makes ids unique."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": found.text}] if found.text else []
     for number, tool in enumerate(found.tool_calls):
-        name = f"toolu_01scripted{len(request.messages):04}x{number}"
+        name = f"toolu_01scripted{length:04}x{number}"
         given = {"file_path": "/home/dev/notes.md"}
         blocks.append({"type": "tool_use", "id": name, "name": tool, "input": given})
     return blocks
 
 
-def _thinking(request: Request, text: str) -> dict[str, Any]:
-    """Thinking that is bound to the prefix of its own request."""
-    walk, previous, before = Walk(request.body.get("system"), request.tools), "", ""
-    for message in request.messages:
-        if not isinstance(message, dict):
-            continue
-        before = walk.enter(message)
-        for block in blocks_of(message.get("content")):
-            if kind_of(block) in THINKING:
-                value = unseal(block.get("signature") or block.get("data"))
-                previous = value.name if value else previous
-                walk.step += 1
-    before = walk.prefix.enter("assistant")
-    signature, _ = seal(request.body["model"], before, text, previous, walk.step)
-    return {"type": "thinking", "thinking": text, "signature": signature}
-
-
-def _shortened(blocks: list[dict[str, Any]], chars: int) -> list[dict[str, Any]]:
+def shortened(blocks: list[dict[str, Any]], chars: int) -> list[dict[str, Any]]:
+    """Blocks whose text is cut to so many characters each."""
     return [{**b, "text": b["text"][:chars]} if b["type"] == "text" else b for b in blocks]
 
 
-def _usage(server: ScriptedServer, request: Request, found: Answer, freed: int) -> dict[str, Any]:
-    use = server.cache.use(request.body)
-    return {
-        "input_tokens": max(0, use.plain - freed),
-        "cache_creation_input_tokens": use.written,
-        "cache_read_input_tokens": use.read,
-        "output_tokens": (len(found.text) + len(found.reasoning) + 3) // 4
-        + 20 * len(found.tool_calls),
-    }
-
-
-def _compacted(
-    request: Request, content: list[dict[str, Any]], usage: dict[str, Any]
-) -> tuple[list[dict[str, Any]], str, dict[str, Any]]:
-    """The answer to a request for a compaction, or one that a compaction came before."""
-    block = compaction_block(request.messages)
-    step = {**usage, "type": "compaction", "output_tokens": len(block["content"]) // 4}
-    if "compaction" in request.body:
-        return [block], "compaction", {**dict.fromkeys(usage, 0), "iterations": [step]}
-    paused = any(
-        edit.get("pause_after_compaction") for edit in request.body["context_management"]["edits"]
-    )
-    if paused:
-        return [block], "compaction", {**usage, "iterations": [step]}
-    last = {**usage, "type": "message"}
-    return [block, *content], "end_turn", {**usage, "iterations": [step, last]}
-
-
-def _dropped(request: Request) -> list[dict[str, Any]]:
-    """Thinking that `drop_block` makes the server drop."""
-    strict = replace(request, betas=frozenset(), body={**request.body, "thinking": None})
-    found = [f for f in check_request(strict) if f.rule in ("A15", "A16") and f.message >= 0]
-    kind, reason = "thinking_dropped", "prefix_binding_mismatch"
-    return [
-        {"type": kind, "reason": reason, "path": f"messages.{f.message}.content.{f.block}"}
-        for f in found
-    ]
-
-
-def _events(message: dict[str, Any]) -> Iterator[Event]:
+def events(message: dict[str, Any]) -> Iterator[Event]:
+    """The stream that adds up to this message."""
     empty = {**message, "content": [], "stop_reason": None}
     empty["usage"] = {**message["usage"], "output_tokens": 1}
     yield Event("message_start", {"type": "message_start", "message": empty})
@@ -290,24 +108,19 @@ def _split(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, An
     """How a block begins in a stream, and what is added to it."""
     kind = block["type"]
     if kind == "text":
-        parts = ({"type": "text_delta", "text": piece} for piece in _pieces(block["text"]))
+        parts = ({"type": "text_delta", "text": piece} for piece in pieces(block["text"]))
         return {**block, "text": ""}, parts
     if kind == "thinking":
         words = (
-            {"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"])
+            {"type": "thinking_delta", "thinking": piece} for piece in pieces(block["thinking"])
         )
         sign = {"type": "signature_delta", "signature": block["signature"]}
         return {**block, "thinking": "", "signature": ""}, itertools.chain(words, [sign])
     if kind == "tool_use":
         given = orjson.dumps(block["input"]).decode()
-        parts = ({"type": "input_json_delta", "partial_json": piece} for piece in _pieces(given))
+        parts = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces(given))
         return {**block, "input": {}}, parts
     delta = {"type": "compaction_delta", "content": block["content"]}
     return {**block, "content": None}, iter(
         [{**delta, "encrypted_content": block["encrypted_content"]}]
     )
-
-
-def _pieces(text: str) -> Iterator[str]:
-    for at in range(0, len(text), _CHUNK):
-        yield text[at : at + _CHUNK]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
+from ullage.counting.models import lookup
 from ullage.exceptions import InvalidPolicy
-from ullage.testing.checker import PROVIDERS
-from ullage.testing.checker.models import facts
 from ullage.testing.failures import Failure
 from ullage.testing.script import Answer, Script, Step, answer
 from ullage.testing.server import anthropic, openai_chat, openai_responses
-from ullage.testing.server.cache import PromptCache
 from ullage.testing.server.wire import Event, Recorded, Reply, refuse
 
 __all__ = ["ScriptedServer"]
@@ -26,35 +24,26 @@ _MAX_THREADS = 64
 _IDLE_SECONDS = 60.0
 _HTML = b"<html>\r\n<head><title>413 Request Entity Too Large</title></head>\r\n</html>\r\n"
 
-Route = Callable[["ScriptedServer", Recorded], Reply]
+Route = Callable[[Any, Recorded], Reply]  # the server, as each endpoint knows it, and a request
 
-_ROUTES: dict[str, Route] = {
-    "/v1/messages": anthropic.create,
-    "/v1/messages/count_tokens": anthropic.count,
-    "/v1/chat/completions": openai_chat.create,
-    "/v1/responses": openai_responses.create,
-    "/v1/responses/compact": openai_responses.compact,
-    "/v1/responses/input_tokens": openai_responses.count,
-}
+_DIALECTS = ("openai_chat", "mistral", "deepseek", "local")
 
 
 class ScriptedServer:
     """Speaks Anthropic's Messages and OpenAI's chat and Responses APIs on a free loopback port.
 
-    A request that breaks a rule is refused with the API's own words and uses no step of the script.
+    A request that breaks a rule of `ullage.legality` is refused with the rule's id and uses no step of the
+    script; one that is too large, with the API's own words.
     All others are answered by the next step, in either API's form, plain or streamed.
 
     Args:
         *steps: `Step`s or names of kinds, in the order of the calls that pass the rules.
         after: What follows the last step.
         enforce: Check the rules at all.
-        sealed: Refuse thinking and compaction blocks that neither this kit nor this server made.
-        window: Context window in tokens, by the server's own count; `None`: that of the named model,
-            and none for OpenAI's endpoints.
+        window: Context window in tokens, by the server's own count (a quarter of the bytes); `None`: that of
+            the named model, and none for OpenAI's endpoints.
         dialect: Whose rules `/v1/chat/completions` follows: `openai_chat`, `mistral`, `deepseek`,
             `local`.
-        strict: Chat requests are checked as a strict OpenAI-compatible server would.
-        cache_minimum: Prefixes below so many tokens are not cached.
 
     Attributes:
         requests: All that came in, with the exact bytes.
@@ -67,30 +56,29 @@ class ScriptedServer:
         True
     """
 
+    routes: ClassVar[Mapping[str, Route]] = {
+        "/v1/messages": anthropic.create,
+        "/v1/messages/count_tokens": anthropic.count,
+        "/v1/chat/completions": openai_chat.create,
+        "/v1/responses": openai_responses.create,
+        "/v1/responses/input_tokens": openai_responses.count,
+    }
+
     def __init__(
         self,
         *steps: Step | str,
         after: Step | str = "good",
         enforce: bool = True,
-        sealed: bool = True,
         window: int | None = None,
         dialect: str = "openai_chat",
-        strict: bool = False,
-        cache_minimum: int = 1024,
     ) -> None:
-        if dialect not in PROVIDERS:
-            raise InvalidPolicy(
-                "dialect", dialect, "must be openai_chat, mistral, deepseek or local"
-            )
+        if dialect not in _DIALECTS:
+            raise InvalidPolicy("dialect", dialect, f"must be one of {', '.join(_DIALECTS)}")
         self.script = Script(steps, after=after)
-        self.enforce, self.sealed, self.strict = enforce, sealed, strict
-        self.window, self.dialect = window, dialect
-        self.cache = PromptCache(cache_minimum)
+        self.enforce, self.window, self.dialect = enforce, window, dialect
         self.requests: list[Recorded] = []
-        self.produced: list[dict[str, Any]] = []  # items of Responses, as they were given out
         self.errors: list[Exception] = []
         self.closing = threading.Event()
-        self._histories: dict[str, list[dict[str, Any]]] = {}
         self._lock = threading.Lock()
         self._count = 0
         self._http: _Server | None = None
@@ -160,18 +148,11 @@ class ScriptedServer:
             self._count += 1
             return f"{prefix}scripted{self._count:08}"
 
-    def remember(
-        self, name: str, history: list[dict[str, Any]], made: list[dict[str, Any]]
-    ) -> None:
-        """Keep a response's items, for `previous_response_id` and for the order of reasoning."""
-        with self._lock:
-            self._histories[name] = history
-            self.produced += made
-
-    def recall(self, name: Any) -> list[dict[str, Any]]:
-        """The items up to and with a response; empty if it is unknown."""
-        with self._lock:
-            return self._histories.get(name, []) if isinstance(name, str) else []
+    def model(self, name: str) -> Reply:
+        """`GET /v1/models/NAME`."""
+        known = lookup(name)
+        limits = {"max_input_tokens": known.context_window, "max_tokens": known.max_output_tokens}
+        return Reply(body={"type": "model", "id": name, "display_name": name, **limits})
 
     def handle(self, recorded: Recorded) -> Reply:
         """The reply to one request."""
@@ -179,8 +160,8 @@ class ScriptedServer:
             self.requests.append(recorded)
         path = recorded.path.partition("?")[0]
         if recorded.method == "GET" and path.startswith("/v1/models/"):
-            return _model(path.rpartition("/")[2])
-        route = _ROUTES.get(path) if recorded.method == "POST" else None
+            return self.model(path.rpartition("/")[2])
+        route = self.routes.get(path) if recorded.method == "POST" else None
         if route is None:
             form = "anthropic" if "anthropic-version" in recorded.headers else "openai"
             return refuse(Failure(404, "not_found_error", f"no such endpoint: {path}"), form)
@@ -189,12 +170,6 @@ class ScriptedServer:
         except Exception as exc:  # an answer, and not a dropped connection, whatever was sent
             self.errors.append(exc)
             return refuse(Failure(500, "api_error", f"scripted server: {exc!r}"), "anthropic")
-
-
-def _model(name: str) -> Reply:
-    known = facts(name)
-    limits = {"max_input_tokens": known.window or None, "max_tokens": known.max_output or None}
-    return Reply(body={"type": "model", "id": name, "display_name": name, **limits})
 
 
 class _Server(ThreadingHTTPServer):

@@ -1,20 +1,18 @@
-"""OpenAI's chat completions: checks first, then the script's answer, plain or as a stream."""
+"""OpenAI's chat completions: rules first, then the script's answer, plain or as a stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ullage.testing.checker import Finding, check
-from ullage.testing.checker.size import count_tokens
-from ullage.testing.failures import Failure
 from ullage.testing.script import Answer
-from ullage.testing.server.wire import Event, Recorded, Reply, refuse
+from ullage.testing.server.admission import count_tokens, refusal
+from ullage.testing.server.wire import Event, Recorded, Reply, pieces, refuse
 
 if TYPE_CHECKING:
     from ullage.testing.server.http import ScriptedServer
 
-__all__ = ["CREATED", "admit", "create", "failure_of"]
+__all__ = ["CREATED", "completion", "create", "events"]
 
 CREATED = 1_773_565_200
 """When every answer was made; fixed, so that equal requests get equal answers."""
@@ -24,65 +22,28 @@ _REASONS = {
     "tool_use": "tool_calls",
     "model_context_window_exceeded": "length",
 }
-_CHUNK = 400
-
-
-def admit(recorded: Recorded, *required: str) -> Failure | None:
-    """What every endpoint asks of headers and body."""
-    if not recorded.headers.get("authorization"):
-        return Failure(
-            401, "invalid_request_error", "You didn't provide an API key.", "invalid_api_key"
-        )
-    if not isinstance(recorded.json, dict):
-        return Failure(
-            400, "invalid_request_error", "We could not parse the JSON body of your request."
-        )
-    for key in required:
-        if key not in recorded.json:
-            text = f"Missing required parameter: '{key}'."
-            return Failure(400, "invalid_request_error", text, "missing_required_parameter")
-    return None
-
-
-def failure_of(found: list[Finding]) -> Failure | None:
-    """The first error as the API would put it."""
-    for finding in found:
-        if finding.severity == "error":
-            return Failure(finding.status, "invalid_request_error", finding.text, finding.code)
-    return None
 
 
 def create(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1/chat/completions`."""
-    early = admit(recorded, "model", "messages")
-    if early is not None:
-        return refuse(early, "openai")
-    body = recorded.json
-    refused = _rules(server, recorded, body)
+    refused = refusal(server, recorded, server.dialect, ("model", "messages"))
     if refused is not None:
         return refuse(refused, "openai")
+    body = recorded.json
     tokens = count_tokens(body)
     found = server.answer(recorded, body["messages"], tokens)
     if found.failure is not None:
         return refuse(found.failure, "openai")
-    made = _completion(server, body, found, tokens)
-    if body.get("stream") is True:
-        return Reply(events=list(_events(body, made)))
-    return Reply(body=made)
+    made = completion(server, body, found, tokens)
+    return (
+        Reply(events=list(events(body, made))) if body.get("stream") is True else Reply(body=made)
+    )
 
 
-def _rules(server: ScriptedServer, recorded: Recorded, body: dict[str, Any]) -> Failure | None:
-    if not server.enforce:
-        return None
-    window, dialect = server.window or 0, server.dialect
-    found = check(dialect, body, window=window, strict=server.strict)
-    recorded.rules = tuple(f.rule for f in found if f.severity == "error")
-    return failure_of(found)
-
-
-def _completion(
+def completion(
     server: ScriptedServer, body: dict[str, Any], found: Answer, tokens: int
 ) -> dict[str, Any]:
+    """The answer as one object."""
     message: dict[str, Any] = {"role": "assistant", "content": found.text or None, "refusal": None}
     if found.stop_reason == "refusal":
         message |= {"content": None, "refusal": found.text}
@@ -123,7 +84,8 @@ def _usage(found: Answer, tokens: int) -> dict[str, Any]:
     }
 
 
-def _events(body: dict[str, Any], made: dict[str, Any]) -> Iterator[Event]:
+def events(body: dict[str, Any], made: dict[str, Any]) -> Iterator[Event]:
+    """The same as a stream."""
     shared = {key: made[key] for key in ("id", "created", "model")}
     shared["object"] = "chat.completion.chunk"
     choice = made["choices"][0]
@@ -143,8 +105,8 @@ def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if message.get("reasoning_content"):
         yield {"reasoning_content": message["reasoning_content"]}
     text = message["content"] or ""
-    for at in range(0, len(text), _CHUNK):
-        yield {"content": text[at : at + _CHUNK]}
+    for piece in pieces(text):
+        yield {"content": piece}
     if message.get("refusal"):
         yield {"refusal": message["refusal"]}
     for index, call in enumerate(message.get("tool_calls", ())):

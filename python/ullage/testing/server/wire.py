@@ -12,7 +12,9 @@ import orjson
 from ullage.testing.failures import Failure
 from ullage.testing.script import Step
 
-__all__ = ["Event", "Recorded", "Reply", "refuse"]
+__all__ = ["Event", "Recorded", "Reply", "pieces", "refuse"]
+
+_CHUNK = 400  # characters per event
 
 
 @dataclass
@@ -93,3 +95,9 @@ class Reply:
 def refuse(failure: Failure, provider: str) -> Reply:
     """The reply that a failure makes, in this provider's form."""
     return Reply(failure.status, failure.body(provider), headers=dict(failure.headers))
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text as a stream delivers it."""
+    for at in range(0, len(text), _CHUNK):
+        yield text[at : at + _CHUNK]
