@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.attack.runner import PLAN_TABLE, Attack, plan_of
-from ullage.legality import PROVIDERS
+from ullage.providers import PROVIDERS
 
 PART = 2_000
 SHOWN = 50

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ullage import _reference
-from ullage.legality import RULES, check, documents, rewrites
+from ullage.legality import RULES, anthropic, chat, documents, ledgers, rewrites
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "legality" / "test_rules_vectors.py"
 MODULES = (
@@ -31,7 +31,7 @@ MODULES = (
     ),
     *(
         f"ullage.legality.{name}"
-        for name in "bedrock chat compare documents gemini originals params responses rewrites check".split()
+        for name in "bedrock chat compare documents gemini originals params responses rewrites anthropic ledgers".split()
     ),
 )
 
@@ -164,7 +164,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.parse_args()
     tests = runpy.run_path(str(TESTS))
-    for module in (check, documents, rewrites):
+    for module in (anthropic, chat, documents, ledgers, rewrites):
         module.core = _reference  # type: ignore[attr-defined]
     every = [mutant for name in MODULES for mutant in mutants(name)]
     survivors = [each for each in every if survives(each, tests["VECTORS"], tests["judged_well"])]

@@ -36,7 +36,7 @@ from benches.fidelity.windows import OPENING, Contents, windows
 
 from ullage.counting.models import UnknownModelWarning
 from ullage.exceptions import UllageError
-from ullage.requests.to_request import SHAPES
+from ullage.providers import SHAPES
 
 Act = Callable[[Messages], Messages]
 

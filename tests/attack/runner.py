@@ -27,9 +27,16 @@ from tests.attack.talks import BOUND, MODELS, TOOLS, broken, form, talk
 from tests.oracle.legality import assert_legal
 from ullage._engine.digests import Violation
 from ullage.exceptions import UllageError
-from ullage.legality import PROVIDERS, Originals, Report, validate
+from ullage.legality import Originals, Report, validate
 from ullage.legality.repair import Repaired, repair
-from ullage.providers import bedrock, gemini, mistral, openai_chat, openai_responses
+from ullage.providers import (
+    PROVIDERS,
+    bedrock,
+    gemini,
+    mistral,
+    openai_chat,
+    openai_responses,
+)
 from ullage.testing._seal import sign_thinking
 
 __all__ = ["PLAN_TABLE", "UNMENDABLE", "Attack", "Failure", "plan_of"]

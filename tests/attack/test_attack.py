@@ -8,8 +8,9 @@ import pytest
 
 from tests.attack import runner as attack
 from tests.attack.runner import PLAN_TABLE, Attack, plan_of
-from ullage.legality import PROVIDERS, Report
+from ullage.legality import Report
 from ullage.legality.repair import Repaired
+from ullage.providers import PROVIDERS
 
 ROUND = len(PLAN_TABLE) * len(PROVIDERS)
 COUNT = int(os.environ.get("ULLAGE_ATTACK", str(2 * ROUND)))

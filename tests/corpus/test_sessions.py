@@ -13,7 +13,8 @@ from ullage._engine import core
 from ullage.cli.inspect import report_of
 from ullage.cli.resume import dump
 from ullage.legality import validate
-from ullage.requests.to_request import SHAPES, rules_model
+from ullage.providers import SHAPES
+from ullage.requests.to_request import rules_model
 from ullage.sessions import Session, compact_session, open_session
 
 pytestmark = [

@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 
 import ullage
-from ullage import ContextManager, compact, estimate_tokens, keep_window, truncate_head
-from ullage.counting import strip_media
+from ullage import (
+    ContextManager,
+    compact,
+    estimate_each,
+    estimate_tokens,
+    group_rounds,
+    keep_window,
+    strip_media,
+    truncate_head,
+)
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import validate
-from ullage.requests import estimate_each, group_rounds
-from ullage.requests.to_request import LISTS, shaped
+from ullage.providers import provider_of
+from ullage.requests.to_request import shaped
 
 WORDS = "line of some text\n" * 200
 PICTURE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
@@ -38,7 +46,7 @@ def talk(turns: int = 12) -> list[dict[str, Any]]:
 
 def items_of(provider: str, turns: int = 12) -> list[Any]:
     parts = shaped(talk(turns), provider).parts
-    found: list[Any] = parts[LISTS.get(provider, "messages")]
+    found: list[Any] = parts[provider_of(provider).list_key]
     return found
 
 

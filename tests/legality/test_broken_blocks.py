@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ullage import outgoing
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage, UllageError
-from ullage.requests.to_request import SHAPES, report_of, shaped
+from ullage.providers import SHAPES
+from ullage.requests.to_request import report_of, shaped
 from ullage.requests.wording import exact_message
 
 KINDS = ["text", "tool_use", "tool_result", "image", "document", "thinking", "redacted_thinking", "search_result", "compaction",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ullage.legality import RULES, check, documents, rewrites
+from ullage.legality import RULES, anthropic, chat, documents, ledgers, rewrites
 from ullage.providers import classify
 
 _made = runpy.run_path(str(Path(__file__).parent / "rules_vectors.py"))
@@ -71,7 +71,7 @@ def test_each_rule_has_three_vectors_of_its_own():
 @pytest.fixture
 def on_engine(engine, monkeypatch):
     """The verifier on one engine or the other."""
-    for module in (check, documents, rewrites):
+    for module in (anthropic, chat, documents, ledgers, rewrites):
         monkeypatch.setattr(module, "core", engine)
 
 

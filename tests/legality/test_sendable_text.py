@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ullage import ContextManager, outgoing, validate
 from ullage.legality.repair import Repairer, repair
 from ullage.legality.unicode import is_valid, valid
-from ullage.requests.to_request import SHAPES
+from ullage.providers import SHAPES
 
 ODD = st.sampled_from(["\ud83d", "a\udc00b", "\udfff\ud800", "x \ud83d\ud83d\ude00 y"])
 TEXTS = st.one_of(ODD, st.sampled_from(["plain", "é \U0001f600"]))

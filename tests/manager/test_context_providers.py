@@ -10,9 +10,10 @@ from tests.oracle.legality import assert_legal
 from ullage import ContextManager
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.policy import Policy
+from ullage.providers import provider_of
 from ullage.recall.store import MemoryStore
 from ullage.requests.inbound import read_response
-from ullage.requests.to_request import LISTS, shaped
+from ullage.requests.to_request import shaped
 from ullage.testing import conversation
 
 MODELS = {
@@ -30,7 +31,7 @@ TOOLS = [
 
 def items_of(messages: list[dict], provider: str) -> list[dict]:
     parts = shaped(messages, provider).parts
-    return parts[LISTS.get(provider, "messages")]
+    return parts[provider_of(provider).list_key]
 
 
 def spoken(item: dict) -> bool:
@@ -53,7 +54,7 @@ def test_what_nothing_touches_goes_out_as_it_came_in(provider):
         manager.add(item)
     request = manager.prepare()
     assert request.messages == items == before
-    assert request.body[LISTS.get(provider, "messages")] == items
+    assert request.body[provider_of(provider).list_key] == items
     assert request.rewritten_from is None
 
 
@@ -184,7 +185,7 @@ def test_an_object_of_an_sdk_is_read_too():
             assert exclude_none
             return RESPONSES["openai_chat"]
 
-    body, items, about = read_response(Made(), "openai_chat")
+    body, items, about = read_response(Made(), provider_of("openai_chat"))
     assert body["id"] == about["id"] == "r1"
     assert items == [{"role": "assistant", "content": "done"}]
     manager = ContextManager(model="claude-opus-4-5")

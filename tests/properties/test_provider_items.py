@@ -26,7 +26,8 @@ from ullage import (
 from ullage.compaction.from_session_notes import Remembered
 from ullage.facts.compaction_items import newest_item
 from ullage.legality import validate
-from ullage.requests.to_request import SHAPES, outgoing
+from ullage.providers import SHAPES
+from ullage.requests.to_request import outgoing
 
 WINDOW = 12_000
 MODELS = {

@@ -8,8 +8,9 @@ import pytest
 
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import InvalidPolicy
+from ullage.providers import SHAPES
 from ullage.providers.anthropic import clean_entries
-from ullage.requests.to_request import SHAPES, outgoing, report_of, rules_model
+from ullage.requests.to_request import outgoing, report_of, rules_model
 
 CALL = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}

@@ -16,7 +16,7 @@ from ullage.compaction.job import DEFAULT_WINDOW, Job
 from ullage.compaction.result import CompactionResult
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
-from ullage.counting.window import WindowSettings, window_for
+from ullage.counting.window import WindowSettings, window
 from ullage.effects import CancelToken
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.pins import Pin
@@ -337,15 +337,15 @@ def _window_in(fields: Mapping[str, Any]) -> int:
 def _thinking_of(model: str | None, given: object) -> Thinking | None:
     """The setting, where its rules are those of Anthropic's models; `None`: not in use, or another's."""
     row = None if model is None else ModelTable.builtin().find(model)
-    maker = "anthropic" if row is None else row.provider
-    found = read_thinking(given, provider=maker)
-    return found if maker == "anthropic" else None
+    claude = row is None or row.provider == "anthropic"
+    found = read_thinking(given, provider="anthropic" if claude else None)
+    return found if claude else None
 
 
 def _of_model(model: str | None) -> dict[str, Any]:
     if model is None:
         return {"weights": weights_for()}
-    marks = window_for(model, settings=WindowSettings.from_env())
+    marks = window(model, settings=WindowSettings.from_env())
     row = ModelTable.builtin().find(model)
     return {
         "window_tokens": marks.context,

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Any, Final
 
-from ullage._engine import core
 from ullage.counting import calibration
 from ullage.counting.models import Model, ModelTable
 
-__all__ = ["DEFAULT_MODEL", "Ledger", "Weights", "weights_for"]
-
-Ledger: TypeAlias = core.Ledger
-"""Digests of a conversation, appended to as it grows: sums, pairs and rounds at any length in microseconds."""
-
-Weights: TypeAlias = core.Weights
-"""What a class of characters costs in tokens, fitted per family of models."""
+__all__ = ["DEFAULT_MODEL", "weights_for"]
 
 DEFAULT_MODEL: Final = "claude-opus-4-7"
 """For no model at all: of the family with the most tokens for the same text, so that nothing overflows."""
 
 
-def weights_for(model: str | Model | None = None, *, table: ModelTable | None = None) -> Weights:
+def weights_for(model: str | Model | None = None, *, table: ModelTable | None = None) -> Any:
     """The weights of a model's family.
 
     Args:
@@ -29,7 +22,7 @@ def weights_for(model: str | Model | None = None, *, table: ModelTable | None = 
         table: Where to look a name up; `None`: the built-in table.
 
     Returns:
-        The same object for the same family.
+        `Weights`, the same object for the same family.
 
     Example:
         >>> weights_for("claude-sonnet-4-5") is weights_for("claude-sonnet-4-5-20250929")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from ullage.legality.capabilities import RequestFacts, facts_for
 from ullage.legality.catalogue import RULES, Rule
-from ullage.legality.check import PROVIDERS, canonical, validate
+from ullage.legality.check import validate
 from ullage.legality.compare import Comparison, compare_requests
 from ullage.legality.originals import Originals
 from ullage.legality.report import Report, Violation, describe
 from ullage.legality.rewrites import check_operation, check_rewrite
 
 __all__ = [
-    "PROVIDERS",
     "RULES",
     "Comparison",
     "Originals",
@@ -19,7 +18,6 @@ __all__ = [
     "RequestFacts",
     "Rule",
     "Violation",
-    "canonical",
     "check_operation",
     "check_rewrite",
     "compare_requests",

@@ -9,13 +9,15 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.legality.report import Violation
+from ullage.legality.rule_request import RuleRequest
+from ullage.legality.unicode import check_unicode
 
 __all__ = [
     "MAX_CACHE_POINTS",
     "MAX_DOCUMENTS",
     "MAX_IMAGES",
     "block_kind",
-    "check_bedrock",
+    "check",
     "content_of",
     "image_of",
     "is_too_large",
@@ -43,26 +45,11 @@ MAX_MANY_PX = 2000
 TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
-def check_bedrock(
-    messages: Sequence[Any],
-    *,
-    system: Any = None,
-    tools: Any = None,
-    original: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **_: Any,
-) -> Iterator[Violation]:
-    """Checks messages in Converse form.
-
-    Args:
-        messages: The request's `messages`.
-        system: The request's `system` blocks, for their cache points.
-        tools: The tools of `toolConfig`; `params["toolConfig"]` is read too.
-        original: The messages as they came, to compare reasoning with.
-        params: The request's other parameters.
-    """
-    config = (params or {}).get("toolConfig")
-    listed = config.get("tools") if isinstance(config, Mapping) else tools
+def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
+    """Checks messages in Converse form; tools come as `tools` or as the parameter `toolConfig`."""
+    config = request.params.get("toolConfig")
+    listed = config.get("tools") if isinstance(config, Mapping) else request.tools
+    system, original = request.system, request.original
     yield from _roles(messages)
     for index, message in enumerate(messages):
         yield from _blanks(index, message)
@@ -72,6 +59,7 @@ def check_bedrock(
     yield from _reasoning(messages, original)
     yield from _cache_points(messages, system, listed)
     yield from _many_media(messages)
+    yield from check_unicode(messages, system=system, tools=request.tools)
 
 
 def _error(rule: str, index: int, block: int, detail: str) -> Violation:

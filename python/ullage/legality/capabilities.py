@@ -13,6 +13,8 @@ from ullage.counting.models import Model, ModelTable
 __all__ = [
     "BINDING_HEADER",
     "COMPACT_HEADER",
+    "MAX_MARKERS",
+    "STRICT_VERSION",
     "RequestFacts",
     "betas_of",
     "facts_for",
@@ -26,6 +28,10 @@ COMPACT_HEADER = "compact-2026-09-04"
 _TOOL_CHANGE_HEADERS = ("mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15")
 _SAMPLING = ("temperature", "top_p", "top_k")
 _OLD_VERSION = 2023_06_01
+STRICT_VERSION = 2026_10_21
+"""The version of Anthropic's API from which on A20 holds; what a request is judged by that names none."""
+MAX_MARKERS = 4
+"""Cache markers that a request may hold (A17)."""
 _CLOUDS = ("bedrock", "vertex", "google")
 # Rough size of what is not in the messages, as everywhere before a model is calibrated.
 _CHARS_PER_TOKEN = 4
@@ -161,7 +167,7 @@ def _ttl(marker: Any) -> str:
 
 def _version(value: Any) -> int:
     digits = str(value or "").replace("-", "")
-    return int(digits) if digits.isascii() and digits.isdigit() else 2026_10_21
+    return int(digits) if digits.isascii() and digits.isdigit() else STRICT_VERSION
 
 
 def whole(value: Any) -> int:

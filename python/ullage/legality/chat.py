@@ -1,4 +1,4 @@
-"""Facts and extra checks for OpenAI's chat form and those who speak it."""
+"""OpenAI's chat form and those who speak it: the rules O, M, D and L."""
 
 from __future__ import annotations
 
@@ -7,31 +7,44 @@ from typing import Any
 
 import orjson
 
-from ullage.legality.capabilities import RequestFacts, known_model, size_of, whole
+from ullage._engine import core
+from ullage.legality.capabilities import known_model, size_of, whole
+from ullage.legality.ledgers import read_ledger
 from ullage.legality.report import Violation
+from ullage.legality.rule_request import RuleRequest
+from ullage.legality.unicode import check_unicode
 
-__all__ = ["chat_facts", "check_chat"]
+__all__ = ["check", "facts_of"]
 
-_STRICT = ("local",)
+_FORBIDS = "deepseek-r1"
 
 
-def chat_facts(
-    provider: str, *, model: str | None, tools: Sequence[Any] | None, params: Mapping[str, Any]
-) -> RequestFacts:
-    """Facts of a chat request; the window of a model that the table lacks comes by `facts=`."""
-    row = known_model(model)
+def facts_of(request: RuleRequest) -> Mapping[str, Any]:
+    """Facts of a chat request for the engine; the window of a model that the table lacks comes by `facts=`."""
+    row, rules = known_model(request.model), request.provider.chat
+    params, tools = request.params, request.tools
     output = params.get("max_completion_tokens") or params.get("max_tokens")
-    core = {
+    return {
         "tools": None if tools is None else tuple(_names(tools)),
         "window": row.context_window if row else 0,
         "max_tokens": whole(output),
         "fixed_tokens": size_of(tools) // 4,
-        "thinking": provider == "deepseek" and _thinks(params),
+        "thinking": rules.reasoning and _thinks(params),
         # The old R1 answers 400 to its own reasoning; its successors want it back.
-        "reasoning_forbidden": provider == "deepseek" and (model or "").startswith("deepseek-r1"),
-        "strict": provider in _STRICT,
+        "reasoning_forbidden": rules.reasoning and (request.model or "").startswith(_FORBIDS),
+        "strict": rules.strict,
+        **request.facts,
     }
-    return RequestFacts(core, bound=False, drop_block=False, betas=None)
+
+
+def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
+    """Checks messages of the chat form."""
+    skip = (*request.facts.get("skip", ()), *request.skip)
+    ledger, unreadable = read_ledger(messages, "O06")
+    yield from unreadable
+    yield from core.check(ledger, request.provider.rules, {**facts_of(request), "skip": skip})
+    yield from _arguments(messages)
+    yield from check_unicode(messages, system=request.system, tools=request.tools)
 
 
 def _thinks(params: Mapping[str, Any]) -> bool:
@@ -46,7 +59,7 @@ def _names(tools: Sequence[Any]) -> Iterator[str]:
             yield str(function.get("name", ""))
 
 
-def check_chat(messages: Sequence[Any]) -> Iterator[Violation]:
+def _arguments(messages: Sequence[Any]) -> Iterator[Violation]:
     """O03's warning: arguments that are a string but not a JSON object."""
     for index, item in enumerate(messages):
         calls = item.get("tool_calls") if isinstance(item, Mapping) else None

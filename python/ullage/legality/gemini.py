@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.legality.report import Violation
+from ullage.legality.rule_request import RuleRequest
+from ullage.legality.unicode import check_unicode
 
 __all__ = [
     "DUMMY_SIGNATURES",
-    "check_gemini",
+    "check",
     "data_of",
     "named",
     "part_kind",
@@ -33,26 +35,19 @@ _DATA = (
 )
 
 
-def check_gemini(
-    contents: Sequence[Any], *, original: Any = None, model: str | None = None, **_: Any
-) -> Iterator[Violation]:
-    """Checks contents.
-
-    Args:
-        contents: The request's `contents`.
-        original: The contents as they came, to compare signed parts with.
-        model: Signatures are demanded from Gemini 3 on; `None`: demanded.
-    """
+def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
+    """Checks contents; signatures are demanded from Gemini 3 on, and where no model is named."""
     if not contents:
         yield _error("G01", -1, -1, "there is no content")
     for index, item in enumerate(contents):
         yield from _content(index, item)
     yield from _roles(contents)
     yield from _calls(contents)
-    if signatures_needed(model):
+    if signatures_needed(request.model):
         yield from _signatures(contents)
-    if original is not None:
-        yield from _originals(contents, original)
+    if request.original is not None:
+        yield from _originals(contents, request.original)
+    yield from check_unicode(contents, system=request.system, tools=request.tools)
 
 
 def _error(rule: str, index: int, part: int, detail: str) -> Violation:

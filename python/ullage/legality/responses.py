@@ -7,10 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 from ullage.legality.report import Violation
+from ullage.legality.rule_request import RuleRequest
+from ullage.legality.unicode import check_unicode
 
 __all__ = [
     "CALLS",
-    "check_responses",
+    "check",
     "kind_of",
     "known_items",
     "made_by_model",
@@ -29,21 +31,9 @@ CALLS = (
 _OUTPUT = "_output"
 
 
-def check_responses(
-    items: Sequence[Any],
-    *,
-    original: Any = None,
-    params: Mapping[str, Any] | None = None,
-    **_: Any,
-) -> Iterator[Violation]:
-    """Checks input items.
-
-    Args:
-        items: The request's `input`.
-        original: The items as they came, to compare reasoning, compaction and messages with.
-        params: The request's other parameters.
-    """
-    params = params or {}
+def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
+    """Checks input items."""
+    params, original = request.params, request.original
     yield from _pairs(items, chained=bool(params.get("previous_response_id")))
     yield from _reasoning(items, params)
     yield from _ids(items)
@@ -54,6 +44,7 @@ def check_responses(
         yield _error("R05", -1, "previous_response_id together with conversation")
     if original is not None:
         yield from _originals(items, known_items(original), params)
+    yield from check_unicode(items, system=request.system, tools=request.tools)
 
 
 def _error(rule: str, index: int, detail: str) -> Violation:

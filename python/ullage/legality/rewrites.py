@@ -10,9 +10,10 @@ from typing import Any
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag
 from ullage.exceptions import InvalidMessage
-from ullage.legality.check import canonical, validate
+from ullage.legality.check import validate
 from ullage.legality.originals import blocks_of, hashed, said_in
 from ullage.legality.report import Report, Violation
+from ullage.providers.registry import AnyProvider, Provider, provider_of
 
 __all__ = ["check_operation", "check_rewrite"]
 
@@ -23,7 +24,7 @@ def check_rewrite(
     before: Items,
     after: Items,
     *,
-    provider: str = "anthropic",
+    provider: AnyProvider = "anthropic",
     skip: Collection[str] = (),
     **around: Any,
 ) -> Report:
@@ -40,17 +41,17 @@ def check_rewrite(
     Returns:
         Errors X01 to X04 and X07 to X09, at their places in `after` (X03, X09: in `before`).
     """
-    name = canonical(provider)
-    was = validate(before, provider=name, **around)
+    row = provider_of(provider)
+    was = validate(before, provider=row, **around)
     if was.ok:
         around.setdefault("original", before)
-    now = validate(after, provider=name, **around)
+    now = validate(after, provider=row, **around)
     found = [*_legality(was, now), *_words(before, after), *_unknown(before, after)]
     if _tokens(after) > _tokens(before):
         found.append(_error("X02", -1, f"{_tokens(after)} tokens, {_tokens(before)} before"))
     if was.ok:
-        found += [*_ids(before, after, name), *_cuts(before, after)]
-    return Report(name, tuple(each for each in found if each.rule not in skip))
+        found += [*_ids(before, after, row), *_cuts(before, after)]
+    return Report(row.name, tuple(each for each in found if each.rule not in skip))
 
 
 def check_operation(
@@ -138,8 +139,8 @@ def _others(items: Items) -> Iterator[tuple[int, Any]]:
                 yield index, block
 
 
-def _ids(before: Items, after: Items, provider: str) -> Iterator[Violation]:
-    if provider == "mistral":  # its form has ids of its own (M03)
+def _ids(before: Items, after: Items, provider: Provider) -> Iterator[Violation]:
+    if provider.own_ids:
         return
     known = {name for _, is_call, name in _named(before) if is_call}
     for index, is_call, name in _named(after):

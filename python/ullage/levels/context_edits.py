@@ -26,6 +26,7 @@ from ullage.levels.tool_results import fresh_from
 from ullage.levels.view import Result, View
 from ullage.messages import CLEARED
 from ullage.policy import Policy
+from ullage.providers.registry import AnyProvider
 from ullage.transcript import records
 
 __all__ = ["ContextEdits", "apply", "apply_context_management", "policy_for"]
@@ -143,7 +144,9 @@ def apply_context_management(
     return list(view.messages), state.applied_edits()
 
 
-def policy_for(policy: Policy, config: Mapping[str, Any], model: Model, provider: str) -> Policy:
+def policy_for(
+    policy: Policy, config: Mapping[str, Any], model: Model, provider: AnyProvider
+) -> Policy:
     """The policy with the trigger of a `compact_` edit as its own, where the provider does not know it.
 
     Raises:

@@ -40,6 +40,7 @@ from ullage.levels.cost import expected_cost, is_cold
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.policy import Policy
+from ullage.providers.registry import Provider, provider_of
 from ullage.recall import RECALL_TOOL
 from ullage.recall.store import OffloadStore
 
@@ -92,7 +93,7 @@ class Situation:
         store: For offloaded results; `None`: nothing is offloaded.
         effective_tokens: Window less room for a summary (WIN-1); 0: the window.
         source: Who asks: `main`, `subagent`, `compact`, `session_memory`, `collapse`, ...
-        provider: Name of the provider's form.
+        provider: The provider's form.
         model: The model's row of the table; `None`: unknown.
         summarizer: For levels that ask a model; `None`: none is there.
         line_summarizer: With a small model, for lines of single results; `None`: none is there.
@@ -109,7 +110,7 @@ class Situation:
     store: OffloadStore | None = None
     effective_tokens: int = 0
     source: str = "main"
-    provider: str = "anthropic"
+    provider: Provider = field(default_factory=lambda: provider_of("anthropic"))
     model: Any = None
     summarizer: Any = None
     line_summarizer: Any = None

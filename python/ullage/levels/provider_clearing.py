@@ -23,6 +23,7 @@ from ullage.levels.context_management import (
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.policy import MicrocompactPolicy, Policy
+from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = [
     "ProviderClearing",
@@ -68,9 +69,10 @@ class ProviderClearing:
         return cls(**{**stored, "exclude_tools": tuple(stored["exclude_tools"])})
 
 
-def understands(provider: str, model: Any) -> bool:
+def understands(provider: AnyProvider, model: Any) -> bool:
     """Whether the request goes where Anthropic's context management is known."""
-    return provider == "anthropic" and getattr(model, "provider", "anthropic") == "anthropic"
+    row = provider_of(provider)
+    return row.edits == "edits" and getattr(model, "provider", row.vendor) == row.vendor
 
 
 def management(policy: Policy, tools: Iterable[str]) -> ContextManagement | None:
@@ -112,13 +114,13 @@ def _excluded(micro: MicrocompactPolicy, tools: Iterable[str]) -> tuple[str, ...
 
 
 def parameters(
-    policy: Policy, provider: str, model: Any, tools: Iterable[str], state: ProviderClearing
+    policy: Policy, provider: AnyProvider, model: Any, tools: Iterable[str], state: ProviderClearing
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Parameters and values of `anthropic-beta` for the next request; empty where nothing is asked for.
 
     OpenAI's Responses API knows compaction only: `context_management` is a list there, and no header is needed.
     """
-    if provider == "openai_responses" and policy.micro.provider_compact_tokens:
+    if provider_of(provider).edits == "compaction" and policy.micro.provider_compact_tokens:
         edit = {"type": "compaction", "compact_threshold": policy.micro.provider_compact_tokens}
         return {"context_management": [edit]}, ()
     found = management(policy, tools) if understands(provider, model) else None
@@ -130,7 +132,7 @@ def parameters(
     return {"context_management": found.to_json()}, found.headers()
 
 
-def comes_first(view: View, policy: Policy, provider: str, model: Any) -> bool:
+def comes_first(view: View, policy: Policy, provider: AnyProvider, model: Any) -> bool:
     """Whether our own clearing waits for the provider's (MIC-8).
 
     It does on models with bound thinking, until an answer's own figure shows that the provider's clearing was not enough.

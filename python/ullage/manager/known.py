@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ullage.exceptions import InvalidMessage
 from ullage.messages import Item
+from ullage.providers.registry import Provider
 from ullage.transcript.records import METADATA_TYPES
 
 __all__ = ["check_answer", "check_item"]
@@ -27,19 +28,6 @@ _LINES: Final = frozenset(
     )
 )
 _ENVELOPE: Final = ("uuid", "sessionId", "parentUuid", "snapshot", "leafUuid")
-_RESPONSES: Final = (
-    "message",
-    "reasoning",
-    "compaction",
-    "context_compaction",
-    "item_reference",
-    "additional_tools",
-    "program",
-)
-_RESPONSES_ENDS: Final = (
-    "_call", "_output", "_list_tools", "_approval_request", "_approval_response", "_summary",
-)  # fmt: skip
-
 _WHOLE: Final = "that is a whole response: give it to observe"
 _PIECE: Final = (
     "that is a piece of a stream: give observe the whole response, as the SDK puts it together"
@@ -48,7 +36,7 @@ _CHAIN: Final = "that is another library's message: turn it into the provider's 
 _OBJECT: Final = "give a mapping; observe takes an SDK's response object too"
 
 
-def check_item(item: Any, provider: str) -> None:
+def check_item(item: Any, provider: Provider) -> None:
     """Refuse what is no message, entry or item of the provider's form.
 
     Raises:
@@ -64,12 +52,12 @@ def check_item(item: Any, provider: str) -> None:
                 f"must be one of {limit}", field="role", got=repr(role), hint=_hint(item)
             )
         return
-    if not (_is_entry(item) or _is_form(item, provider)):
+    if not (_is_entry(item) or provider.owns(item)):
         got = ", ".join(sorted(map(str, item))[:6]) or "nothing"
         raise InvalidMessage("is no message: it has no role", got=f"keys {got}", hint=_hint(item))
 
 
-def check_answer(body: Any, items: Sequence[Any], provider: str) -> None:
+def check_answer(body: Any, items: Sequence[Any], provider: Provider) -> None:
     """Refuse what is no answer of a model.
 
     Args:
@@ -95,7 +83,7 @@ def check_answer(body: Any, items: Sequence[Any], provider: str) -> None:
                 got=repr(role),
                 hint="what others say goes to add",
             )
-        if role is None and provider in ("anthropic", "openai_chat", "bedrock", "mistral"):
+        if role is None and provider.speakers_only:
             raise InvalidMessage("is no answer of the model", got=_told(item), hint=_hint(item))
 
 
@@ -106,15 +94,6 @@ def _is_entry(item: Item) -> bool:
     return isinstance(kind, str) and (
         kind in _LINES or any(key in item for key in _ENVELOPE) or "-" in kind
     )
-
-
-def _is_form(item: Item, provider: str) -> bool:
-    if provider == "gemini":
-        return isinstance(item.get("parts"), list)
-    kind = item.get("type")
-    if provider != "openai_responses" or not isinstance(kind, str):
-        return False
-    return kind in _RESPONSES or kind.endswith(_RESPONSES_ENDS)
 
 
 def _hint(item: Any) -> str:

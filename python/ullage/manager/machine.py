@@ -14,7 +14,7 @@ from ullage.compaction import CompactionResult
 from ullage.counting.calibration import Correction, Estimate
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model
-from ullage.counting.window import Window, WindowSettings, window_for
+from ullage.counting.window import Window, WindowSettings, window
 from ullage.levels import pipeline
 from ullage.levels.collapse import QUIET_SOURCES
 from ullage.levels.cost import Cost, cost_of, is_cold
@@ -28,8 +28,10 @@ from ullage.manager.known import check_answer, check_item
 from ullage.manager.values import Decided, Usage
 from ullage.messages import Item, message_of
 from ullage.policy import Policy
+from ullage.providers.items import read_item
 from ullage.providers.manual_thinking import Thinking, is_manual
-from ullage.requests.inbound import read_item, read_response
+from ullage.providers.registry import Provider, provider_of
+from ullage.requests.inbound import read_response
 
 __all__ = ["Figure", "Machine", "Tracking", "names_of", "overhead_of", "reported"]
 
@@ -92,7 +94,7 @@ class Machine:
     settings: WindowSettings
     overhead: dict[str, int]  # estimated tokens of `system` and `tools`
     source: str = "main"
-    provider: str = "anthropic"
+    provider: Provider = field(default_factory=lambda: provider_of("anthropic"))
     tools: frozenset[str] = frozenset()  # names that the host offers
     thinking: Thinking | None = None  # the request's parameter
     levels: tuple[pipeline.Level, ...] = pipeline.LEVELS
@@ -142,7 +144,7 @@ class Machine:
         """Another model, or another window of this one: all marks follow."""
         self.model = model
         auto = self.stated_policy.auto
-        self.window = window_for(
+        self.window = window(
             model,
             autocompact=auto.enabled,
             settings=self.settings,

@@ -38,10 +38,10 @@ from ullage.policy.arguments import known_arguments
 from ullage.policy.given import policy_given
 from ullage.providers.errors import classify
 from ullage.providers.manual_thinking import Thinking, read_thinking
+from ullage.providers.registry import AnyProvider, provider_of
 from ullage.recall import Recall
 from ullage.recall.store import OffloadStore
 from ullage.recall.tool_definition import ToolAnswer
-from ullage.requests.inbound import shape_of
 from ullage.summarizers.named import writer_of
 
 __all__ = ["ContextManager"]
@@ -104,7 +104,7 @@ class ContextManager(Keeping):
         self,
         *,
         model: str,
-        provider: str = "anthropic",
+        provider: AnyProvider = "anthropic",
         policy: Policy | str | None = None,
         system: Any = None,
         tools: Sequence[Mapping[str, Any]] = (),
@@ -138,17 +138,18 @@ class ContextManager(Keeping):
         rules = policy_given(policy)
         if memory is None and rules.session_memory.enabled:
             raise _no_memory()
+        form = provider_of(provider, writable=True)
         if context_management is not None:
-            rules = context_edits.policy_for(rules, context_management, row, shape_of(provider))
+            rules = context_edits.policy_for(rules, context_management, row, form)
         self.machine = Machine(
             model=row,
             policy=rules,
             settings=settings or WindowSettings.from_env(),
             overhead=overhead_of(system, tools, row),
             source=source,
-            provider=shape_of(provider),
+            provider=form,
             tools=names_of(tools),
-            thinking=read_thinking(thinking, provider=shape_of(provider)),
+            thinking=read_thinking(thinking, provider=form),
             stated_window={name: given for name, given in stated.items() if given is not None},
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)

@@ -15,6 +15,7 @@ from ullage.manager.values import Request
 from ullage.messages import as_sent
 from ullage.providers import Loss, anthropic
 from ullage.providers.manual_thinking import Thinking
+from ullage.providers.registry import AnyProvider, provider_of
 from ullage.requests.to_request import outgoing
 
 __all__ = ["Outgoing"]
@@ -37,7 +38,7 @@ class Outgoing:
 
     Args:
         model: Name of the model.
-        provider: Whose form; a name of `ullage.requests.to_request.SHAPES`.
+        provider: Whose form; a name of `ullage.providers.SHAPES`, or a row.
         system: The system prompt; only looked at.
         tools: Tool definitions; only looked at.
         thinking: The request's parameter of that name; `None`: not in use.
@@ -47,12 +48,12 @@ class Outgoing:
         self,
         *,
         model: str,
-        provider: str = "anthropic",
+        provider: AnyProvider = "anthropic",
         system: Any = None,
         tools: Sequence[Any] = (),
         thinking: Thinking | None = None,
     ) -> None:
-        self._model, self._provider = model, provider
+        self._model, self._provider = model, provider_of(provider)
         self._system, self._tools = system, list(tools)
         # The manager itself sees to the window, which may be another than the one the table knows (A24).
         self._options: dict[str, Any] = {
@@ -63,7 +64,7 @@ class Outgoing:
         }
         if thinking is not None:
             self._options["thinking"] = thinking
-        own = provider == "anthropic"
+        own = self._provider.internal
         head = anthropic.to_provider((), system=system, tools=self._tools) if own else None
         self._head_losses = () if head is None else head.losses
         if head is not None:
@@ -86,7 +87,7 @@ class Outgoing:
         """The request as it stands; from now on it counts as sent."""
         items, count = machine.view.snapshot()
         tools = [*self._tools, *extras.tools]
-        if self._provider == "anthropic":
+        if self._provider.internal:
             done, losses = self._repaired(machine)
             written = _Written(done.messages, self._parts(tools), done.repairs, losses, done.params)
         else:
@@ -111,7 +112,8 @@ class Outgoing:
             applied_edits=extras.applied_edits,
             cache_edits=extras.cache_edits,
             rewritten_from=changed,
-            provider=self._provider,
+            provider=self._provider.name,
+            list_key=self._provider.list_key,
         )
 
     def _parts(self, tools: Sequence[Any]) -> dict[str, Any]:
@@ -166,7 +168,7 @@ class Outgoing:
         """Hold only these messages of the history of what the model made; the view's own are among them."""
         view = machine.view
         shown, _ = self._writer.write(view.messages, view.ledger)
-        if self._provider != "anthropic" or self._own_list is not (shown is view.messages):
+        if not self._provider.internal or self._own_list is not (shown is view.messages):
             return
         made = [machine.history[at] for at in sorted(stay)]
         history = [message for item in made if (message := as_sent(item)) is not None]
@@ -185,7 +187,7 @@ class Outgoing:
         if not machine.requests or view.changed_from is not None:
             return
         sent: Sequence[Any] = list(view.messages[: view.sent])
-        if self._provider != "anthropic":
+        if not self._provider.internal:
             sent = self._translated(sent, self._tools).messages
         elif not self._own_list:
             sent, _ = anthropic.Writer().whole(sent)
@@ -196,7 +198,7 @@ class Outgoing:
 
         Only where something was mended, now or last time, must the lists be compared.
         """
-        if self._provider != "anthropic" or not self._own_list:
+        if not self._provider.internal or not self._own_list:
             in_view = None  # a place in the view is none in the provider's list
         before, length = self._previous, self._count
         self._previous, self._count = sent, count

@@ -84,7 +84,7 @@ def state_of(machine: Machine) -> dict[str, Any]:
         "format": FORMAT,
         "model": machine.model.name,
         "source": machine.source,
-        "provider": machine.provider,
+        "provider": machine.provider.name,
         "thinking": None if machine.thinking is None else dict(machine.thinking),
         "policy": changes_of(machine.stated_policy),
         "stated_window": machine.stated_window,

@@ -10,7 +10,6 @@ from ullage.compaction import CompactionResult
 from ullage.legality.repair import Repair
 from ullage.levels.report import StageReport
 from ullage.providers import Loss
-from ullage.requests.to_request import LISTS
 
 __all__ = ["Decided", "Recovery", "Request", "Usage"]
 
@@ -66,7 +65,7 @@ class Recovery:
     """What was done about a refusal; true if it is worth to prepare again and retry.
 
     Attributes:
-        kind: What the error was, as `ullage.providers.classify` names it.
+        kind: What the error was, as `ullage.classify` names it.
         step: The last resort that made room: `collapse`, `compact`, `parts`, `fold`, `truncate`; empty: none did.
         freed: Tokens by estimate.
         learned_limit: The window that the error named (WIN-6); `None`: it named none.
@@ -113,6 +112,7 @@ class Request:
         "_count",
         "_items",
         "_list",
+        "_list_key",
         "applied_edits",
         "cache_edits",
         "compaction",
@@ -142,6 +142,7 @@ class Request:
         losses: Sequence[Loss] = (),
         parts: Mapping[str, Any] | None = None,
         provider: str = "anthropic",
+        list_key: str = "messages",
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
@@ -155,7 +156,8 @@ class Request:
         self.reports, self.compaction, self.repairs = tuple(reports), compaction, tuple(repairs)
         self.params, self.headers, self.tools = dict(params or {}), dict(headers or {}), list(tools)
         self.applied_edits, self.cache_edits = list(applied_edits), tuple(cache_edits)
-        self.losses, self.parts, self.provider = tuple(losses), dict(parts or {}), provider
+        self.losses, self.parts = tuple(losses), dict(parts or {})
+        self.provider, self._list_key = provider, list_key
         self.rewritten_from = rewritten_from
 
     @property
@@ -173,7 +175,7 @@ class Request:
     @property
     def body(self) -> dict[str, Any]:
         """What to send, all of it but model and output limit: messages, system prompt, tools, parameters."""
-        return {LISTS.get(self.provider, "messages"): self.messages, **self.parts, **self.params}
+        return {self._list_key: self.messages, **self.parts, **self.params}
 
     def __len__(self) -> int:
         return self._count

@@ -5,28 +5,20 @@ Each module of a shape has `to_provider` and `from_provider`. Plain dicts in and
 
 from __future__ import annotations
 
-from ullage.providers import (
-    anthropic,
-    bedrock,
-    gemini,
-    mistral,
-    openai_chat,
-    openai_responses,
-)
 from ullage.providers._common import Internal, Loss, Shaped, normal_form
 from ullage.providers.errors import Classified, classify
+from ullage.providers.registry import PROVIDERS, SHAPES, AnyProvider, Provider, provider_of
 
 __all__ = [
+    "PROVIDERS",
+    "SHAPES",
+    "AnyProvider",
     "Classified",
     "Internal",
     "Loss",
+    "Provider",
     "Shaped",
-    "anthropic",
-    "bedrock",
     "classify",
-    "gemini",
-    "mistral",
     "normal_form",
-    "openai_chat",
-    "openai_responses",
+    "provider_of",
 ]

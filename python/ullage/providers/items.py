@@ -5,60 +5,53 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Final
 
-from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.exceptions import InvalidMessage
 from ullage.messages import Item
-from ullage.providers import bedrock, gemini, mistral, openai_chat, openai_responses
 from ullage.providers._common import FOREIGN, is_anthropic_only
+from ullage.providers.registry import AnyProvider, Provider, provider_of, recognised
 
 __all__ = ["FormList", "read_form", "read_item"]
 
-_MODULES: Final[Mapping[str, ModuleType]] = {
-    "openai_chat": openai_chat,
-    "openai_responses": openai_responses,
-    "gemini": gemini,
-    "bedrock": bedrock,
-    "mistral": mistral,
-}
 _INTERNAL: Final = ("tool_use", "tool_result", FOREIGN)
-# Their content has other names, and blocks without a type.
-_UNTYPED: Final = ("gemini", "bedrock")
 _SYSTEM_HINT: Final = "give it as ContextManager(system=...): it is never changed"
-_FILLER: Final[Mapping[str, Any]] = {"role": "user", "content": "."}
 
 
 def read_item(
-    item: Any, provider: str, *, position: int, open_calls: Callable[[], Sequence[tuple[str, str]]]
+    item: Any,
+    provider: Provider,
+    *,
+    position: int,
+    open_calls: Callable[[], Sequence[tuple[str, str]]],
 ) -> list[Item]:
     """One message or item of the provider's form as internal messages.
 
     Args:
         item: Of the provider's form; one that is in the internal view already stays as it is.
-        provider: A name of `SHAPES`.
+        provider: Whose form.
         position: Where it will stand in the history; makes ids where the provider has none.
         open_calls: Id and name of calls that wait for a result, oldest first.
 
     Raises:
         InvalidMessage: The first item is a system prompt: that is an argument of the manager.
     """
-    if provider == "anthropic" or not isinstance(item, Mapping) or _is_internal(item, provider):
+    if provider.internal or not isinstance(item, Mapping) or _is_internal(item, provider):
         return [item]
     system = item.get("role") in ("system", "developer")
     if system and position == 0:
         raise InvalidMessage("is the system prompt", index=0, field="role", hint=_SYSTEM_HINT)
-    given = [_FILLER, item] if system else [item]
-    messages = _MODULES[provider].from_provider(given).messages[len(given) - 1 :]
+    given = [provider.user_message("."), item] if system else [item]
+    messages = provider.shape.from_provider(given).messages[len(given) - 1 :]
     return [_named(message, position, open_calls) for message in messages]
 
 
-def _is_internal(item: Item, provider: str) -> bool:
+def _is_internal(item: Item, provider: Provider) -> bool:
     if FOREIGN in item or ("role" not in item and isinstance(item.get("message"), Mapping)):
         return True
     content = item.get("content")
     blocks = content if isinstance(content, list) else ()
-    if provider in _UNTYPED and (isinstance(content, str) or _is_typed(blocks)):
+    if provider.untyped and (isinstance(content, str) or _is_typed(blocks)):
         return True
     return any(
         isinstance(block, Mapping) and (_is_ours(block.get("type")) or FOREIGN in block)
@@ -110,17 +103,13 @@ def _nameless(block: Any) -> bool:
     if block.get("type") == "tool_result":
         return str(block.get("tool_use_id", "")).startswith(_UNKNOWN)
     foreign = block.get("foreign")
-    told = foreign.get("gemini") if isinstance(foreign, Mapping) else None
-    return block.get("type") == "tool_use" and isinstance(told, Mapping) and "no_id" in told
+    told = foreign.values() if isinstance(foreign, Mapping) else ()
+    return block.get("type") == "tool_use" and any(
+        isinstance(each, Mapping) and "no_id" in each for each in told
+    )
 
 
 # ---- whole lists -----------------------------------------------------------------------------
-
-# These have forms of their own; the engine reads the others as they are.
-_TRANSLATED: Final = {"openai_responses": "input", "gemini": "contents", "bedrock": "messages"}
-_READ: Final = ("anthropic", "openai_chat", "mistral", "deepseek", "local")
-_ITEMS: Final = frozenset({"reasoning", "compaction", "item_reference", "mcp_list_tools"})
-_ITEM_ENDS: Final = ("_call", "_call_output", "_approval_request", "_approval_response")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +123,7 @@ class FormList:
         owners: For each message the index of the item that it came from; they never fall.
     """
 
-    provider: str
+    provider: Provider
     items: Sequence[Any]
     messages: list[Item]
     owners: list[int]
@@ -156,18 +145,15 @@ class FormList:
         for message in messages:
             owner = owners.get(id(message))
             if owner is None:
-                made += _MODULES[self.provider].to_provider([message]).parts[self._key]
+                written = self.provider.shape.to_provider([message])
+                made += written.parts[self.provider.list_key]
             elif owner != last:
                 made.append(self.items[owner])
             last = owner
         return made
 
-    @property
-    def _key(self) -> str:
-        return _TRANSLATED[self.provider]
 
-
-def read_form(items: Sequence[Any], provider: str | None = None) -> FormList | None:
+def read_form(items: Sequence[Any], provider: AnyProvider | None = None) -> FormList | None:
     """A list in a form that the engine does not read, translated.
 
     Args:
@@ -181,11 +167,8 @@ def read_form(items: Sequence[Any], provider: str | None = None) -> FormList | N
     Raises:
         InvalidPolicy: There is no such provider.
     """
-    name = _recognised(items) if provider is None else provider
-    if name is not None and name not in _TRANSLATED and name not in _READ:
-        known = ", ".join((*_READ, *_TRANSLATED))
-        raise InvalidPolicy("provider", name, f"must be one of {known}")
-    if name not in _TRANSLATED:
+    row = recognised(items) if provider is None else provider_of(provider)
+    if row is None or row.read_as_is:
         return None
     messages: list[Item] = []
     owners: list[int] = []
@@ -194,27 +177,12 @@ def read_form(items: Sequence[Any], provider: str | None = None) -> FormList | N
         if isinstance(item, Mapping) and item.get("role") in ("system", "developer"):
             made = [item]
         else:
-            made = read_item(item, name, position=at, open_calls=lambda: list(waiting.items()))
+            made = read_item(item, row, position=at, open_calls=lambda: list(waiting.items()))
         for message in made:
             messages.append(message)
             owners.append(at)
             _note_calls(message, waiting)
-    return FormList(name, items, messages, owners)
-
-
-def _recognised(items: Sequence[Any]) -> str | None:
-    for item in items:
-        if not isinstance(item, Mapping) or "message" in item:
-            continue
-        if "parts" in item and "content" not in item:
-            return "gemini"
-        if "role" not in item and _is_item(item.get("type")):
-            return "openai_responses"
-    return None
-
-
-def _is_item(kind: Any) -> bool:
-    return isinstance(kind, str) and (kind in _ITEMS or kind.endswith(_ITEM_ENDS))
+    return FormList(row, items, messages, owners)
 
 
 def _note_calls(message: Item, waiting: dict[str, str]) -> None:

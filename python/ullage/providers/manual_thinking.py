@@ -7,19 +7,23 @@ from typing import Any, Final, TypeAlias
 
 from ullage._engine.digests import BlockKind, Role
 from ullage.exceptions import InvalidPolicy
+from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = ["Thinking", "first_of_turn", "is_manual", "is_torn", "read_thinking", "whole_start"]
 
 Thinking: TypeAlias = Mapping[str, object]
 """As the provider takes it: `{"type": "enabled", "budget_tokens": 4000}`, `{"type": "adaptive"}`, ..."""
 
-ANTHROPIC: Final = ("anthropic", "bedrock")
 TYPES: Final = ("enabled", "adaptive", "disabled", "between_tools")
 _THOUGHTS: Final = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 
 
-def read_thinking(given: object, *, provider: str = "anthropic") -> Thinking | None:
+def read_thinking(given: object, *, provider: AnyProvider | None = "anthropic") -> Thinking | None:
     """A `thinking` argument; `None`: not in use.
+
+    Args:
+        given: As the host gave it.
+        provider: Whose form the request has; `None`: none whose types are known.
 
     Raises:
         InvalidPolicy: It is no mapping, or, for Anthropic's models, of no known type.
@@ -29,14 +33,16 @@ def read_thinking(given: object, *, provider: str = "anthropic") -> Thinking | N
     if not isinstance(given, Mapping):
         raise InvalidPolicy("thinking", given, "must be a mapping, such as {'type': 'adaptive'}")
     kind = given.get("type")
-    if provider in ANTHROPIC and kind not in TYPES:
+    typed = provider is not None and provider_of(provider).claude_thinking
+    if typed and kind not in TYPES:
         raise InvalidPolicy("thinking.type", kind, f"must be one of {', '.join(TYPES)}")
     return dict(given)
 
 
-def is_manual(thinking: Thinking | None, *, provider: str = "anthropic") -> bool:
+def is_manual(thinking: Thinking | None, *, provider: AnyProvider = "anthropic") -> bool:
     """Whether the request thinks by a budget (`enabled`): then an open turn has to begin with its thinking."""
-    return provider in ANTHROPIC and thinking is not None and thinking.get("type") == "enabled"
+    claude = provider_of(provider).claude_thinking
+    return claude and thinking is not None and thinking.get("type") == "enabled"
 
 
 def first_of_turn(ledger: Any, start: int = 0) -> int | None:

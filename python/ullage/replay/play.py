@@ -16,7 +16,7 @@ from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 from ullage.replay.script import Script
 
-__all__ = ["DEFAULT_MODEL", "Run", "Turn", "replay_session"]
+__all__ = ["DEFAULT_MODEL", "Run", "Turn", "replay"]
 
 Seen = Callable[[ContextManager, Request], None]
 
@@ -86,7 +86,7 @@ class Run:
         return sum(getattr(turn, name) for turn in self.turns)
 
 
-def replay_session(
+def replay(
     script: Script,
     policy: Policy | None,
     *,

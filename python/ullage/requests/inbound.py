@@ -9,39 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ullage.exceptions import InvalidPolicy
-from ullage.legality import canonical
 from ullage.messages import Item
-from ullage.providers.items import read_item
-from ullage.requests.to_request import SHAPES
+from ullage.providers.registry import Provider
 
-__all__ = ["read_item", "read_response", "shape_of"]
-
-
-def shape_of(provider: str) -> str:
-    """The provider's name as the shapes know it.
-
-    Raises:
-        InvalidPolicy: There is no such shape.
-    """
-    name = canonical(provider)
-    if name not in SHAPES:
-        raise InvalidPolicy("provider", provider, f"must be one of {', '.join(SHAPES)}")
-    return name
-
+__all__ = ["read_response"]
 
 # ---- responses -------------------------------------------------------------------------------
 
 
-def read_response(response: Any, provider: str) -> tuple[Item, list[Any], dict[str, Any]]:
+def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], dict[str, Any]]:
     """A response: its body, its items, and what it says of itself (`id`, `usage`) in the internal view's words.
 
     Args:
         response: The body as a mapping, an SDK's object, or just the message in it.
-        provider: A name of `SHAPES`.
+        provider: Whose form.
     """
     body = _plain(response)
-    if provider == "anthropic" or not isinstance(body, Mapping):
+    if provider.internal or not isinstance(body, Mapping):
         return body, [body], {}
     items = list(_items(body, provider))
     usage, name = _usage(body), body.get("id") or body.get("responseId")
@@ -59,17 +43,25 @@ def _plain(response: Any) -> Any:
     return response
 
 
-def _items(body: Item, provider: str) -> Iterator[Any]:
-    if provider == "openai_responses" and isinstance(body.get("output"), list):
-        yield from body["output"]
-    elif provider == "bedrock" and isinstance(body.get("output"), Mapping):
-        yield body["output"].get("message")
-    elif provider == "gemini" and isinstance(body.get("candidates"), list):
-        yield from (each["content"] for each in body["candidates"][:1] if each.get("content"))
-    elif isinstance(body.get("choices"), list):
-        yield from (each["message"] for each in body["choices"][:1] if each.get("message"))
-    else:
-        yield body
+_CHOICE: Final = ("choices", 0, "message")
+
+
+def _items(body: Item, provider: Provider) -> Iterator[Any]:
+    """The messages in a body, by the form's own way or that of Chat Completions, which others' servers speak too."""
+    for first, *rest in filter(None, (provider.answer, _CHOICE)):
+        found = body.get(str(first))
+        if isinstance(found, Mapping if rest and isinstance(rest[0], str) else list):
+            for step in rest:
+                found = _step(found, step)
+            yield from found if isinstance(found, list) else [found] if found else []
+            return
+    yield body
+
+
+def _step(value: Any, step: str | int) -> Any:
+    if isinstance(step, int):
+        return value[step] if isinstance(value, list) and step < len(value) else None
+    return value.get(step) if isinstance(value, Mapping) else None
 
 
 _PROMPTS: Final = (

@@ -4,59 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from ullage.counting.models import ModelTable
-from ullage.exceptions import InvalidMessage, InvalidPolicy
-from ullage.legality import Report, Violation, canonical, validate
+from ullage.exceptions import InvalidMessage
+from ullage.legality import Report, Violation, validate
 from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.repair import Repair, repair
 from ullage.messages import Item, listed, message_of
-from ullage.providers import (
-    anthropic,
-    bedrock,
-    gemini,
-    mistral,
-    openai_chat,
-    openai_responses,
-)
-from ullage.providers._common import Loss, Shaped
+from ullage.providers._common import Loss, Shaped, blocks_of
 from ullage.providers._placed import refused
+from ullage.providers.registry import AnyProvider, Provider, provider_of
 
-__all__ = ["LISTS", "SHAPES", "Outgoing", "outgoing", "rules_model", "shaped"]
+__all__ = ["Outgoing", "outgoing", "rules_model", "shaped"]
 
 T = TypeVar("T")
-
-_MODULES: Final[Mapping[str, ModuleType]] = {
-    "anthropic": anthropic,
-    "openai_chat": openai_chat,
-    "openai_responses": openai_responses,
-    "gemini": gemini,
-    "bedrock": bedrock,
-    "mistral": mistral,
-}
-SHAPES: Final[tuple[str, ...]] = tuple(_MODULES)
-"""Providers whose request form can be written."""
-
-LISTS: Final[Mapping[str, str]] = {"openai_responses": "input", "gemini": "contents"}
-"""What the provider calls the conversation, where it is not `messages`."""
-_SYSTEMS: Final[Mapping[str, str]] = {
-    "anthropic": "system",
-    "bedrock": "system",
-    "openai_responses": "instructions",
-    "gemini": "systemInstruction",
-}
-_VENDORS: Final[Mapping[str, str]] = {
-    "anthropic": "anthropic",
-    "bedrock": "anthropic",
-    "openai_chat": "openai",
-    "openai_responses": "openai",
-    "gemini": "google",
-    "mistral": "mistral",
-}
-# Stands where the user's next message will, so that a model's last word is no fault; never sent.
-_NEXT: Final = {"role": "user", "content": "."}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,6 +28,7 @@ class Outgoing:
     Attributes:
         provider: Whose form it has.
         parts: Keys of the request's body: `messages` (`input`, `contents`), `system`, `tools`.
+        list_key: The one of them that is the conversation.
         repairs: What was mended, in the order it was done; the log is not changed.
         losses: What the provider's form cannot express.
         left: What no repair can mend, such as too many tokens.
@@ -76,6 +39,7 @@ class Outgoing:
 
     provider: str
     parts: Mapping[str, Any]
+    list_key: str = "messages"
     repairs: tuple[Repair, ...] = ()
     losses: tuple[Loss, ...] = ()
     left: tuple[Violation, ...] = ()
@@ -85,7 +49,7 @@ class Outgoing:
     @property
     def messages(self) -> list[Any]:
         """The conversation itself, whatever the provider calls it."""
-        found: list[Any] = self.parts[LISTS.get(self.provider, "messages")]
+        found: list[Any] = self.parts[self.list_key]
         return found
 
     def __repr__(self) -> str:
@@ -97,19 +61,15 @@ class Outgoing:
 class _Form:
     """A conversation in a provider's form, and how to ask about it."""
 
-    provider: str
+    provider: Provider
     model: str | None
     shape: Shaped
     original: Any = None
     params: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def key(self) -> str:
-        return LISTS.get(self.provider, "messages")
-
     def arguments(self) -> dict[str, Any]:
         parts = self.shape.parts
-        system = parts.get(_SYSTEMS.get(self.provider, ""))
+        system = parts.get(self.provider.system_key)
         extra = {"toolConfig": parts["toolConfig"]} if "toolConfig" in parts else {}
         return {
             "provider": self.provider,
@@ -124,7 +84,7 @@ class _Form:
 def outgoing(
     messages: Sequence[Item],
     *,
-    provider: str = "anthropic",
+    provider: AnyProvider = "anthropic",
     model: str | None = None,
     system: Any = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
@@ -138,7 +98,7 @@ def outgoing(
 
     Args:
         messages: The internal view (Anthropic-shaped messages or entries); not changed.
-        provider: One of `SHAPES`.
+        provider: One of `ullage.providers.registry.SHAPES`, or a row.
         model: Name of the model that goes on; one of another vendor does not count. `None`: the rules
             of the newest models.
         system: The system prompt.
@@ -160,17 +120,23 @@ def outgoing(
     form = _form(
         messages, provider, model, system, tools, original, parameters(outgoing, params, named)
     )
-    given = form.shape.parts[form.key]
-    waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1])
-    asked = [*given, _next(form.provider)] if waits else given
+    given = form.shape.parts[form.provider.list_key]
+    waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1], form.provider)
+    # The user's next message will stand there: a model's last word is no fault.
+    asked = [*given, form.provider.user_message(".")] if waits else given
     done = _on_each(lambda part: repair(part, **form.arguments()), asked)
     sent = list(done.messages)
     if waits:
         sent = sent[:-1]
-    parts = form.shape.parts if done.messages is asked else {**form.shape.parts, form.key: sent}
+    parts = (
+        form.shape.parts
+        if done.messages is asked
+        else {**form.shape.parts, form.provider.list_key: sent}
+    )
     return Outgoing(
-        form.provider,
+        form.provider.name,
         parts,
+        form.provider.list_key,
         done.repairs,
         form.shape.losses,
         done.left,
@@ -180,21 +146,21 @@ def outgoing(
 
 
 def shaped(
-    messages: Sequence[Item], provider: str, *, system: Any = None, tools: Any = None
+    messages: Sequence[Item], provider: AnyProvider, *, system: Any = None, tools: Any = None
 ) -> Shaped:
     """Only the translation, nothing repaired.
 
     Raises:
         InvalidPolicy: An unknown provider.
     """
-    found: Shaped = _MODULES[_known(provider)].to_provider(messages, system=system, tools=tools)
-    return found
+    row = provider_of(provider, writable=True)
+    return row.shape.to_provider(messages, system=system, tools=tools)
 
 
 def report_of(
     messages: Sequence[Item],
     *,
-    provider: str = "anthropic",
+    provider: AnyProvider = "anthropic",
     model: str | None = None,
     system: Any = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
@@ -206,7 +172,7 @@ def report_of(
 
     Args:
         messages: As for `outgoing`, as are the others.
-        provider: One of `SHAPES`.
+        provider: One of `ullage.providers.registry.SHAPES`, or a row.
         model: Name of the model.
         system: The system prompt.
         tools: Definitions.
@@ -220,38 +186,32 @@ def report_of(
     form = _form(
         messages, provider, model, system, tools, original, parameters(report_of, params, named)
     )
-    given = form.shape.parts[form.key]
-    waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1])
-    asked = [*given, _next(form.provider)] if waits else given
+    given = form.shape.parts[form.provider.list_key]
+    waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1], form.provider)
+    # The user's next message will stand there: a model's last word is no fault.
+    asked = [*given, form.provider.user_message(".")] if waits else given
     return _on_each(lambda part: validate(part, **form.arguments()), asked)
 
 
-def rules_model(name: str | None, provider: str) -> str | None:
+def rules_model(name: str | None, provider: AnyProvider) -> str | None:
     """The model's name if it is of the provider's vendor; else `None`: the rules of its newest models."""
     row = ModelTable.builtin().find(name) if name else None
-    return name if row is not None and row.provider == _VENDORS.get(provider) else None
-
-
-def _known(provider: str) -> str:
-    name = canonical(provider)
-    if name not in _MODULES:
-        raise InvalidPolicy("provider", provider, f"must be one of {', '.join(SHAPES)}")
-    return name
+    return name if row is not None and row.provider == provider_of(provider).vendor else None
 
 
 def _form(
     messages: Sequence[Item],
-    provider: str,
+    provider: AnyProvider,
     model: str | None,
     system: Any,
     tools: Any,
     original: Any,
     params: Mapping[str, Any],
 ) -> _Form:
-    name = _known(provider)
-    shape = shaped(_read(messages), name, system=system, tools=tools)
-    known = original if name == "anthropic" else None
-    return _Form(name, rules_model(model, name), shape, known, params)
+    row = provider_of(provider, writable=True)
+    shape = shaped(_read(messages), row, system=system, tools=tools)
+    known = original if row.internal else None
+    return _Form(row, rules_model(model, row), shape, known, params)
 
 
 def _on_each(work: Callable[[Sequence[Any]], T], items: Sequence[Any]) -> T:
@@ -279,22 +239,11 @@ def _is_models(message: Any) -> bool:
     return role in ("assistant", "model") or (role is None and kind in ("reasoning", "message"))
 
 
-def _calls(message: Mapping[str, Any]) -> bool:
+def _calls(item: Mapping[str, Any], provider: Provider) -> bool:
     """Whether calls are open at the end: their answers come before any word of the user."""
-    if message.get("tool_calls"):
-        return True
-    found = message.get("content", message.get("parts"))
-    blocks = found if isinstance(found, list) else ()
+    read = provider.shape.from_provider([item]).messages
     return any(
-        isinstance(block, Mapping)
-        and (block.get("type") == "tool_use" or "toolUse" in block or "functionCall" in block)
-        for block in blocks
+        block.get("type") == "tool_use"
+        for message in read
+        for block in blocks_of(message.get("content"))
     )
-
-
-def _next(provider: str) -> dict[str, Any]:
-    if provider == "gemini":
-        return {"role": "user", "parts": [{"text": "."}]}
-    if provider == "bedrock":
-        return {"role": "user", "content": [{"text": "."}]}
-    return dict(_NEXT)

@@ -15,6 +15,7 @@ from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.legality import Originals, Report
 from ullage.messages import BOUNDARY, Item, message_of
+from ullage.providers.registry import AnyProvider
 from ullage.requests.to_request import Outgoing, outgoing, report_of
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.formats import detect, read
@@ -64,11 +65,11 @@ class Session:
     window_tokens: int = 0
     pin: FilePin | None = None
 
-    def request(self, *, provider: str = "anthropic", model: str | None = None) -> Outgoing:
+    def request(self, *, provider: AnyProvider = "anthropic", model: str | None = None) -> Outgoing:
         """What can be sent to go on: the context in a provider's form, repaired where the log is damaged.
 
         Args:
-            provider: One of `ullage.requests.to_request.SHAPES`.
+            provider: One of `ullage.providers.SHAPES`.
             model: The model that goes on; `None`: the one in the file.
 
         Raises:
@@ -76,11 +77,11 @@ class Session:
         """
         return outgoing(self.messages, **self._asked(provider, model))
 
-    def check(self, *, provider: str = "anthropic", model: str | None = None) -> Report:
+    def check(self, *, provider: AnyProvider = "anthropic", model: str | None = None) -> Report:
         """What a provider would refuse of the context as it stands in the log, before `request` repairs it.
 
         Args:
-            provider: One of `ullage.requests.to_request.SHAPES`.
+            provider: One of `ullage.providers.SHAPES`.
             model: The model that goes on; `None`: the one in the file.
 
         Raises:
@@ -114,7 +115,7 @@ class Session:
         count = core.Ledger(weights, self.items).anchored()
         return None if count.anchor is None else int(count.total)
 
-    def _asked(self, provider: str, model: str | None) -> dict[str, Any]:
+    def _asked(self, provider: AnyProvider, model: str | None) -> dict[str, Any]:
         name = model or self.model or None
         return {
             "provider": provider,

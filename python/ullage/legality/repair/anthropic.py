@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from ullage.legality import Originals, Report, RequestFacts, validate
-from ullage.legality.capabilities import BINDING_HEADER, facts_for
+from ullage.legality.anthropic import facts_of
+from ullage.legality.capabilities import BINDING_HEADER, STRICT_VERSION
+from ullage.legality.originals import Originals
 from ullage.legality.repair.blocks import repair_blocks, split_results
 from ullage.legality.repair.cache import repair_markers
 from ullage.legality.repair.items import no_messages, repair_items
@@ -15,6 +16,7 @@ from ullage.legality.repair.loop import Step, mend, steps
 from ullage.legality.repair.media import repair_media
 from ullage.legality.repair.pairs import repair_pairs
 from ullage.legality.repair.placement import repair_last_word, repair_system
+from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repaired
 from ullage.legality.repair.server import (
     repair_citations,
@@ -32,84 +34,38 @@ from ullage.legality.repair.thinking import (
 )
 from ullage.legality.repair.working_copy import Draft
 
-__all__ = ["Request", "repair_anthropic"]
-
-STRICT_VERSION = 2026_10_21
+__all__ = ["repair"]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request around its messages, and how to repair it."""
-
-    model: str | None
-    system: Any
-    tools: Sequence[Any] | None
-    original: Any
-    platform: str
-    resume: str
-    facts: Mapping[str, Any]
-    params: Mapping[str, Any]
-    orphans: str
-    trailing: str
-    thinking: str
-    drop_thinking: bool = False
-
-    def known(self) -> RequestFacts:
-        """The facts of the request."""
-        return facts_for(
-            model=self.model,
-            system=self.system,
-            tools=self.tools,
-            platform=self.platform,
-            resume=self.resume,
-            params=self.params,
-            facts=self.facts,
-        )
-
-    def check(self, messages: Sequence[Any]) -> Report:
-        """All rules over these messages."""
-        return validate(
-            messages,
-            model=self.model,
-            system=self.system,
-            tools=self.tools,
-            original=self.original,
-            platform=self.platform,
-            resume=self.resume,
-            facts=self.facts,
-            params=self.params,
-        )
-
-
-def repair_anthropic(messages: Sequence[Any], request: Request) -> Repaired:
+def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     """Repairs messages; see `ullage.legality.repair.repair`."""
     if request.drop_thinking:
         return _without_thinking(messages, replace(request, drop_thinking=False, original=None))
-    first = request.check(messages)
+    first = request.report(messages)
     if first.ok:
         return Repaired(messages)
     added: Mapping[str, Any] = {}
     if request.thinking == "drop_block" and first.rules & {"A15", "A16"}:
         added = binding_params(request.params, BINDING_HEADER)
         request = replace(request, params={**request.params, **added})
-        first = request.check(messages)
+        first = request.report(messages)
     request = _with_originals(messages, request)
     done = mend(
-        messages, work=Draft(messages), plan=_plan(request), check=request.check, report=first
+        messages, work=Draft(messages), plan=_plan(request), check=request.report, report=first
     )
     return Repaired(done.messages, done.repairs, done.left, added)
 
 
-def _without_thinking(messages: Sequence[Any], request: Request) -> Repaired:
+def _without_thinking(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     draft = Draft(messages)
     drop_thinking(draft)
-    rest = repair_anthropic(draft.build() if draft.repairs else messages, request)
+    rest = repair(draft.build() if draft.repairs else messages, request)
     return replace(rest, repairs=(*draft.repairs, *rest.repairs))
 
 
-def _with_originals(messages: Sequence[Any], request: Request) -> Request:
+def _with_originals(messages: Sequence[Any], request: RepairRequest) -> RepairRequest:
     """On a bound model the messages as given are what thinking is bound to, if nothing else is said."""
-    facts = request.known()
+    facts = facts_of(request)
     if request.original is None and facts.bound and not facts.drop_block:
         made = Originals.of(messages, system=request.system, tools=request.tools)
         return replace(request, original=made)
@@ -119,8 +75,8 @@ def _with_originals(messages: Sequence[Any], request: Request) -> Request:
     return request
 
 
-def _plan(request: Request) -> list[Step]:
-    known = request.known()
+def _plan(request: RepairRequest) -> list[Step]:
+    known = facts_of(request)
     facts = known.core
     strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION
     originals = request.original if isinstance(request.original, Originals) else None
@@ -150,7 +106,7 @@ def _compaction(draft: Draft, originals: Originals | None, facts: Mapping[str, A
     repair_compaction(draft, originals=known, one_only=bool(facts.get("compact_beta")))
 
 
-def _last_word(draft: Draft, request: Request, facts: Mapping[str, Any]) -> None:
+def _last_word(draft: Draft, request: RepairRequest, facts: Mapping[str, Any]) -> None:
     repair_last_word(draft, prefill_ok=bool(facts.get("prefill_ok")), policy=request.trailing)
 
 
@@ -161,12 +117,12 @@ def _markers(draft: Draft, facts: Mapping[str, Any]) -> None:
 
 
 def _thinking(
-    request: Request, originals: Originals | None
+    request: RepairRequest, originals: Originals | None
 ) -> list[tuple[str, Callable[[Draft], None]]]:
     tried: list[bool] = []
 
     def turn(draft: Draft) -> None:
-        if not request.check(draft.build()).rules & {"A13", "A14"}:
+        if not request.report(draft.build()).rules & {"A13", "A14"}:
             return  # a step before this one has mended it
         # Put back once; if that was no help, the turn ends without its thinking.
         if originals is not None and not tried:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
-from ullage.legality import Report
 from ullage.legality.bedrock import (
     MAX_CACHE_POINTS,
     MAX_DOCUMENTS,
@@ -17,12 +16,14 @@ from ullage.legality.bedrock import (
     image_of,
     is_too_large,
     members,
+    points_in,
 )
 from ullage.legality.repair.block_forms import dumps
 from ullage.legality.repair.forms import BEDROCK
 from ullage.legality.repair.items import plain
 from ullage.legality.repair.loop import mend, steps
 from ullage.legality.repair.pairs import repair_pairs
+from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repaired
 from ullage.legality.repair.texts import (
     DOCUMENT,
@@ -35,42 +36,34 @@ from ullage.legality.repair.texts import (
 )
 from ullage.legality.repair.working_copy import ASSISTANT, USER, Draft, Slot
 
-__all__ = ["repair_bedrock"]
+__all__ = ["repair"]
 
 _ROLES = {"model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
 
 
-def repair_bedrock(
-    messages: Sequence[Any],
-    *,
-    original: Any,
-    fixed_points: int,
-    orphans: str,
-    check: Callable[[Sequence[Any]], Report],
-) -> Repaired:
-    """Repairs messages in Converse form.
-
-    Args:
-        messages: As given.
-        original: The messages as they came; `None`: unknown.
-        fixed_points: Cache points in system and tools, which stay.
-        orphans: What becomes of results without a call; see `repair`.
-        check: The rules.
-    """
-    report = check(messages)
+def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+    """Repairs messages in Converse form."""
+    report = request.report(messages)
     if report.ok:
         return Repaired(messages)
     plan = steps(
         ("B01 B02", _readable),
         ("B02 B04", _blocks),
-        ("B04", lambda d: repair_pairs(d, orphans=orphans, form=BEDROCK)),
-        ("B05", lambda d: _reasoning(d, original)),
+        ("B04", lambda d: repair_pairs(d, orphans=request.orphans, form=BEDROCK)),
+        ("B05", lambda d: _reasoning(d, request.original)),
         ("B07 B08", _media),
-        ("B06", lambda d: _cache_points(d, fixed_points)),
+        ("B06", lambda d: _cache_points(d, _fixed_points(request))),
         ("B01 B04", _alternate),
         ("B01", _ends),
     )
-    return mend(messages, work=Draft(messages), plan=plan, check=check, report=report)
+    return mend(messages, work=Draft(messages), plan=plan, check=request.report, report=report)
+
+
+def _fixed_points(request: RepairRequest) -> int:
+    """Cache points in system and tools, which stay."""
+    config = request.params.get("toolConfig")
+    tools = config.get("tools") if isinstance(config, Mapping) else request.tools
+    return points_in(request.system, tools)
 
 
 def _readable(draft: Draft) -> None:

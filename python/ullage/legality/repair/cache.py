@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ullage.legality.capabilities import MAX_MARKERS
 from ullage.legality.repair.working_copy import Draft, Slot
 
 __all__ = ["repair_markers"]
 
-MAX_MARKERS = 4
 _Marked = tuple[Slot, Any, Any]  # slot, block, nested block or None
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ullage.legality import Report
+from ullage.legality.chat import facts_of
 from ullage.legality.repair.chat_calls import name_calls, pair
 from ullage.legality.repair.chat_dialects import (
     alternate,
@@ -18,35 +18,22 @@ from ullage.legality.repair.chat_dialects import (
 from ullage.legality.repair.chat_draft import Lines
 from ullage.legality.repair.chat_messages import normal
 from ullage.legality.repair.loop import Step, mend, steps
+from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repaired
 
-__all__ = ["repair_chat"]
+__all__ = ["repair"]
 
 
-def repair_chat(
-    messages: Sequence[Any],
-    *,
-    dialect: str,
-    facts: Mapping[str, Any],
-    orphans: str,
-    check: Callable[[Sequence[Any]], Report],
-) -> Repaired:
-    """Repairs messages of the chat form.
-
-    Args:
-        messages: As given.
-        dialect: `openai_chat`, `mistral`, `deepseek` or `local`.
-        facts: `thinking`, `reasoning_forbidden` and `strict` as the verifier has them.
-        orphans: What becomes of tool messages without a call; see `repair`.
-        check: The rules.
-    """
-    report = check(messages)
+def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+    """Repairs messages of the chat form."""
+    rules, facts, orphans = request.provider.chat, facts_of(request), request.orphans
+    report = request.report(messages)
     if report.ok:
         return Repaired(messages)
-    strict = dialect == "local" or bool(facts.get("strict"))
+    strict = rules.strict or bool(facts.get("strict"))
     plan: list[Step] = steps(
-        ("O06 O04 O03 O05 O07 O08 D02 O10", lambda w: normal(w, dialect, strict)),
-        ("O05 M03", lambda w: name_calls(w, dialect)),
+        ("O06 O04 O03 O05 O07 O08 D02 O10", lambda w: normal(w, rules, strict)),
+        ("O05 M03", lambda w: name_calls(w, rules)),
         ("O01 O02 M01 D03 O06", lambda w: pair(w, orphans)),
         ("D01", lambda w: reasoning(w, bool(facts.get("thinking")))),
         ("M05 L01 O10", systems),
@@ -55,4 +42,4 @@ def repair_chat(
         ("M04 L03", last_word),
         ("O06 O04", no_messages),
     )
-    return mend(messages, work=Lines(messages), plan=plan, check=check, report=report)
+    return mend(messages, work=Lines(messages), plan=plan, check=request.report, report=report)

@@ -10,15 +10,14 @@ from typing import Any
 from ullage.legality.repair.chat_draft import Line, Lines, as_text
 from ullage.legality.repair.pairs import synthetic_id
 from ullage.legality.repair.texts import DISPLACED, INTERRUPTED, ORPHANS
+from ullage.providers.registry import ChatRules
 
 __all__ = ["calls_of", "name_calls", "pair"]
 
 USER, ASSISTANT, TOOL = "user", "assistant", "tool"
-MAX_ID_CHARS = 40
-MISTRAL_ID_CHARS = 9
 
 
-def name_calls(work: Lines, dialect: str) -> None:
+def name_calls(work: Lines, rules: ChatRules) -> None:
     """Gives every call an id of its own that the provider takes; its answer follows."""
     used: set[str] = set()
     waiting: dict[str, _Waiting] = {}
@@ -31,7 +30,7 @@ def name_calls(work: Lines, dialect: str) -> None:
             continue
         calls = line.get("tool_calls")
         if line.get("role") == ASSISTANT and isinstance(calls, list | tuple):
-            made = [_named(work, line, call, used, waiting, times, dialect) for call in calls]
+            made = [_named(work, line, call, used, waiting, times, rules) for call in calls]
             if any(a is not b for a, b in zip(made, calls, strict=True)):
                 line.put(tool_calls=made)
 
@@ -58,17 +57,17 @@ def _named(
     used: set[str],
     waiting: dict[str, _Waiting],
     times: dict[str, int],
-    dialect: str,
+    rules: ChatRules,
 ) -> Any:
     given = call.get("id")
     name = given
-    if not _valid(given, dialect) or given in used:
+    if not _valid(given, rules) or given in used:
         key = str(given)
-        while not _valid(name, dialect) or name in used:
+        while not _valid(name, rules) or name in used:
             times[key] = times.get(key, 0) + 1
-            name = _fresh(given, times[key], dialect)
+            name = _fresh(given, times[key], rules)
         work.note(
-            "M03" if dialect == "mistral" else "O05",
+            rules.id_rule,
             line,
             "gave a tool call another id",
             ids=(given, name),
@@ -81,19 +80,19 @@ def _named(
     return call if name == given else {**call, "id": name}
 
 
-def _valid(name: Any, dialect: str) -> bool:
+def _valid(name: Any, rules: ChatRules) -> bool:
     if not isinstance(name, str) or not name:
         return False
-    if dialect == "mistral":
-        return len(name) == MISTRAL_ID_CHARS and name.isascii() and name.isalnum()
-    return len(name) <= MAX_ID_CHARS
+    if rules.exact_ids:
+        return len(name) == rules.max_id_chars and name.isascii() and name.isalnum()
+    return len(name) <= rules.max_id_chars
 
 
-def _fresh(given: Any, time: int, dialect: str) -> str:
-    if dialect != "mistral":
-        return synthetic_id(given, time)[-MAX_ID_CHARS:]
+def _fresh(given: Any, time: int, rules: ChatRules) -> str:
+    if not rules.exact_ids:
+        return synthetic_id(given, time)[-rules.max_id_chars :]
     raw = f"{given}#{time}".encode(errors="surrogatepass")
-    return hashlib.sha256(raw).hexdigest()[:MISTRAL_ID_CHARS]
+    return hashlib.sha256(raw).hexdigest()[: rules.max_id_chars]
 
 
 def pair(work: Lines, orphans: str) -> None:

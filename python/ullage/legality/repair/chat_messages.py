@@ -9,6 +9,7 @@ from ullage.legality.repair.block_forms import dumps
 from ullage.legality.repair.chat_draft import Line, Lines
 from ullage.legality.repair.texts import DOCUMENT, IMAGE, left_out
 from ullage.messages import THINKING
+from ullage.providers.registry import ChatRules
 
 __all__ = ["normal"]
 
@@ -18,7 +19,7 @@ _KNOWN = (USER, ASSISTANT, TOOL, "function", "system", "developer")
 _PLACEHOLDERS = {"image": IMAGE, "image_url": IMAGE, "document": DOCUMENT, "file": DOCUMENT}
 
 
-def normal(work: Lines, dialect: str, strict: bool) -> None:
+def normal(work: Lines, rules: ChatRules, strict: bool) -> None:
     """Makes every line a message of the form, with content that its role may have; what says nothing goes."""
     work.lines = [line for line in work.lines if _readable(work, line)]
     work.make_plain("O06")
@@ -32,7 +33,7 @@ def normal(work: Lines, dialect: str, strict: bool) -> None:
         if strict and line.get("role") == ASSISTANT and line.get("content") is None:
             work.note("O10", line, "made null content an empty string")
             line.put(content="")
-        if _says_something(line, dialect):
+        if _says_something(line, rules):
             kept.append(line)
         else:
             work.note("O04", line, "dropped a message without content")
@@ -147,12 +148,12 @@ def _foreign(kind: str) -> bool:
     )
 
 
-def _says_something(line: Line, dialect: str) -> bool:
+def _says_something(line: Line, rules: ChatRules) -> bool:
     content, role = line.get("content"), line.get("role")
     if role == TOOL or line.get("tool_calls"):
         return True
     if any(line.get(key) is not None for key in ("refusal", "audio", "function_call")):
         return True
     if content == "" and role == ASSISTANT:
-        return dialect != "deepseek"
+        return rules.blank_answers
     return content is not None and content != [] and content != ()

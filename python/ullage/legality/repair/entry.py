@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, Unpack
 
-from ullage.legality import canonical, validate
-from ullage.legality.bedrock import points_in
-from ullage.legality.chat import chat_facts
 from ullage.legality.parameters import RequestParameters, parameters
-from ullage.legality.repair.anthropic import Request, repair_anthropic
-from ullage.legality.repair.bedrock import repair_bedrock
-from ullage.legality.repair.chat import repair_chat
-from ullage.legality.repair.gemini import repair_gemini
-from ullage.legality.repair.responses import repair_responses
+from ullage.legality.repair.repair_request import RepairRequest, repaired
 from ullage.legality.repair.result import Repair, Repaired
 from ullage.legality.unicode import valid
+from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = ["repair"]
 
@@ -25,7 +18,7 @@ __all__ = ["repair"]
 def repair(
     messages: Sequence[Any],
     *,
-    provider: str = "anthropic",
+    provider: AnyProvider = "anthropic",
     model: str | None = None,
     system: Any = None,
     tools: Sequence[Any] | None = None,
@@ -48,7 +41,7 @@ def repair(
 
     Args:
         messages: In the provider's own form; items in envelopes are repaired in place.
-        provider: One of `ullage.legality.PROVIDERS`.
+        provider: One of `ullage.providers.PROVIDERS`, a usual name for it, or a row.
         model: Model name; `None`: the rules of the newest models.
         system: System prompt, where it is not a message; it is never changed.
         tools: Tool definitions; never changed.
@@ -80,7 +73,8 @@ def repair(
         >>> done.repairs[0].action
         'answered an interrupted tool call'
     """
-    request = Request(
+    request = RepairRequest(
+        provider=provider_of(provider),
         model=model,
         system=system,
         tools=tools,
@@ -94,19 +88,12 @@ def repair(
         thinking=thinking_policy,
         drop_thinking=drop_thinking,
     )
-    name = canonical(provider)
-    done = _by_provider(messages, name, request)
+    done = repaired(messages, request)
     if not any(found.rule == "T01" and found.message >= 0 for found in done.left):
         return done
     written, repairs = _writable(messages)
-    again = _by_provider(written, name, request)
+    again = repaired(written, request)
     return replace(again, repairs=(*repairs, *again.repairs))
-
-
-def _by_provider(messages: Sequence[Any], provider: str, request: Request) -> Repaired:
-    if provider == "anthropic":
-        return repair_anthropic(messages, request)
-    return _other(messages, provider, request)
 
 
 def _writable(messages: Sequence[Any]) -> tuple[list[Any], list[Repair]]:
@@ -114,35 +101,3 @@ def _writable(messages: Sequence[Any]) -> tuple[list[Any], list[Repair]]:
     written = [valid(item) for item in messages]
     changed = (at for at, item in enumerate(messages) if written[at] is not item)
     return written, [Repair("T01", at, -1, "put U+FFFD for lone surrogates") for at in changed]
-
-
-def _other(messages: Sequence[Any], provider: str, request: Request) -> Repaired:
-    check = partial(
-        validate,
-        provider=provider,
-        model=request.model,
-        system=request.system,
-        tools=request.tools,
-        original=request.original,
-        facts=request.facts,
-        params=request.params,
-    )
-    original, orphans, params = request.original, request.orphans, request.params
-    if provider == "openai_responses":
-        return repair_responses(
-            messages, original=original, params=params, orphans=orphans, check=check
-        )
-    if provider == "gemini":
-        return repair_gemini(
-            messages, model=request.model, original=original, orphans=orphans, check=check
-        )
-    if provider == "bedrock":
-        config = params.get("toolConfig")
-        tools = config.get("tools") if isinstance(config, Mapping) else request.tools
-        points = points_in(request.system, tools)
-        return repair_bedrock(
-            messages, original=original, fixed_points=points, orphans=orphans, check=check
-        )
-    known = chat_facts(provider, model=request.model, tools=request.tools, params=params)
-    facts = {**known.core, **request.facts}
-    return repair_chat(messages, dialect=provider, facts=facts, orphans=orphans, check=check)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ullage.legality import Report
 from ullage.legality.gemini import (
     DUMMY_SIGNATURES,
     data_of,
@@ -20,44 +19,30 @@ from ullage.legality.gemini import (
 from ullage.legality.repair.block_forms import dumps
 from ullage.legality.repair.chat_draft import Line, Lines
 from ullage.legality.repair.loop import mend, steps
+from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repaired
 from ullage.legality.repair.texts import EARLIER, INTERRUPTED, NO_MESSAGES, ORPHANS
 
-__all__ = ["repair_gemini"]
+__all__ = ["repair"]
 
 USER, MODEL = "user", "model"
 _ROLES = {"assistant": MODEL, "ai": MODEL, "bot": MODEL}
 
 
-def repair_gemini(
-    contents: Sequence[Any],
-    *,
-    model: str | None,
-    original: Any,
-    orphans: str,
-    check: Callable[[Sequence[Any]], Report],
-) -> Repaired:
-    """Repairs contents.
-
-    Args:
-        contents: As given.
-        model: Signatures are demanded from Gemini 3 on.
-        original: The contents as they came; `None`: unknown.
-        orphans: What becomes of function responses without a call; see `repair`.
-        check: The rules.
-    """
-    report = check(contents)
+def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
+    """Repairs contents."""
+    report = request.report(contents)
     if report.ok:
         return Repaired(contents)
-    known = _known(original)
+    known = _known(request.original)
     plan = steps(
         ("G01 G03 G05", _readable),
-        ("G02 G03 G06", lambda w: _pair(w, orphans)),
+        ("G02 G03 G06", lambda w: _pair(w, request.orphans)),
         ("G01 G02 G03 G06", _alternate),
-        ("G04 G07", lambda w: _sign(w, known, needed=signatures_needed(model))),
+        ("G04 G07", lambda w: _sign(w, known, needed=signatures_needed(request.model))),
         ("G01", _no_contents),
     )
-    return mend(contents, work=Lines(contents), plan=plan, check=check, report=report)
+    return mend(contents, work=Lines(contents), plan=plan, check=request.report, report=report)
 
 
 def _known(original: Any) -> list[Any] | None:

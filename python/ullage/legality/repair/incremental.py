@@ -8,14 +8,15 @@ from typing import Any, Literal, Self, Unpack
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
-from ullage.legality import Originals, canonical
 from ullage.legality.capabilities import facts_for, json_bytes
 from ullage.legality.documents import documents_of, pages_of
+from ullage.legality.originals import Originals
 from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.params import check_params
 from ullage.legality.repair.entry import repair
 from ullage.legality.repair.result import Repaired
 from ullage.legality.repair.thinking_history import Track
+from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = ["Repairer"]
 
@@ -74,7 +75,7 @@ class Repairer:
     def __init__(
         self,
         *,
-        provider: str = "anthropic",
+        provider: AnyProvider = "anthropic",
         model: str | None = None,
         system: Any = None,
         tools: Sequence[Any] | None = None,
@@ -88,7 +89,7 @@ class Repairer:
         **named: Unpack[RequestParameters],
     ) -> None:
         params = parameters(Repairer, params, named)
-        self._provider = canonical(provider)
+        self._provider = provider_of(provider)
         self._options = {
             "provider": self._provider,
             "model": model,
@@ -131,7 +132,7 @@ class Repairer:
         Returns:
             The messages, what was repaired, and what is left.
         """
-        if self._provider != "anthropic":
+        if not self._provider.internal:
             return self._whole(messages, resume)
         try:
             legal = self._follow(messages, ledger)

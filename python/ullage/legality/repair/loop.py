@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ullage.legality import Report
 from ullage.legality.repair.result import Repair, Repaired
+from ullage.legality.report import Report
 
 __all__ = ["Step", "Work", "mend", "steps"]
 

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.legality import Report
 from ullage.legality.repair.chat_draft import Line, Lines, as_text
 from ullage.legality.repair.loop import mend, steps
 from ullage.legality.repair.pairs import synthetic_id
+from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repaired
 from ullage.legality.repair.texts import DISPLACED, INTERRUPTED, ORPHANS
 from ullage.legality.responses import CALLS, kind_of, known_items, made_by_model, name_of, output_of
 
-__all__ = ["repair_responses"]
+__all__ = ["repair"]
 
 # Calls whose output is a plain string: only these can be answered in the tool's place.
 ANSWERED = ("function_call", "custom_tool_call")
 
 
-def repair_responses(
-    items: Sequence[Any],
-    *,
-    original: Any,
-    params: Mapping[str, Any],
-    orphans: str,
-    check: Callable[[Sequence[Any]], Report],
-) -> Repaired:
-    """Repairs input items.
-
-    Args:
-        items: As given.
-        original: The items as they came; `None`: unknown.
-        params: The request's other parameters.
-        orphans: What becomes of outputs without a call; see `repair`.
-        check: The rules.
-    """
-    report = check(items)
+def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
+    """Repairs input items."""
+    original, params, orphans = request.original, request.params, request.orphans
+    report = request.report(items)
     if report.ok:
         return Repaired(items)
     known = () if original is None else known_items(original)
@@ -50,7 +36,7 @@ def repair_responses(
         ("R01", lambda w: _pair(w, orphans, chained)),
         ("R02", lambda w: _reasoning(w, known)),
     )
-    return mend(items, work=Lines(items), plan=plan, check=check, report=report)
+    return mend(items, work=Lines(items), plan=plan, check=request.report, report=report)
 
 
 def _kind(line: Line) -> str:

@@ -1,0 +1,310 @@
+"""The providers' request forms: one row names all that the library has to know of each, and where its code is.
+
+Rows hold names of modules, which are imported when a form is first used: so that a row can name what stands in
+rooms above this one, and so that a program loads only the forms it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+
+from ullage.exceptions import InvalidPolicy
+from ullage.messages import Block, Item
+from ullage.providers._common import Internal, Shaped
+
+__all__ = ["PROVIDERS", "SHAPES", "AnyProvider", "ChatRules", "Form", "Provider", "provider_of"]
+
+
+class Form(Protocol):
+    """What the module of a form has: a writer and a reader."""
+
+    def to_provider(
+        self,
+        messages: Sequence[Item],
+        *,
+        system: str | Sequence[Block] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> Shaped:
+        """A conversation in the provider's form."""
+
+    def from_provider(
+        self, request: Mapping[str, Any] | Sequence[Item], *, ids: Mapping[str, str] | None = None
+    ) -> Internal:
+        """A request, or its messages, in the internal view."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRules:
+    """How a server that speaks Chat Completions differs from OpenAI, for the rules and the repairs.
+
+    Attributes:
+        id_rule: The rule that ids of calls break.
+        max_id_chars: The longest id of a call.
+        exact_ids: Ids are exactly so many letters and digits.
+        strict: One system message, roles alternate, no `null` content.
+        reasoning: Its thinking mode demands `reasoning_content` beside calls.
+        blank_answers: An assistant's empty string counts as content.
+    """
+
+    id_rule: str = "O05"
+    max_id_chars: int = 40
+    exact_ids: bool = False
+    strict: bool = False
+    reasoning: bool = False
+    blank_answers: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One row: a provider's request form.
+
+    Attributes:
+        name: What `provider=` says.
+        aliases: Other usual names.
+        form: Module with `to_provider` and `from_provider`; see `Form`.
+        check: Module whose `check` finds what the provider would refuse. As it stands: what the internal view shows.
+        repair: Module whose `repair` makes it legal. As it stands: the repairs of the internal view, written back.
+        rule_set: The engine's rules that `check` asks for; empty: those of its name.
+        errors: A TOML file of error wordings of its own, tried before the common ones; empty: none. See
+            `errors.toml`.
+        vendor: Whose models it serves, as the model table names them; a model of another vendor does not count.
+        list_key: What the request calls the conversation.
+        system_key: Where the system prompt stands; empty: it is the first message.
+        blocks_key: What a message calls its content.
+        answer: The way from a response's body to the model's message, or to a list of items.
+        internal: The form is the internal view itself: messages go in and out as they are.
+        read_as_is: The engine's ledger reads the form without translation.
+        writable: Requests can be written in it; else there are only rules and repairs.
+        untyped: Blocks have no `type`: their key says what they are.
+        speakers_only: Every item has a role, so an answer without one is none.
+        item_key: The key of which one that has no role is known to be a message of this form.
+        item_types: Types of items without a role.
+        item_ends: What types of such items end in.
+        guess_types: Those of them that no other format has: a list is recognised by them.
+        guess_ends: The same for the ends of types.
+        own_ids: Ids of calls must be mapped to a form of its own.
+        claude_thinking: `thinking` is Anthropic's parameter, with its types.
+        edits: What of `context_management` the API knows: Anthropic's `edits`, only `compaction`, or nothing.
+        chat: How its chat differs from OpenAI's; of no meaning to forms that are no chat.
+    """
+
+    name: str
+    form: str
+    aliases: tuple[str, ...] = ()
+    check: str = "ullage.legality.internal"
+    repair: str = "ullage.legality.repair.internal"
+    rule_set: str = ""
+    errors: str = ""
+    vendor: str = ""
+    list_key: str = "messages"
+    system_key: str = ""
+    blocks_key: str = "content"
+    answer: tuple[str | int, ...] = ("choices", 0, "message")
+    internal: bool = False
+    read_as_is: bool = False
+    writable: bool = True
+    untyped: bool = False
+    speakers_only: bool = True
+    item_key: str = ""
+    item_types: tuple[str, ...] = ()
+    item_ends: tuple[str, ...] = ()
+    guess_types: tuple[str, ...] = ()
+    guess_ends: tuple[str, ...] = ()
+    own_ids: bool = False
+    claude_thinking: bool = False
+    edits: Literal["", "edits", "compaction"] = ""
+    chat: ChatRules = ChatRules()
+
+    @property
+    def rules(self) -> str:
+        """The engine's name of the rules."""
+        return self.rule_set or self.name
+
+    @property
+    def shape(self) -> Form:
+        """The form's reader and writer."""
+        return cast("Form", import_module(self.form))
+
+    def user_message(self, text: str) -> dict[str, Any]:
+        """A user's message with this text."""
+        return {"role": "user", self.blocks_key: [{"text": text}] if self.untyped else text}
+
+    def owns(self, item: Mapping[str, Any]) -> bool:
+        """Whether something without a role is an item of this form."""
+        if self.item_key and isinstance(item.get(self.item_key), list):
+            return True
+        return _is_kind(item.get("type"), self.item_types, self.item_ends)
+
+    def recognises(self, item: Mapping[str, Any]) -> bool:
+        """Whether an item can only be of this form."""
+        if self.item_key:
+            return self.item_key in item and "content" not in item
+        return "role" not in item and _is_kind(item.get("type"), self.guess_types, self.guess_ends)
+
+    def __repr__(self) -> str:
+        return f"Provider({self.name})"
+
+
+def _is_kind(kind: object, types: Iterable[str], ends: tuple[str, ...]) -> bool:
+    return isinstance(kind, str) and (kind in types or kind.endswith(ends))
+
+
+AnyProvider: TypeAlias = str | Provider
+"""A provider's name, or a row of one's own."""
+
+_LEGALITY: Final = "ullage.legality"
+_REPAIR: Final = "ullage.legality.repair"
+_CHAT: Final = Provider(
+    name="openai_chat",
+    aliases=("openai", "azure", "chat"),
+    form="ullage.providers.openai_chat",
+    check=f"{_LEGALITY}.chat",
+    repair=f"{_REPAIR}.chat",
+    vendor="openai",
+    read_as_is=True,
+)
+
+_ROWS: Final = (
+    Provider(
+        name="anthropic",
+        aliases=("claude",),
+        form="ullage.providers.anthropic",
+        check=f"{_LEGALITY}.anthropic",
+        repair=f"{_REPAIR}.anthropic",
+        vendor="anthropic",
+        system_key="system",
+        answer=(),
+        internal=True,
+        read_as_is=True,
+        claude_thinking=True,
+        edits="edits",
+    ),
+    _CHAT,
+    Provider(
+        name="openai_responses",
+        aliases=("responses",),
+        form="ullage.providers.openai_responses",
+        check=f"{_LEGALITY}.responses",
+        repair=f"{_REPAIR}.responses",
+        vendor="openai",
+        list_key="input",
+        system_key="instructions",
+        answer=("output",),
+        speakers_only=False,
+        item_types=(
+            "message",
+            "reasoning",
+            "compaction",
+            "context_compaction",
+            "item_reference",
+            "additional_tools",
+            "program",
+        ),
+        item_ends=(
+            "_call",
+            "_output",
+            "_list_tools",
+            "_approval_request",
+            "_approval_response",
+            "_summary",
+        ),
+        guess_types=("reasoning", "compaction", "item_reference", "mcp_list_tools"),
+        guess_ends=("_call", "_call_output", "_approval_request", "_approval_response"),
+        edits="compaction",
+    ),
+    Provider(
+        name="gemini",
+        aliases=("google",),
+        form="ullage.providers.gemini",
+        check=f"{_LEGALITY}.gemini",
+        repair=f"{_REPAIR}.gemini",
+        vendor="google",
+        list_key="contents",
+        system_key="systemInstruction",
+        blocks_key="parts",
+        answer=("candidates", 0, "content"),
+        untyped=True,
+        speakers_only=False,
+        item_key="parts",
+    ),
+    Provider(
+        name="bedrock",
+        aliases=("converse",),
+        form="ullage.providers.bedrock",
+        check=f"{_LEGALITY}.bedrock",
+        repair=f"{_REPAIR}.bedrock",
+        vendor="anthropic",
+        system_key="system",
+        answer=("output", "message"),
+        untyped=True,
+        claude_thinking=True,
+    ),
+    replace(
+        _CHAT,
+        name="mistral",
+        aliases=(),
+        form="ullage.providers.mistral",
+        vendor="mistral",
+        own_ids=True,
+        chat=ChatRules(id_rule="M03", max_id_chars=9, exact_ids=True),
+    ),
+    replace(
+        _CHAT,
+        name="deepseek",
+        aliases=(),
+        vendor="",
+        writable=False,
+        chat=ChatRules(reasoning=True, blank_answers=False),
+    ),
+    replace(
+        _CHAT,
+        name="local",
+        aliases=("ollama", "vllm", "llama.cpp"),
+        vendor="",
+        writable=False,
+        chat=ChatRules(strict=True),
+    ),
+)
+
+_BY_NAME: Final[Mapping[str, Provider]] = {
+    name: row for row in _ROWS for name in (row.name, *row.aliases)
+}
+
+PROVIDERS: Final[tuple[str, ...]] = tuple(row.name for row in _ROWS)
+"""Names of all forms; `provider=` takes them and their usual other names."""
+
+SHAPES: Final[tuple[str, ...]] = tuple(row.name for row in _ROWS if row.writable)
+"""Names of the forms in which requests can be written."""
+
+
+def provider_of(provider: AnyProvider, *, writable: bool = False) -> Provider:
+    """The row of a name; a row as it is.
+
+    Args:
+        provider: One of `PROVIDERS`, a usual name for it, or a row.
+        writable: Refuse forms that have rules only.
+
+    Raises:
+        InvalidPolicy: Nobody of that name is known.
+    """
+    if isinstance(provider, Provider):
+        return provider
+    row = _BY_NAME.get(provider)
+    if row is None or (writable and not row.writable):
+        known = SHAPES if writable else PROVIDERS
+        raise InvalidPolicy("provider", provider, f"must be one of {', '.join(known)}")
+    return row
+
+
+def recognised(items: Iterable[object]) -> Provider | None:
+    """Whose form a list has, by its first item that can only be of one; `None`: none can be told."""
+    for item in items:
+        if not isinstance(item, Mapping) or "message" in item:
+            continue
+        found = next((row for row in _ROWS if row.recognises(item)), None)
+        if found is not None:
+            return found
+    return None
