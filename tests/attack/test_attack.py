@@ -12,6 +12,8 @@ from ullage.legality import Report
 from ullage.legality.repair import Repaired
 from ullage.providers import PROVIDERS
 
+pytestmark = pytest.mark.both_engines
+
 ROUND = len(PLAN_TABLE) * len(PROVIDERS)
 COUNT = int(os.environ.get("ULLAGE_ATTACK", str(2 * ROUND)))
 

@@ -1,29 +1,17 @@
-"""`ullage batch` as a person meets it."""
+"""`ullage batch` as a user meets it."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.kit import ullage
 from ullage.testing import Layout, scenario, session_file
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
-
-
-def ullage(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ullage", "batch", *map(str, words)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONUTF8": "1"},
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +25,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_inspect_in_words_and_as_json(folder: Path) -> None:
-    done = ullage("inspect", folder)
+    done = ullage("batch", "inspect", folder)
     assert done.returncode == 0, done.stderr
     assert "one.jsonl" in done.stdout
     assert done.stdout.endswith("2 files: 2 done\n")
-    found = json.loads(ullage("inspect", folder, "--json").stdout)
+    found = json.loads(ullage("batch", "inspect", folder, "--json").stdout)
     assert [Path(each["file"]).name for each in found["files"]] == ["one.jsonl", "two.jsonl"]
     assert found["totals"]["done"] == 2
     assert found["totals"]["tokens"] == sum(each["tokens"] for each in found["files"])
@@ -49,13 +37,13 @@ def test_inspect_in_words_and_as_json(folder: Path) -> None:
 
 def test_compact_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
     command = ("compact", folder, "-o", tmp_path, "--keep", "2000", "--json")
-    first = json.loads(ullage(*command).stdout)
+    first = json.loads(ullage("batch", *command).stdout)
     assert first["totals"]["done"] == 2
     assert (tmp_path / "project" / "one.jsonl").is_file()
-    second = json.loads(ullage(*command).stdout)
+    second = json.loads(ullage("batch", *command).stdout)
     assert second["totals"] == {**first["totals"], "done": 0, "kept": 2}
     # Other settings are another task; the files of the first stand in the way.
-    other = ullage("compact", folder, "-o", tmp_path, "--keep", "1000", "--json")
+    other = ullage("batch", "compact", folder, "-o", tmp_path, "--keep", "1000", "--json")
     assert other.returncode == 1
     assert json.loads(other.stdout)["totals"]["failed"] == 2
 
@@ -63,7 +51,7 @@ def test_compact_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
 def test_a_bad_file_is_told_and_the_others_are_done(folder: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('{"x"')
-    done = ullage("inspect", folder, bad)
+    done = ullage("batch", "inspect", folder, bad)
     assert done.returncode == 1
     assert "failed: " in done.stderr
     assert "bad.json" in done.stderr
@@ -72,8 +60,8 @@ def test_a_bad_file_is_told_and_the_others_are_done(folder: Path, tmp_path: Path
 
 def test_wrong_words_are_refused(tmp_path: Path) -> None:
     for words in (("inspect",), ("inspect", tmp_path / "none"), ("melt", tmp_path)):
-        done = ullage(*words)
+        done = ullage("batch", *words)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
-    empty = ullage("inspect", tmp_path)
+    empty = ullage("batch", "inspect", tmp_path)
     assert (empty.returncode, empty.stdout) == (0, "0 files: nothing to do\n")

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: another process, its output, its exit code."""
+"""The command line as a user meets it: its output, its exit code, and in three tests a process of its own."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit import report, ullage
+
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
 
+pytestmark = pytest.mark.both_engines
 
-def ullage(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+
+def process(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "ullage", *map(str, words)],
         capture_output=True,
         text=True,
-        env={**os.environ, "COLUMNS": "120", "PYTHONUTF8": "1", **env},
+        env={**os.environ, "PYTHONUTF8": "1", **env},
         check=False,
     )
-
-
-def report(*words: str | Path) -> dict:
-    done = ullage(*words, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +50,8 @@ def test_demo_frees_most_and_keeps_what_matters(tmp_path):
 
 def test_demo_is_the_same_each_time(tmp_path):
     first = ullage("demo", "--size", "30000", "--directory", tmp_path / "a").stdout
-    second = ullage("demo", "--size", "30000", "--directory", tmp_path / "b").stdout
+    words = ("demo", "--size", "30000", "--directory", tmp_path / "b")
+    second = process(*words, COLUMNS="120", PYTHONHASHSEED="17").stdout
     assert first.replace(str(tmp_path / "a"), "") == second.replace(str(tmp_path / "b"), "")
     a, b = (tmp_path / name / "session-7.jsonl" for name in "ab")
     assert a.read_bytes() == b.read_bytes()
@@ -352,7 +352,7 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path):
     (tmp_path / "cyclopts.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'cyclopts'\", name='cyclopts')"
     )
-    done = ullage(
+    done = process(
         "demo", PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     )
     assert done.returncode == 2

@@ -1,34 +1,16 @@
-"""`ullage session-memory` and `ullage compact --session-memory` as a person meets them."""
+"""`ullage session-memory` and `ullage compact --session-memory` as a user meets them."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.kit import report, ullage
+
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
-
-
-def ullage(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ullage", *map(str, words)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "120", "PYTHONUTF8": "1"},
-        check=False,
-    )
-
-
-def report(*words: str | Path, code: int = 0) -> dict:
-    done = ullage(*words, "--json")
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")

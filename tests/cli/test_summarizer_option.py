@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.kit import ullage
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
@@ -17,18 +16,8 @@ pytest.importorskip("openai")
 
 from ullage.testing import ScriptedServer, scenario, session_file
 
-KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
-
-
-def ullage(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if name not in KEYS}
-    return subprocess.run(
-        [sys.executable, "-m", "ullage", *map(str, words)],
-        capture_output=True,
-        text=True,
-        env={**clean, "COLUMNS": "120", "PYTHONUTF8": "1", **env},
-        check=False,
-    )
+NO_KEYS = dict.fromkeys(("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"))
+KEYS = {**NO_KEYS, "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +37,7 @@ def test_a_model_writes_the_summary(session, name, path):
     with ScriptedServer() as server:
         url = server.url if name.startswith("anthropic") else server.openai_url
         words = ("compact", session, "-n", "--summarizer", name, "--base-url", url, "--json")
-        done = ullage(*words, ANTHROPIC_API_KEY="k", OPENAI_API_KEY="k")
+        done = ullage(*words, env=KEYS)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["summarizer"] == name.replace("-responses", "")
         assert [seen.path for seen in server.requests] == [path]
@@ -59,7 +48,7 @@ def test_a_model_writes_the_summary(session, name, path):
     [("anthropic:claude-haiku-4-5", "ANTHROPIC_API_KEY"), ("openai:gpt-5-mini", "OPENAI_API_KEY")],
 )
 def test_without_a_key_it_says_which(session, name, variable):
-    done = ullage("compact", session, "-n", "--summarizer", name)
+    done = ullage("compact", session, "-n", "--summarizer", name, env=NO_KEYS)
     assert done.returncode == 2
     assert "api_key: is missing" in done.stderr
     assert variable in done.stderr
@@ -76,7 +65,7 @@ def test_a_failure_of_the_model_changes_nothing(session, tmp_path):
     target = tmp_path / "out.jsonl"
     with ScriptedServer(after="auth") as server:
         words = ("-s", "anthropic:claude-haiku-4-5", "--base-url", server.url, "-o", target)
-        done = ullage("compact", session, *words)
+        done = ullage("compact", session, *words, env=KEYS)
     assert done.returncode == 2
     assert "authentication" in done.stderr.lower()
     assert not target.exists()
@@ -94,7 +83,7 @@ def test_a_template_file_replaces_the_prompt(session, tmp_path):
             "-i",
             "mind the zebra",
         )
-        done = ullage("compact", session, "-n", *words, "--template", prompt)
+        done = ullage("compact", session, "-n", *words, "--template", prompt, env=KEYS)
         assert done.returncode == 0, done.stderr
         asked = server.requests[0].json["messages"][-1]["content"]
     assert asked.startswith("Write three lines. Summarise")
@@ -108,7 +97,7 @@ def test_secrets_stay_here(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"the", b"the " + key.encode()))
     with ScriptedServer() as server:
         words = ("-s", "anthropic:claude-haiku-4-5", "--base-url", server.url, "--redact", "--json")
-        done = ullage("compact", path, "-n", *words, "--summary")
+        done = ullage("compact", path, "-n", *words, "--summary", env=KEYS)
         assert done.returncode == 0, done.stderr
         assert key.encode() not in server.requests[0].body
         assert b"[redacted:github_token]" in server.requests[0].body

@@ -12,6 +12,8 @@ from ullage.facts.sections import HEADINGS, parse_sections
 from ullage.policy import Policy
 from ullage.summarizers import SummaryReply
 
+pytestmark = pytest.mark.both_engines
+
 NINE = "\n\n".join(
     f"## {n}. {title}\nSomething about {title.lower()}." for n, title in enumerate(HEADINGS, 1)
 )

@@ -25,6 +25,8 @@ from ullage.counting.exact import (
 )
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownModel
 
+pytestmark = pytest.mark.both_engines
+
 # From the readme and the tests of OpenAI's tiktoken.
 KNOWN = [
     ("gpt2", "hello world", [31373, 995]),

@@ -24,6 +24,8 @@ from ullage.legality import validate
 from ullage.providers import provider_of
 from ullage.requests.to_request import shaped
 
+pytestmark = pytest.mark.both_engines
+
 WORDS = "line of some text\n" * 200
 PICTURE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 MODELS = {"openai_responses": "gpt-4o", "gemini": "gemini-2.5-pro", "bedrock": "claude-opus-4-5"}

@@ -17,6 +17,8 @@ from ullage.legality import originals
 from ullage.legality.repair.working_copy import Draft
 from ullage.providers._common import bare
 
+pytestmark = pytest.mark.both_engines
+
 INNER: tuple[Any, ...] = (
     None,
     "text",

@@ -11,6 +11,8 @@ from ullage.cli import main
 from ullage.exceptions import UllageError
 from ullage.transcript.formats import detect
 
+pytestmark = pytest.mark.both_engines
+
 STRANGE = ([], {}, ["image"], 3, None, True)
 
 

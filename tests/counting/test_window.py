@@ -20,6 +20,8 @@ from ullage.counting.window import (
 )
 from ullage.exceptions import InvalidPolicy
 
+pytestmark = pytest.mark.both_engines
+
 OPUS = ModelTable.builtin().lookup("claude-opus-4-5")
 """200 000 and 64 000 tokens."""
 

@@ -8,6 +8,8 @@ import ullage
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.legality.repair import repair
 
+pytestmark = pytest.mark.both_engines
+
 GOOD = {"role": "user", "content": "hi"}
 
 FUNCTIONS = {

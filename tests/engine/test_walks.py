@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 
 from ullage.exceptions import InvalidMessage
 
-pytestmark = pytest.mark.one_engine  # each test names the engines that it asks
-
 LONG = 10**3000  # below the limit on bits, past any low limit on digits
 
 

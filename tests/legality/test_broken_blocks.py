@@ -15,6 +15,8 @@ from ullage.providers import SHAPES
 from ullage.requests.to_request import report_of, shaped
 from ullage.requests.wording import exact_message
 
+pytestmark = pytest.mark.both_engines
+
 KINDS = ["text", "tool_use", "tool_result", "image", "document", "thinking", "redacted_thinking", "search_result", "compaction",
          "server_tool_use", "web_search_tool_result", "foreign", "weird", "url", "base64", "content"]  # fmt: skip
 KEYS = ["text", "id", "name", "input", "tool_use_id", "content", "source", "thinking", "signature", "data", "media_type", "url", "title",

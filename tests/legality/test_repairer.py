@@ -16,6 +16,8 @@ from ullage.legality import Originals, validate
 from ullage.legality.repair import Repaired, Repairer, repair
 from ullage.testing.strategies import legal_conversations
 
+pytestmark = pytest.mark.both_engines
+
 BOUND = "claude-opus-5-5"
 MODELS = (BOUND, "claude-opus-4-5", None)
 

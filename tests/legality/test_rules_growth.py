@@ -14,6 +14,8 @@ import pytest
 
 from ullage import _reference
 
+pytestmark = pytest.mark.both_engines
+
 Messages = list[dict[str, Any]]
 
 

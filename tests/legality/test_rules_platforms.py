@@ -7,6 +7,8 @@ import pytest
 from ullage.legality import validate
 from ullage.legality.repair import repair
 
+pytestmark = pytest.mark.both_engines
+
 SOURCE = {"type": "text", "media_type": "text/plain", "data": "words"}
 TALK = [
     {"role": "user", "content": "q"},

@@ -16,6 +16,8 @@ from ullage.legality.repair import Repairer, repair
 from ullage.legality.unicode import is_valid, valid
 from ullage.providers import SHAPES
 
+pytestmark = pytest.mark.both_engines
+
 ODD = st.sampled_from(["\ud83d", "a\udc00b", "\udfff\ud800", "x \ud83d\ud83d\ude00 y"])
 TEXTS = st.one_of(ODD, st.sampled_from(["plain", "é \U0001f600"]))
 

@@ -19,6 +19,8 @@ from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 
+pytestmark = pytest.mark.both_engines
+
 MODEL = "claude-opus-4-5"
 NOON = 1_767_268_800_000  # 1 January 2026, 12:00 UTC
 HOUR = 3_600_000

@@ -15,6 +15,8 @@ from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 from ullage.testing import conversation, session_287k
 
+pytestmark = pytest.mark.both_engines
+
 MODEL = "claude-opus-4-5"
 
 

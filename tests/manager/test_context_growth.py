@@ -13,6 +13,8 @@ from ullage import ContextManager, Policy
 from ullage.exceptions import InvalidPolicy
 from ullage.manager import lighter
 
+pytestmark = pytest.mark.both_engines
+
 TURNS = 100
 
 

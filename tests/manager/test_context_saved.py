@@ -14,6 +14,8 @@ from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 from ullage.testing import conversation, scenario
 
+pytestmark = pytest.mark.both_engines
+
 MODEL = "claude-opus-4-5"
 SMALL = {"auto.start_percent": 6, "micro.min_freed_tokens": 0, "snip.max_chars": 2_000}
 

@@ -13,6 +13,8 @@ import pytest
 
 import ullage
 
+pytestmark = pytest.mark.both_engines
+
 PRINT = "from ullage import _engine; print(_engine.NAME)"
 
 

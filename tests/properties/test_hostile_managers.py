@@ -24,6 +24,8 @@ from ullage import (
 from ullage.facts.sections import OPENING
 from ullage.legality import validate
 
+pytestmark = pytest.mark.both_engines
+
 MANUAL = {"type": "enabled", "budget_tokens": 2_000}
 EXAMPLES = int(os.environ.get("ULLAGE_EXAMPLES", "20"))
 few = settings(max_examples=max(2, EXAMPLES // 4), deadline=None)

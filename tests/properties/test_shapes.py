@@ -23,6 +23,8 @@ from ullage.providers import (
     openai_responses,
 )
 
+pytestmark = pytest.mark.both_engines
+
 HERE = Path(__file__).parent
 rules = SimpleNamespace(**runpy.run_path(str(HERE / "shape_rules.py")))
 make = SimpleNamespace(**runpy.run_path(str(HERE / "conversations.py")))

@@ -20,6 +20,8 @@ from ullage.facts.tallies import command_key
 from ullage.facts.words import asks, words_of
 from ullage.summarizers.protocol import SummaryReply
 
+pytestmark = pytest.mark.both_engines
+
 PACKAGES = ("facts", "summarizers", "memory", "transcript", "compaction", "levels", "recall")
 UNITS = (
     " ", "\n", " \n", "\t", "a", "A", "1", "_", "-", ".", "a.", "a/", "a_", "a-", "aA", "a ", "1 ", '"', "'", "`", "```\n",

@@ -21,6 +21,8 @@ from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.requests import RemoteCounter, count_request
 from ullage.testing import scenario
 
+pytestmark = pytest.mark.both_engines
+
 MADE = scenario(3, tokens=9_000)
 ASK = [{"role": "user", "content": "hello"}]
 

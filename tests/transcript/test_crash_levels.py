@@ -223,7 +223,6 @@ def places(lines: list[str]) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.one_engine
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", ["signal=KILL", "error=ENOSPC"])
 def test_a_process_under_strace(first, views, tmp_path, fault):

@@ -12,6 +12,8 @@ from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
 from ullage.providers import openai_responses
 from ullage.transcript import formats
 
+pytestmark = pytest.mark.both_engines
+
 
 def jsonl(path: Path, *lines: Any, end: str = "\n") -> Path:
     path.write_text(

@@ -18,6 +18,8 @@ from ullage.transcript import (
     resume,
 )
 
+pytestmark = pytest.mark.both_engines
+
 
 def user(uuid, content, parent=None, **extra):
     message = {"role": "user", "content": content}

@@ -1,0 +1,111 @@
+"""What many test files share: messages and blocks by hand, views, and the command line in this process."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+from ullage.levels.view import View
+
+__all__ = ["Done", "report", "result", "said", "text", "ullage", "use", "user", "view_of"]
+
+Message = dict[str, Any]
+Block = dict[str, Any]
+
+
+# ---- messages and blocks in Anthropic's form ----------------------------------------------------
+
+
+def user(content: Any = "hi", **more: Any) -> Message:
+    """A message of the user; `more` are further keys."""
+    return {"role": "user", "content": content, **more}
+
+
+def said(content: Any = "ok", **more: Any) -> Message:
+    """A message of the assistant."""
+    return {"role": "assistant", "content": content, **more}
+
+
+def text(words: str, **more: Any) -> Block:
+    """A text block."""
+    return {"type": "text", "text": words, **more}
+
+
+def use(name: str, tool: str = "Read", **given: Any) -> Block:
+    """A tool call's block; `name` is its id, `given` its input."""
+    return {"type": "tool_use", "id": name, "name": tool, "input": given}
+
+
+def result(name: str, content: Any = "ok", **more: Any) -> Block:
+    """The block that answers the call of that id."""
+    return {"type": "tool_result", "tool_use_id": name, "content": content, **more}
+
+
+def view_of(messages: Iterable[Message], *, sent: bool = False) -> View:
+    """What the levels see of these messages; `sent`: the model has had them."""
+    view = View()
+    for message in messages:
+        view.add(message)
+    if sent:
+        view.mark_sent()
+    return view
+
+
+# ---- the command line ---------------------------------------------------------------------------
+
+
+class Done(NamedTuple):
+    """What a command left: the parts of a `CompletedProcess` that tests look at."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def ullage(*words: str | Path, env: dict[str, str | None] | None = None) -> Done:
+    """Runs a command as `python -m ullage` would, in this process: a start costs a second, and there are hundreds.
+
+    What needs a real process (encodings, closed pipes, signals) starts one: tests/cli/test_printable.py.
+
+    Args:
+        *words: The arguments.
+        env: Variables of the environment that hold meanwhile; `None` as a value: not set.
+    """
+    from ullage.cli import main
+
+    given = {"COLUMNS": "120", **(env or {})}
+    out, err = _stream(), _stream()
+    with mock.patch.dict(os.environ), redirect_stdout(out), redirect_stderr(err):
+        for name, value in given.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        with warnings.catch_warnings(), mock.patch.object(sys, "argv", ["ullage"]):
+            warnings.simplefilter("default")
+            try:
+                code = main([str(word) for word in words])
+            except SystemExit as exc:
+                code = exc.code if isinstance(exc.code, int) else 1
+    return Done(code, _read(out), _read(err))
+
+
+def report(*words: str | Path, code: int = 0) -> dict[str, Any]:
+    """The JSON report of a command, which must end with this exit code."""
+    done = ullage(*words, "--json")
+    assert done.returncode == code, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+
+
+def _read(stream: io.TextIOWrapper) -> str:
+    raw: Any = stream.buffer
+    return str(raw.getvalue().decode("utf-8"))
