@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick slow live test-pythons python-test pure-wheel corpus check lint types rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
+.PHONY: help demo test quick slow live test-pythons python-test pure-wheel corpus check lint types rust fuzz bench-rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -103,6 +103,28 @@ rust: ## Rust: format, lints, tests
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	cargo test --quiet
+
+# What `cargo fuzz build --sanitizer none` passes: coverage for libFuzzer, which the stable compiler can make too.
+FUZZ_SECONDS ?= 5
+FUZZ_TARGETS ?= jsonl_index item_reader text_kernel exact_count vocabulary
+FUZZ_OUT ?= target/fuzz
+FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+  -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+
+fuzz: ## Fuzz each target from its seeds: make fuzz FUZZ_SECONDS=600 FUZZ_TARGETS=jsonl_index
+	RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --manifest-path rust/fuzz/Cargo.toml --target $(HOST) --target-dir $(FUZZ_OUT)
+	@for each in $(FUZZ_TARGETS); do \
+	  mkdir -p $(FUZZ_OUT)/found/$$each; \
+	  $(FUZZ_OUT)/$(HOST)/release/$$each -seed=1 -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=20 -rss_limit_mb=4096 \
+	    -artifact_prefix=$(FUZZ_OUT)/found/$$each- -print_final_stats=0 -verbosity=0 \
+	    $(FUZZ_OUT)/found/$$each rust/fuzz/seeds/$$each || exit 1; \
+	  echo "fuzz $$each: nothing found in $(FUZZ_SECONDS) s"; \
+	done
+
+bench-rust: ## Wall times of the core's hot paths, without Python
+	cargo bench --quiet --package ullage-core --bench core
 
 lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
 	$(BIN)/ruff check python tests benches tools

@@ -89,12 +89,11 @@ fn without_many_doubles(members: &mut Vec<(&[u8], Json<'_>)>) {
     let mut kept: Vec<(&[u8], Json<'_>)> = Vec::with_capacity(members.len());
     for (key, value) in members.drain(..) {
         let hash = key_hash(key);
-        match places.find(hash, |&known| same_key(kept[known].0, key)) {
-            Some(&known) => kept[known].1 = value,
-            None => {
-                places.insert_unique(hash, kept.len(), |&known| key_hash(kept[known].0));
-                kept.push((key, value));
-            }
+        if let Some(&known) = places.find(hash, |&known| same_key(kept[known].0, key)) {
+            kept[known].1 = value;
+        } else {
+            places.insert_unique(hash, kept.len(), |&known| key_hash(kept[known].0));
+            kept.push((key, value));
         }
     }
     *members = kept;

@@ -84,6 +84,12 @@ impl Index {
         self.messages.get(place as usize)
     }
 
+    /// The digests of all blocks: those of a message begin at its `first_block`.
+    #[must_use]
+    pub fn blocks(&self) -> &[BlockDigest] {
+        &self.blocks
+    }
+
     /// A string by its number.
     #[must_use]
     pub fn string(&self, number: u32) -> &[u8] {

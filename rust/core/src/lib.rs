@@ -21,7 +21,11 @@ pub mod media;
 pub mod read;
 pub mod rounds;
 pub mod rules;
+#[cfg(not(feature = "machines"))]
 mod simd;
+#[cfg(feature = "machines")]
+#[doc(hidden)]
+pub mod simd;
 pub mod strings;
 pub mod text;
 pub mod truncate;

@@ -8,10 +8,10 @@
     reason = "calls of functions that need instructions the target does not promise"
 )]
 
+#[cfg(any(test, feature = "machines"))]
+pub mod machines;
 mod wide;
 
-#[cfg(test)]
-pub(crate) use wide::on_each_machine;
 pub(crate) use wide::{BLOCK, Wide, WideWork, widest_lanes};
 
 /// Something to compute, the same on any machine.
@@ -27,14 +27,40 @@ pub(crate) trait Work {
 #[inline]
 pub(crate) fn widest<T: Work>(work: T) -> T::Output {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2")
-        && std::arch::is_x86_feature_detected!("bmi2")
-        && std::arch::is_x86_feature_detected!("popcnt")
-    {
-        // SAFETY: the machine has just said that it has these instructions.
+    if has_avx2() {
+        // SAFETY: `has_avx2` has just looked for each of these instructions.
         return unsafe { avx2(work) };
     }
     work.run()
+}
+
+/// Whether the processor has what [`avx2`] and [`wide`]'s lanes of 32 bytes are compiled for.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_avx2() -> bool {
+    #[cfg(any(test, feature = "machines"))]
+    if machines::most() < machines::Machine::Avx2 {
+        return false;
+    }
+    std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("bmi1")
+        && std::arch::is_x86_feature_detected!("bmi2")
+        && std::arch::is_x86_feature_detected!("popcnt")
+        && std::arch::is_x86_feature_detected!("lzcnt")
+}
+
+/// The same for lanes of 64 bytes. Processors that also have VBMI2 do not slow down for wide registers; older ones with
+/// AVX-512 do.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_avx512() -> bool {
+    #[cfg(any(test, feature = "machines"))]
+    if machines::most() < machines::Machine::Widest {
+        return false;
+    }
+    has_avx2()
+        && std::arch::is_x86_feature_detected!("avx512bw")
+        && std::arch::is_x86_feature_detected!("avx512vbmi2")
 }
 
 #[cfg(target_arch = "x86_64")]

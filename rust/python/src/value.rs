@@ -97,6 +97,16 @@ impl<'a> PyValue<'a> {
         }
     }
 
+    /// The member of a dict at a place, which then is that of the next one. Only for dicts.
+    #[inline]
+    fn next_member(self, place: &mut ffi::Py_ssize_t) -> Option<(Self, Self)> {
+        let (mut key, mut value) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: a dict; key and value are borrowed from it, and nothing changes it meanwhile.
+        let found =
+            unsafe { ffi::PyDict_Next(self.pointer(), place, &raw mut key, &raw mut value) };
+        (found != 0).then(|| (Self::of(key), Self::of(value)))
+    }
+
     /// The characters of a string of ASCII: nearly all keys.
     fn plain(self) -> Option<&'a [u8]> {
         if !self.is_text() {
@@ -238,18 +248,13 @@ impl Value for PyValue<'_> {
         if !self.is_map() {
             return Ok(());
         }
-        let (mut at, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+        let mut place = 0;
         let mut spelled = Vec::new();
-        // SAFETY: a dict. The member after the last is not asked for: the search for it costs as much as finding one.
-        let mut left = unsafe { objects::members_count(self.pointer()) };
-        // SAFETY: a dict; key and value are borrowed from it, and nothing changes it meanwhile.
-        while left > 0
-            && unsafe {
-                ffi::PyDict_Next(self.pointer(), &raw mut at, &raw mut key, &raw mut value)
-            } != 0
-        {
-            left -= 1;
-            let (key, value) = (Self::of(key), Self::of(value));
+        // The member after the last is not asked for: the search for it costs as much as finding one.
+        for _ in 0..self.size() {
+            let Some((key, value)) = self.next_member(&mut place) else {
+                break;
+            };
             match key.plain() {
                 Some(bytes) => visit(Text::Ascii(bytes), value),
                 None => visit(odd_key(key, &mut spelled)?, value),

@@ -34,7 +34,7 @@ impl Vocabulary {
         let (trie, shorter) = Trie::new(&tokens);
         Vocabulary {
             longest: tokens.iter().map(<[u8]>::len).max().unwrap_or(1),
-            // The longest token of any vocabulary known has 128 bytes.
+            // Longer ones were refused: see `Packed::parse`.
             lengths: tokens
                 .iter()
                 .map(|token| u8::try_from(token.len()).unwrap_or(u8::MAX))

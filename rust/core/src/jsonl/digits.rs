@@ -59,8 +59,8 @@ fn any_long(bytes: &[u8], block: usize, mut starts: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{LongDigits, has_long_digits};
-    use crate::simd::on_each_machine;
+    use super::has_long_digits;
+    use crate::simd::machines::on_each_machine;
 
     #[test]
     fn nineteen_digits_are_found_wherever_they_stand() {
@@ -71,7 +71,7 @@ mod tests {
                     bytes.push(b'-');
                     bytes.extend(b"1234567890".iter().cycle().take(length));
                     bytes.extend(b",7".repeat(back));
-                    let found = on_each_machine(LongDigits(&bytes));
+                    let found = on_each_machine(|| has_long_digits(&bytes));
                     assert!(
                         found.iter().all(|found| *found == (length >= 19)),
                         "{length}"

@@ -189,7 +189,7 @@ impl<'a, V: Value> Reader<'a, V> {
         }
         if let Some(text) = content.filter(|content| content.is_text()) {
             if !text.with_glimpse(|text| text.is_empty()) {
-                blocks.push(self.text_block(text, field, tools)?);
+                blocks.push(Self::text_block(text, field, tools)?);
             }
         } else if let Some(list) = content.filter(|content| content.is_list()) {
             let mut fields = Fields::EMPTY;
@@ -213,12 +213,7 @@ impl<'a, V: Value> Reader<'a, V> {
     }
 
     /// A string content is one text block.
-    fn text_block(
-        &self,
-        text: V,
-        field: Path<'_>,
-        tools: &mut Tools<'_>,
-    ) -> Result<BlockDigest, Error> {
+    fn text_block(text: V, field: Path<'_>, tools: &mut Tools<'_>) -> Result<BlockDigest, Error> {
         let mut draft = Draft::new(BlockKind::Text, tools);
         draft.count_text(Some(text), field)?;
         Ok(draft.finish())

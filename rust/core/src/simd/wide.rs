@@ -46,10 +46,10 @@ pub(crate) trait WideWork {
 pub(crate) fn widest_lanes<T: WideWork>(work: T) -> T::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        if x86::has_avx512() {
+        if super::has_avx512() {
             return x86::Avx512::apart(work);
         }
-        if x86::has_avx2() {
+        if super::has_avx2() {
             return x86::Avx2::apart(work);
         }
     }
@@ -128,22 +128,16 @@ mod x86 {
     //! what the processor has: whoever holds one may use its instructions.
 
     use super::{BLOCK, Wide, WideWork};
-    use std::arch::x86_64::*;
-
-    pub(super) fn has_avx2() -> bool {
-        std::arch::is_x86_feature_detected!("avx2")
-            && std::arch::is_x86_feature_detected!("bmi1")
-            && std::arch::is_x86_feature_detected!("bmi2")
-            && std::arch::is_x86_feature_detected!("popcnt")
-            && std::arch::is_x86_feature_detected!("lzcnt")
-    }
-
-    /// Processors that also have VBMI2 do not slow down for wide registers; older ones with AVX-512 do.
-    pub(super) fn has_avx512() -> bool {
-        has_avx2()
-            && std::arch::is_x86_feature_detected!("avx512bw")
-            && std::arch::is_x86_feature_detected!("avx512vbmi2")
-    }
+    use std::arch::x86_64::{
+        __m256i, __m512i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256,
+        _mm256_cmpeq_epi8, _mm256_cmpgt_epi8, _mm256_loadu_si256, _mm256_min_epu8,
+        _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8, _mm256_setzero_si256,
+        _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_sub_epi8, _mm512_and_si512,
+        _mm512_broadcast_i32x4, _mm512_cmpeq_epi8_mask, _mm512_cmplt_epi8_mask,
+        _mm512_cmplt_epu8_mask, _mm512_loadu_si512, _mm512_movepi8_mask, _mm512_or_si512,
+        _mm512_set1_epi8, _mm512_shuffle_epi8, _mm512_srli_epi16, _mm512_sub_epi8,
+        _mm512_test_epi8_mask,
+    };
 
     /// Bits of the high halves of escape letters, by their low halves, and the other way round: a byte is one
     /// of them if both have a bit in common. The pairs are 22 5C 62 66 6E 72 74.
@@ -157,7 +151,7 @@ mod x86 {
         #[inline(always)]
         fn mask(self, test: impl Fn(__m256i) -> __m256i) -> u64 {
             // SAFETY: the machine has AVX2 where this type is used.
-            let bits = |lanes| unsafe { _mm256_movemask_epi8(test(lanes)) as u32 };
+            let bits = |lanes| unsafe { _mm256_movemask_epi8(test(lanes)).cast_unsigned() };
             u64::from(bits(self.0)) | u64::from(bits(self.1)) << 32
         }
     }
@@ -178,7 +172,9 @@ mod x86 {
         #[inline(always)]
         fn equal(self, wanted: u8) -> u64 {
             // SAFETY: as above.
-            self.mask(|lanes| unsafe { _mm256_cmpeq_epi8(lanes, _mm256_set1_epi8(wanted as i8)) })
+            self.mask(|lanes| unsafe {
+                _mm256_cmpeq_epi8(lanes, _mm256_set1_epi8(wanted.cast_signed()))
+            })
         }
 
         #[inline(always)]
@@ -206,7 +202,7 @@ mod x86 {
         fn digits(self) -> u64 {
             // SAFETY: as above.
             self.mask(|lanes| unsafe {
-                let value = _mm256_sub_epi8(lanes, _mm256_set1_epi8(b'0' as i8));
+                let value = _mm256_sub_epi8(lanes, _mm256_set1_epi8(b'0'.cast_signed()));
                 _mm256_cmpeq_epi8(_mm256_min_epu8(value, _mm256_set1_epi8(9)), value)
             })
         }
@@ -250,7 +246,7 @@ mod x86 {
         #[inline(always)]
         fn equal(self, wanted: u8) -> u64 {
             // SAFETY: as above.
-            unsafe { _mm512_cmpeq_epi8_mask(self.0, _mm512_set1_epi8(wanted as i8)) }
+            unsafe { _mm512_cmpeq_epi8_mask(self.0, _mm512_set1_epi8(wanted.cast_signed())) }
         }
 
         #[inline(always)]
@@ -276,7 +272,7 @@ mod x86 {
         fn digits(self) -> u64 {
             // SAFETY: as above.
             unsafe {
-                let value = _mm512_sub_epi8(self.0, _mm512_set1_epi8(b'0' as i8));
+                let value = _mm512_sub_epi8(self.0, _mm512_set1_epi8(b'0'.cast_signed()));
                 _mm512_cmplt_epu8_mask(value, _mm512_set1_epi8(10))
             }
         }
@@ -305,25 +301,10 @@ mod x86 {
     }
 }
 
-/// What each machine that this processor can be gives, the least first.
-#[cfg(test)]
-pub(crate) fn on_each_machine<T: WideWork + Copy>(work: T) -> Vec<T::Output> {
-    let mut found = vec![work.run::<plain::Lanes>()];
-    #[cfg(target_arch = "x86_64")]
-    {
-        if x86::has_avx2() {
-            found.push(x86::Avx2::apart(work));
-        }
-        if x86::has_avx512() {
-            found.push(x86::Avx512::apart(work));
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, Wide, WideWork, on_each_machine, widest_lanes};
+    use super::{BLOCK, Wide, WideWork, widest_lanes};
+    use crate::simd::machines::on_each_machine;
 
     #[derive(Clone, Copy)]
     struct All<'a>(&'a [u8; BLOCK]);
@@ -375,10 +356,9 @@ mod tests {
             for step in [0, 1, 3, 37] {
                 let block =
                     std::array::from_fn(|at| first.wrapping_add((at as u8).wrapping_mul(step)));
-                for found in on_each_machine(All(&block)) {
+                for found in on_each_machine(|| widest_lanes(All(&block))) {
                     assert_eq!(found, expected(&block));
                 }
-                assert_eq!(widest_lanes(All(&block)), expected(&block));
             }
         }
     }

@@ -38,7 +38,7 @@ fn any_special(bytes: &[u8]) -> bool {
 }
 
 fn any_of(bytes: Lane) -> bool {
-    let is = |sign: u8| bytes.simd_eq(Lane::splat(sign as i8));
+    let is = |sign: u8| bytes.simd_eq(Lane::splat(sign.cast_signed()));
     (within(bytes, 0, 0x1F) | is(b'"') | is(b'\\')).any()
 }
 
@@ -95,9 +95,9 @@ impl Found {
     fn look(&mut self, row: &Row, from: usize) {
         for at in 0..ROW {
             let byte = row[at];
-            let counts = special(byte) & (at >= from);
-            self.short[at] = self.short[at].wrapping_add(u8::from(counts));
-            self.odd[at] |= u8::from((byte < 0x20) & (byte != b'\n'));
+            let counts = u8::from(special(byte)) & u8::from(at >= from);
+            self.short[at] = self.short[at].wrapping_add(counts);
+            self.odd[at] |= u8::from(byte < 0x20) & u8::from(byte != b'\n');
         }
     }
 
@@ -112,7 +112,7 @@ impl Found {
 /// Whether JSON writes it otherwise.
 #[inline(always)]
 fn special(byte: u8) -> bool {
-    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+    matches!(byte, 0..0x20 | b'"' | b'\\')
 }
 
 #[cold]

@@ -19,7 +19,7 @@ pub(crate) fn is_id(id: &[u8]) -> bool {
 }
 
 fn all_in_id(bytes: Lane) -> bool {
-    let is = |sign: u8| bytes.simd_eq(Lane::splat(sign as i8));
+    let is = |sign: u8| bytes.simd_eq(Lane::splat(sign.cast_signed()));
     let letters = within(bytes | Lane::splat(0x20), b'a', b'z');
     (letters | within(bytes, b'0', b'9') | is(b'_') | is(b'-')).all()
 }

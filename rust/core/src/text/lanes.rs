@@ -16,7 +16,7 @@ pub(super) type Lane = i8x16;
 /// Sixteen bytes as a vector.
 #[inline(always)]
 pub(super) fn lane(bytes: &[u8; 16]) -> Lane {
-    i8x16::new(bytes.map(|byte| byte as i8))
+    i8x16::new(bytes.map(u8::cast_signed))
 }
 
 /// The first eight bytes and the last eight, which are all of up to sixteen; none if there are fewer than eight.
@@ -46,7 +46,7 @@ impl Lanes {
 
     #[inline(always)]
     pub(super) fn equal(self, wanted: u8) -> u64 {
-        self.mask(|lane| lane.simd_eq(i8x16::splat(wanted as i8)))
+        self.mask(|lane| lane.simd_eq(i8x16::splat(wanted.cast_signed())))
     }
 
     #[inline(always)]
@@ -85,7 +85,7 @@ impl Lanes {
     /// `j`, `k`, `q`, `v`, `w`, `x`, `z`, of letters already made small.
     #[inline(always)]
     pub(super) fn rare(self) -> u64 {
-        let is = |lane: i8x16, letter: u8| lane.simd_eq(i8x16::splat(letter as i8));
+        let is = |lane: i8x16, letter: u8| lane.simd_eq(i8x16::splat(letter.cast_signed()));
         self.mask(|lane| {
             within(lane, b'j', b'k') | within(lane, b'v', b'x') | is(lane, b'q') | is(lane, b'z')
         })
@@ -95,6 +95,8 @@ impl Lanes {
 /// The range is moved to the least numbers, where one signed comparison tells it.
 #[inline(always)]
 pub(super) fn within(lane: Lane, first: u8, last: u8) -> Lane {
-    let moved = lane + i8x16::splat(0x80_u8.wrapping_sub(first) as i8);
-    moved.simd_lt(i8x16::splat(0x81_u8.wrapping_add(last - first) as i8))
+    let moved = lane + i8x16::splat(0x80_u8.wrapping_sub(first).cast_signed());
+    moved.simd_lt(i8x16::splat(
+        0x81_u8.wrapping_add(last - first).cast_signed(),
+    ))
 }

@@ -2,7 +2,8 @@
 
 use super::{Container, Fault, Raw, Skipped, scalar_end, string};
 use crate::jsonl::source::Source;
-use crate::simd::{Wide, WideWork, on_each_machine};
+use crate::simd::machines::on_each_machine;
+use crate::simd::{Wide, WideWork, widest_lanes};
 
 #[derive(Clone, Copy)]
 struct Text<'a>(Source<'a>);
@@ -21,7 +22,7 @@ fn agreed<T: WideWork + Copy>(work: T) -> T::Output
 where
     T::Output: PartialEq + std::fmt::Debug,
 {
-    let mut found = on_each_machine(work);
+    let mut found = on_each_machine(|| widest_lanes(work));
     let first = found.swap_remove(0);
     assert!(
         found.iter().all(|other| *other == first),

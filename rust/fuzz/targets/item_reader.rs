@@ -1,0 +1,8 @@
+//! Messages against `serde_json`'s tree.
+#![no_main]
+
+#[allow(dead_code)]
+#[path = "../../core/tests/checks/mod.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::item_reader(data));

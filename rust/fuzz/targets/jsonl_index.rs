@@ -1,0 +1,8 @@
+//! Transcripts against `serde_json`.
+#![no_main]
+
+#[allow(dead_code)]
+#[path = "../../core/tests/checks/mod.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::jsonl_index(data));

@@ -1,0 +1,8 @@
+//! Texts in each width, on each machine, in parts.
+#![no_main]
+
+#[allow(dead_code)]
+#[path = "../../core/tests/checks/mod.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::text_kernel(data));
