@@ -140,7 +140,7 @@ def verify(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
 
 
 def estimate(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
-    from ullage import weights_for
+    from ullage.counting import weights_for
     from ullage.counting.models import ModelTable
 
     weights = weights_for(ModelTable.builtin().lookup("claude-sonnet-4-5"))

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from ullage import strip_media
 from ullage.compaction import compact
 from ullage.compaction.overflow import HeadTruncation
+from ullage.counting import strip_media
 from ullage.effects import drive
 from ullage.exceptions import UllageError
 from ullage.facts import collect, tallies

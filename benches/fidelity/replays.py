@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from ullage.policy import Policy
-from ullage.replay import Run, replay, script_of
+from ullage.replay import Run, replay_session, script_of
 from ullage.sessions import open_session
 
 Policies = dict[str, Policy | None]
@@ -36,7 +36,7 @@ def played(path: Path, model: str, policies: Policies) -> dict[str, Run] | None:
     script = script_of(open_session(path))
     if not script.messages:
         return None
-    return {name: replay(script, policy, model=model) for name, policy in policies.items()}
+    return {name: replay_session(script, policy, model=model) for name, policy in policies.items()}
 
 
 def row(folder: str, sessions: list[dict[str, Run]]) -> str:

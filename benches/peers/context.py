@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from ullage import ContextManager, WindowSettings, compact, count_tokens_exact, validate
+from ullage import ContextManager, WindowSettings, compact, validate
+from ullage.counting import count_tokens_exact
 from ullage.providers import openai_chat, openai_responses
 from ullage.testing import scenario
 

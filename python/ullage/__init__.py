@@ -3,6 +3,34 @@
 It watches how full the window is and makes space in steps, the cheapest and least lossy first, without ever producing
 a request that the model's API would refuse, and without losing what it took out.
 
+For an agent's loop:
+    ContextManager, with what it hands out: Request, Usage, Decided, Recovery
+    Policy, WindowSettings, ModelTable    thresholds and models
+    summarizer_of                         who writes summaries, by name
+    SessionMemory, FileStore, MemoryStore notes of the session; where large results go
+    Hooks, Telemetry                      what a host may say, and what it hears
+For lists of messages:
+    compact, acompact → CompactionResult
+    validate, repair, outgoing            would the provider take it; make it legal; write its request
+    estimate_tokens, warning_state        how large, how full
+    keep_window, truncate_head            cuts that tear no call from its result
+For sessions of Claude Code, Codex and others:
+    open_session → Session, compact_session → CompactedSession
+    resume, TranscriptLog                 what the model would see of a log; a log of your own
+Errors: UllageError, and all that derive from it
+    InvalidMessage, InvalidPolicy, InvalidTranscript, UnknownModel, ContextTooLarge, CompactionError,
+    StoreError, ManagerBusy, MissingExtra
+
+All else has a room of its own, each with its list (`__all__`):
+    ullage.counting     weights, ledger, exact counts, window, rows of models
+    ullage.requests     whole requests counted; more functions on lists
+    ullage.legality     rules, reports, rewrites checked
+    ullage.transcript   logs, their index, conversations
+    ullage.levels       what is in a context; edits of the provider; reports
+    ullage.observe      events, hooks, cache monitor, redaction
+    ullage.summarizers  one class for each API, and the protocol of your own
+    ullage.recall, ullage.memory.notes, ullage.providers, ullage.batch, ullage.replay, ullage.testing
+
 Public names load on first use: `import ullage` alone costs a few milliseconds and pulls in nothing optional.
 """
 
@@ -15,170 +43,103 @@ from ullage._version import VERSION
 # Type checkers read it as true; importing `typing` for it would be most of what the import costs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from ullage._core import Ledger
-    from ullage.compaction import CompactionReport, CompactionResult, Outcome, acompact, compact
-    from ullage.counting import exact
-    from ullage.counting.estimate import weights_for
-    from ullage.counting.exact import count_tokens_exact, count_tokens_exact_up_to, encode_exact
-    from ullage.counting.media import strip_media
-    from ullage.counting.models import Model, ModelTable, UnknownModelWarning
-    from ullage.counting.window import WarningState, Window, WindowSettings, warning_state
+    from ullage.compaction import CompactionResult, acompact, compact
+    from ullage.counting.models import ModelTable
+    from ullage.counting.window import warning_state
+    from ullage.counting.window_settings import WindowSettings
     from ullage.exceptions import (
         CompactionError,
         ContextTooLarge,
-        EngineError,
         InvalidMessage,
         InvalidPolicy,
         InvalidTranscript,
-        LogConflict,
         ManagerBusy,
         MissingExtra,
         StoreError,
-        TranscriptChanged,
         UllageError,
-        UnknownHandle,
         UnknownModel,
     )
     from ullage.legality import validate
-    from ullage.levels.breakdown import Inspection, inspect_messages
-    from ullage.levels.context_edits import apply_context_management
+    from ullage.legality.repair import repair
     from ullage.manager import ContextManager, Decided, Recovery, Request, Usage
     from ullage.memory.session import SessionMemory
-    from ullage.observe.cache_monitor import CacheMonitor, CacheVerdict
     from ullage.observe.hooks import Hooks
-    from ullage.observe.redact import Redactor
     from ullage.observe.telemetry import Telemetry
     from ullage.policy import Policy
-    from ullage.providers.errors import classify
-    from ullage.recall import Recall
     from ullage.recall.store import FileStore, MemoryStore
-    from ullage.requests import RemoteCounter, RequestCount, count_request
-    from ullage.requests.lists import (
-        KeptWindow,
-        TruncatedHead,
-        estimate_each,
-        estimate_text,
-        estimate_tokens,
-        group_rounds,
-        keep_window,
-        truncate_head,
-    )
-    from ullage.requests.to_request import Outgoing, outgoing
+    from ullage.requests.lists import estimate_tokens, keep_window, truncate_head
+    from ullage.requests.to_request import outgoing
     from ullage.sessions import CompactedSession, Session, compact_session, open_session
-    from ullage.summarizers import (
-        AnthropicCompaction,
-        AnthropicSummarizer,
-        AnySummarizer,
-        CallableSummarizer,
-        ExtractiveSummarizer,
-        OpenAICompaction,
-        OpenAISummarizer,
-        summarizer_of,
-    )
-    from ullage.transcript import Conversation, Transcript, TranscriptLog
-    from ullage.transcript.resume import messages_after_boundary, resume
+    from ullage.summarizers import summarizer_of
+    from ullage.transcript import TranscriptLog, resume
 
 __all__ = [
-    "AnthropicCompaction",
-    "AnthropicSummarizer",
-    "AnySummarizer",
-    "CacheMonitor",
-    "CacheVerdict",
-    "CallableSummarizer",
     "CompactedSession",
     "CompactionError",
-    "CompactionReport",
     "CompactionResult",
     "ContextManager",
     "ContextTooLarge",
-    "Conversation",
     "Decided",
-    "EngineError",
-    "ExtractiveSummarizer",
     "FileStore",
     "Hooks",
-    "Inspection",
     "InvalidMessage",
     "InvalidPolicy",
     "InvalidTranscript",
-    "KeptWindow",
-    "Ledger",
-    "LogConflict",
     "ManagerBusy",
     "MemoryStore",
     "MissingExtra",
-    "Model",
     "ModelTable",
-    "OpenAICompaction",
-    "OpenAISummarizer",
-    "Outcome",
-    "Outgoing",
     "Policy",
-    "Recall",
     "Recovery",
-    "Redactor",
-    "RemoteCounter",
     "Request",
-    "RequestCount",
     "Session",
     "SessionMemory",
     "StoreError",
     "Telemetry",
-    "Transcript",
-    "TranscriptChanged",
     "TranscriptLog",
-    "TruncatedHead",
     "UllageError",
-    "UnknownHandle",
     "UnknownModel",
-    "UnknownModelWarning",
     "Usage",
-    "WarningState",
-    "Window",
     "WindowSettings",
     "acompact",
-    "apply_context_management",
-    "classify",
     "compact",
     "compact_session",
-    "count_request",
-    "count_tokens_exact",
-    "count_tokens_exact_up_to",
-    "encode_exact",
-    "estimate_each",
-    "estimate_text",
     "estimate_tokens",
-    "exact",
-    "group_rounds",
-    "inspect_messages",
     "keep_window",
-    "messages_after_boundary",
     "open_session",
     "outgoing",
+    "repair",
     "resume",
-    "strip_media",
     "summarizer_of",
     "truncate_head",
     "validate",
     "warning_state",
-    "weights_for",
 ]
 
 # Where each public name lives.
 _HOMES = {
-    "ullage.observe.cache_monitor": (
-        "CacheMonitor",
-        "CacheVerdict",
-    ),
     "ullage.compaction": (
-        "CompactionReport",
         "CompactionResult",
-        "Outcome",
         "acompact",
         "compact",
     ),
+    "ullage.counting.models": ("ModelTable",),
+    "ullage.counting.window": ("warning_state",),
+    "ullage.counting.window_settings": ("WindowSettings",),
+    "ullage.exceptions": (
+        "CompactionError",
+        "ContextTooLarge",
+        "InvalidMessage",
+        "InvalidPolicy",
+        "InvalidTranscript",
+        "ManagerBusy",
+        "MissingExtra",
+        "StoreError",
+        "UllageError",
+        "UnknownModel",
+    ),
+    "ullage.legality": ("validate",),
+    "ullage.legality.repair": ("repair",),
     "ullage.manager": (
         "ContextManager",
         "Decided",
@@ -186,98 +147,30 @@ _HOMES = {
         "Request",
         "Usage",
     ),
-    "ullage.requests": (
-        "RemoteCounter",
-        "RequestCount",
-        "count_request",
-    ),
-    "ullage.counting.estimate": ("weights_for",),
-    "ullage.counting.exact": (
-        "count_tokens_exact",
-        "count_tokens_exact_up_to",
-        "encode_exact",
-    ),
-    "ullage.exceptions": (
-        "CompactionError",
-        "ContextTooLarge",
-        "EngineError",
-        "InvalidMessage",
-        "InvalidPolicy",
-        "InvalidTranscript",
-        "LogConflict",
-        "ManagerBusy",
-        "MissingExtra",
-        "StoreError",
-        "TranscriptChanged",
-        "UllageError",
-        "UnknownHandle",
-        "UnknownModel",
-    ),
-    "ullage.observe.hooks": ("Hooks",),
-    "ullage.levels.breakdown": (
-        "Inspection",
-        "inspect_messages",
-    ),
-    "ullage.requests.lists": (
-        "KeptWindow",
-        "TruncatedHead",
-        "estimate_each",
-        "estimate_text",
-        "estimate_tokens",
-        "group_rounds",
-        "keep_window",
-        "truncate_head",
-    ),
-    "ullage.counting.media": ("strip_media",),
     "ullage.memory.session": ("SessionMemory",),
-    "ullage.counting.models": (
-        "Model",
-        "ModelTable",
-        "UnknownModelWarning",
-    ),
+    "ullage.observe.hooks": ("Hooks",),
+    "ullage.observe.telemetry": ("Telemetry",),
+    "ullage.policy": ("Policy",),
     "ullage.recall.store": (
         "FileStore",
         "MemoryStore",
     ),
-    "ullage.requests.to_request": (
-        "Outgoing",
-        "outgoing",
+    "ullage.requests.lists": (
+        "estimate_tokens",
+        "keep_window",
+        "truncate_head",
     ),
-    "ullage.policy": ("Policy",),
-    "ullage.providers.errors": ("classify",),
-    "ullage.recall": ("Recall",),
-    "ullage.observe.redact": ("Redactor",),
+    "ullage.requests.to_request": ("outgoing",),
     "ullage.sessions": (
         "CompactedSession",
         "Session",
         "compact_session",
         "open_session",
     ),
-    "ullage.levels.context_edits": ("apply_context_management",),
-    "ullage.summarizers": (
-        "AnthropicCompaction",
-        "AnthropicSummarizer",
-        "AnySummarizer",
-        "CallableSummarizer",
-        "ExtractiveSummarizer",
-        "OpenAICompaction",
-        "OpenAISummarizer",
-        "summarizer_of",
-    ),
-    "ullage.observe.telemetry": ("Telemetry",),
+    "ullage.summarizers": ("summarizer_of",),
     "ullage.transcript": (
-        "Conversation",
-        "Transcript",
         "TranscriptLog",
-        "messages_after_boundary",
         "resume",
-    ),
-    "ullage.legality": ("validate",),
-    "ullage.counting.window": (
-        "WarningState",
-        "Window",
-        "WindowSettings",
-        "warning_state",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -285,19 +178,15 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __version__ = VERSION
 
 
-def __getattr__(name: str) -> Any:
-    if name == "Ledger":
-        value = import_module("ullage._engine").core.Ledger
+if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'ullage' has no attribute {name!r}")
+        value = getattr(import_module(_HOME_OF[name]), name)
         globals()[name] = value
         return value
-    if name == "exact":
-        return import_module("ullage.counting.exact")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'ullage' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__doc__", "__file__", "__name__", "__path__", "__version__"]

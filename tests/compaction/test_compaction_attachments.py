@@ -9,8 +9,8 @@ from ullage.compaction.attachments import recent_files
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.policy import Policy, RestorePolicy
+from ullage.transcript.after_boundary import resume
 from ullage.transcript.attachments import render
-from ullage.transcript.resume import resume
 
 
 def turn(n: int, path: str) -> list[dict]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ullage import count_tokens_exact, count_tokens_exact_up_to, encode_exact
 from ullage._engine import NAME
+from ullage.counting import count_tokens_exact, count_tokens_exact_up_to, encode_exact
 
 pytestmark = pytest.mark.corpus
 

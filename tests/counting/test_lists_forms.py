@@ -9,19 +9,12 @@ from typing import Any
 import pytest
 
 import ullage
-from ullage import (
-    ContextManager,
-    compact,
-    estimate_each,
-    estimate_tokens,
-    group_rounds,
-    keep_window,
-    strip_media,
-    truncate_head,
-)
+from ullage import ContextManager, compact, estimate_tokens, keep_window, truncate_head
+from ullage.counting import strip_media
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import validate
 from ullage.providers import provider_of
+from ullage.requests import estimate_each, group_rounds
 from ullage.requests.to_request import shaped
 
 pytestmark = pytest.mark.both_engines

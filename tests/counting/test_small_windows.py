@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ullage import ContextManager, ModelTable, Policy
 from ullage.counting.models import UnknownModelWarning
-from ullage.counting.window import NoTriggerWarning, WindowSettings, window
+from ullage.counting.window import NoTriggerWarning, WindowSettings, window_for
 from ullage.exceptions import InvalidPolicy
 
 OPUS = ModelTable.builtin().lookup("claude-opus-4-5")
@@ -28,7 +28,7 @@ def sized(context: int, output: int) -> object:
 
 @given(st.integers(2_048, 2_000_000), st.integers(1, 400_000))
 def test_the_trigger_lies_between_half_and_95_percent(context: int, output: int) -> None:
-    marks = window(sized(context, output))
+    marks = window_for(sized(context, output))
     assert 50 * context <= 100 * marks.threshold <= 95 * context
     assert 0 < marks.warning_at < marks.threshold < marks.blocking_at <= marks.effective <= context
 
@@ -36,28 +36,28 @@ def test_the_trigger_lies_between_half_and_95_percent(context: int, output: int)
 @given(st.integers(2_048, 2_000_000))
 def test_a_learned_limit_and_a_lowered_window_follow_the_same_rule(limit: int) -> None:
     for marks in (
-        window("gpt-5", table=ModelTable.builtin().learned("gpt-5", limit)),
-        window(sized(2_000_000, 64_000), settings=WindowSettings(auto_compact_window=limit)),
-        window(sized(8_192, 64_000), settings=WindowSettings(max_context_tokens=limit)),
+        window_for("gpt-5", table=ModelTable.builtin().learned("gpt-5", limit)),
+        window_for(sized(2_000_000, 64_000), settings=WindowSettings(auto_compact_window=limit)),
+        window_for(sized(8_192, 64_000), settings=WindowSettings(max_context_tokens=limit)),
     ):
         assert 50 * limit <= 100 * marks.threshold <= 95 * limit
 
 
 @given(st.integers(99_000, 101_000), st.sampled_from([1, 4_096, 20_000, 64_000]))
 def test_the_marks_are_continuous(context: int, output: int) -> None:
-    one, two = window(sized(context, output)), window(sized(context + 1, output))
+    one, two = window_for(sized(context, output)), window_for(sized(context + 1, output))
     for name in ("effective", "threshold", "warning_at", "error_at", "blocking_at"):
         assert abs(getattr(two, name) - getattr(one, name)) <= 2
 
 
 def test_from_100_000_on_the_constants_hold() -> None:
-    marks = window(sized(100_000, 64_000))
+    marks = window_for(sized(100_000, 64_000))
     assert (marks.effective, marks.threshold, marks.blocking_at) == (80_000, 67_000, 77_000)
 
 
 def test_every_model_of_the_table_has_a_trigger() -> None:
     for row in ModelTable.builtin().rows.values():
-        marks = window(row)
+        marks = window_for(row)
         assert 2 * marks.threshold >= marks.prompt, row
         assert 100 * marks.threshold <= 95 * marks.prompt, row
 

@@ -16,7 +16,7 @@ from ullage.counting.window import (
     autocompact_threshold,
     effective_window,
     warning_state,
-    window,
+    window_for,
 )
 from ullage.exceptions import InvalidPolicy
 
@@ -43,7 +43,9 @@ def test_room_for_the_summary_is_at_most_20_000() -> None:
 def test_in_small_windows_the_numbers_are_shares() -> None:
     assert effective_window(model(16_000, 20_000)) == 12_800
     assert autocompact_threshold(model(30_000, 20_000)) == 30_000 - 6_000 - 3_900
-    assert window(model(16_000, 20_000)).state(0) == WarningState(100, False, False, False, False)
+    assert window_for(model(16_000, 20_000)).state(0) == WarningState(
+        100, False, False, False, False
+    )
 
 
 def test_a_limit_of_the_prompt_alone_holds() -> None:
@@ -96,8 +98,8 @@ def test_values_without_sense_are_ignored_and_named(name: str, value: str, reaso
     read = settings(**{name: value})
     assert dataclasses.replace(read, ignored=()) == WindowSettings()
     assert read.ignored == ((getattr(_env, name), value, reason),)
-    assert window(OPUS, settings=read).ignored == read.ignored
-    assert window(OPUS, settings=read).threshold == 167_000
+    assert window_for(OPUS, settings=read).ignored == read.ignored
+    assert window_for(OPUS, settings=read).threshold == 167_000
 
 
 def test_unset_and_empty_are_the_same() -> None:
@@ -111,26 +113,26 @@ def test_settings_come_from_the_process(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "120000")
     monkeypatch.setenv("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "50")
     monkeypatch.setenv("CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE", "77")
-    marks = window(OPUS, settings=WindowSettings.from_env())
+    marks = window_for(OPUS, settings=WindowSettings.from_env())
     assert (marks.effective, marks.threshold, marks.blocking_at) == (100_000, 50_000, 77)
 
 
 def test_marks_with_automatic_compaction() -> None:
-    marks = window(OPUS)
+    marks = window_for(OPUS)
     assert (marks.threshold, marks.warning_at, marks.error_at) == (167_000, 147_000, 147_000)
     assert marks.blocking_at == 177_000
     assert repr(marks) == "Window('claude-opus-4-5', 200,000 → 180,000 → 167,000)"
 
 
 def test_marks_without_automatic_compaction() -> None:
-    marks = window(OPUS, autocompact=False)
+    marks = window_for(OPUS, autocompact=False)
     assert (marks.reference, marks.warning_at, marks.blocking_at) == (180_000, 160_000, 177_000)
     assert not marks.state(180_000).above_autocompact
 
 
 @pytest.mark.parametrize("mark", ["warning_at", "error_at", "threshold", "blocking_at"])
 def test_every_comparison_includes_the_mark(mark: str) -> None:
-    marks = window(OPUS)
+    marks = window_for(OPUS)
     field = {
         "warning_at": "above_warning",
         "error_at": "above_error",
@@ -156,26 +158,26 @@ def test_every_comparison_includes_the_mark(mark: str) -> None:
     ],
 )
 def test_percent_left_is_rounded_half_up_and_stops_at_zero(tokens: int, left: int) -> None:
-    assert window(OPUS).percent_left(tokens) == left
+    assert window_for(OPUS).percent_left(tokens) == left
 
 
 @pytest.mark.parametrize("yes", ["1", "true", "YES", "On", " on "])
 def test_switches(yes: str) -> None:
-    off = window(OPUS, settings=settings(DISABLE_COMPACT=yes))
+    off = window_for(OPUS, settings=settings(DISABLE_COMPACT=yes))
     assert (off.compaction, off.autocompact) == (False, False)
-    manual = window(OPUS, settings=settings(DISABLE_AUTO_COMPACT=yes))
+    manual = window_for(OPUS, settings=settings(DISABLE_AUTO_COMPACT=yes))
     assert (manual.compaction, manual.autocompact) == (True, False)
 
 
 @pytest.mark.parametrize("no", ["0", "false", "off", "no", "2", ""])
 def test_switches_that_say_no(no: str) -> None:
-    marks = window(OPUS, settings=settings(DISABLE_COMPACT=no, DISABLE_AUTO_COMPACT=no))
+    marks = window_for(OPUS, settings=settings(DISABLE_COMPACT=no, DISABLE_AUTO_COMPACT=no))
     assert (marks.compaction, marks.autocompact) == (True, True)
 
 
 def test_the_host_can_switch_too_but_not_past_the_environment() -> None:
-    assert not window(OPUS, compaction=False).autocompact
-    assert not window(OPUS, autocompact=True, settings=settings(DISABLE_COMPACT="1")).compaction
+    assert not window_for(OPUS, compaction=False).autocompact
+    assert not window_for(OPUS, autocompact=True, settings=settings(DISABLE_COMPACT="1")).compaction
 
 
 def test_a_negative_figure_is_refused() -> None:
@@ -193,7 +195,7 @@ def test_a_negative_figure_is_refused() -> None:
 def test_more_tokens_never_look_emptier(
     context: int, output: int, autocompact: bool, tokens: int, more: int
 ) -> None:
-    marks = window(model(context, output), autocompact=autocompact)
+    marks = window_for(model(context, output), autocompact=autocompact)
     before, after = marks.state(tokens), marks.state(tokens + more)
     assert 0 <= after.percent_left <= before.percent_left <= 100
     assert all(now <= later for now, later in zip(before[1:], after[1:], strict=True))

@@ -14,13 +14,13 @@ GOOD = {"role": "user", "content": "hi"}
 
 FUNCTIONS = {
     "compact": ullage.compact,
-    "count_request": lambda items: ullage.count_request(items, model="claude-opus-4-5"),
-    "estimate_each": ullage.estimate_each,
+    "count_request": lambda items: ullage.requests.count_request(items, model="claude-opus-4-5"),
+    "estimate_each": ullage.requests.estimate_each,
     "estimate_tokens": ullage.estimate_tokens,
-    "group_rounds": ullage.group_rounds,
-    "inspect_messages": ullage.inspect_messages,
+    "group_rounds": ullage.requests.group_rounds,
+    "inspect_messages": ullage.levels.inspect_messages,
     "keep_window": ullage.keep_window,
-    "messages_after_boundary": ullage.messages_after_boundary,
+    "messages_after_boundary": ullage.transcript.messages_after_boundary,
     "outgoing": ullage.outgoing,
     "outgoing, translated": lambda items: ullage.outgoing(items, provider="gemini"),
     "resume": ullage.resume,

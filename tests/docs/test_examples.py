@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ullage
+import ullage.requests
 from ullage.testing import ScriptedServer
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -67,10 +68,10 @@ def test_the_entry_points_have_an_example():
     for name in (
         "compact",
         "estimate_tokens",
-        "group_rounds",
         "keep_window",
         "resume",
         "truncate_head",
         "warning_state",
     ):
         assert ">>>" in (getattr(ullage, name).__doc__ or ""), name
+    assert ">>>" in (ullage.requests.group_rounds.__doc__ or "")

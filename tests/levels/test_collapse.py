@@ -26,7 +26,7 @@ from ullage.summarizers import SummaryReply
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.testing import conversation, session_287k
 from ullage.transcript import TranscriptLog
-from ullage.transcript.resume import resume
+from ullage.transcript.after_boundary import resume
 
 MODEL = "claude-opus-4-5"
 ON = Policy.buffered().change(

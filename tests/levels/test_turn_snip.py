@@ -17,7 +17,7 @@ from ullage.policy import Policy
 from ullage.recall import Archive
 from ullage.testing import conversation
 from ullage.transcript import Transcript, TranscriptLog
-from ullage.transcript.resume import resume
+from ullage.transcript.after_boundary import resume
 
 ON = Policy.buffered().change({"snip.turns": True})
 UUID = "0f3c2a9e-51b7-4d1e-9a55-2b7c1e0d4f66"

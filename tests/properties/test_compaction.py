@@ -28,7 +28,7 @@ from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
 from ullage.summarizers.words import says_nothing
 from ullage.testing.strategies import entries, legal_conversations
-from ullage.transcript.resume import resume
+from ullage.transcript.after_boundary import resume
 
 few = settings(
     max_examples=int(os.environ.get("ULLAGE_EXAMPLES", "20")),

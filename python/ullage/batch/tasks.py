@@ -9,7 +9,7 @@ from typing import Any
 from ullage.batch.files import Found
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
-from ullage.counting.window import WindowSettings, window
+from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import StoreError
 from ullage.levels.breakdown import inspect_messages
 from ullage.policy import Policy
@@ -41,7 +41,7 @@ def inspect_file(
     weights = weights_for(name or None)  # as a compaction counts
     beside = session.overhead_tokens(weights)
     held = inspect_messages(session.items, weights=weights, policy=policy, overhead_tokens=beside)
-    marks = window(row, settings=WindowSettings.from_env())
+    marks = window_for(row, settings=WindowSettings.from_env())
     return {
         **_facts(session),
         "model": name or None,

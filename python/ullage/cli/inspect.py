@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model, ModelTable
-from ullage.counting.window import WindowSettings, window
+from ullage.counting.window import WindowSettings, window_for
 from ullage.levels.breakdown import Inspection, inspect_messages
 from ullage.policy import Policy
 from ullage.sessions import Session, open_session
@@ -78,7 +78,7 @@ def report_of(
 
 
 def _window(model: Model, found: Inspection) -> dict[str, Any]:
-    marks = window(model, settings=WindowSettings.from_env())
+    marks = window_for(model, settings=WindowSettings.from_env())
     return {
         "context_tokens": marks.context,
         "used_tokens": found.anchored_tokens,

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from ullage import _env
 from ullage.cli.output import Output
-from ullage.counting.window import Window, WindowSettings, window
+from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.policy import Policy
 
 __all__ = ["policy_command"]
@@ -29,7 +29,7 @@ def policy_command(
     """Print every setting with its value, unit and reason, and what the environment says of the window."""
     policy = Policy.load(file) if file or not ladder else Policy.ladder()
     settings = WindowSettings.from_env()
-    marks = window(model, autocompact=policy.auto.enabled, settings=settings) if model else None
+    marks = window_for(model, autocompact=policy.auto.enabled, settings=settings) if model else None
     out = Output(as_json=json)
     if json:
         out.json(_document(policy, settings, marks))

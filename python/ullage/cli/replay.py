@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, share, tokens
 from ullage.policy import Policy
-from ullage.replay import DEFAULT_MODEL, Run, Script, Turn, replay, script_of
+from ullage.replay import DEFAULT_MODEL, Run, Script, Turn, replay_session, script_of
 from ullage.sessions import Session, open_session
 
 __all__ = ["replay_command"]
@@ -62,7 +62,7 @@ def replay_command(
     with out.progress("replaying", len(policies)) as step:
         runs = []
         for each in policies:
-            runs.append(replay(script, each, model=model or ""))
+            runs.append(replay_session(script, each, model=model or ""))
             step(1)
     if json:
         out.json(_document(opened, script, runs))

@@ -16,7 +16,7 @@ from ullage.compaction.job import DEFAULT_WINDOW, Job
 from ullage.compaction.result import CompactionResult
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
-from ullage.counting.window import WindowSettings, window
+from ullage.counting.window import WindowSettings, window_for
 from ullage.effects import CancelToken
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.pins import Pin
@@ -345,7 +345,7 @@ def _thinking_of(model: str | None, given: object) -> Thinking | None:
 def _of_model(model: str | None) -> dict[str, Any]:
     if model is None:
         return {"weights": weights_for()}
-    marks = window(model, settings=WindowSettings.from_env())
+    marks = window_for(model, settings=WindowSettings.from_env())
     row = ModelTable.builtin().find(model)
     return {
         "window_tokens": marks.context,

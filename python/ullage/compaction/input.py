@@ -9,8 +9,8 @@ from typing import Any
 from ullage.facts.reading import blocks_of, text_of
 from ullage.facts.words import Kind, words_of
 from ullage.messages import Item, is_boundary, listed, message_of, role_of
+from ullage.transcript.after_boundary import resume
 from ullage.transcript.render import to_messages
-from ullage.transcript.resume import resume
 
 __all__ = ["Source", "read_source"]
 

@@ -17,7 +17,7 @@ from ullage.compaction.tally import Tally
 from ullage.compaction.target import kept_share, scaled_to_target, shorter_results
 from ullage.exceptions import CompactionError
 from ullage.facts import is_user_input
-from ullage.facts.collect import Collector, collect
+from ullage.facts.collector import Collector, collect
 from ullage.facts.model import Facts
 from ullage.facts.reading import text_of
 from ullage.facts.sections import looks_like_summary

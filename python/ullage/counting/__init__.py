@@ -1,1 +1,89 @@
 """How large things are: estimates, exact counts, the table of models, the window. Makes and reads no requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.counting.calibration import Correction
+    from ullage.counting.estimate import Ledger, Weights, weights_for
+    from ullage.counting.exact import count_tokens_exact, count_tokens_exact_up_to, encode_exact
+    from ullage.counting.media import strip_media
+    from ullage.counting.models import (
+        CacheRule,
+        ImageRule,
+        Model,
+        ModelTable,
+        Prices,
+        UnknownModelWarning,
+    )
+    from ullage.counting.window import (
+        NoTriggerWarning,
+        WarningState,
+        Window,
+        warning_state,
+        window_for,
+    )
+    from ullage.counting.window_settings import IgnoredSetting, WindowSettings
+
+__all__ = [
+    "CacheRule",
+    "Correction",
+    "IgnoredSetting",
+    "ImageRule",
+    "Ledger",
+    "Model",
+    "ModelTable",
+    "NoTriggerWarning",
+    "Prices",
+    "UnknownModelWarning",
+    "WarningState",
+    "Weights",
+    "Window",
+    "WindowSettings",
+    "count_tokens_exact",
+    "count_tokens_exact_up_to",
+    "encode_exact",
+    "strip_media",
+    "warning_state",
+    "weights_for",
+    "window_for",
+]
+
+_HOMES = {
+    "calibration": ("Correction",),
+    "estimate": (
+        "Ledger",
+        "Weights",
+        "weights_for",
+    ),
+    "exact": (
+        "count_tokens_exact",
+        "count_tokens_exact_up_to",
+        "encode_exact",
+    ),
+    "media": ("strip_media",),
+    "models": (
+        "CacheRule",
+        "ImageRule",
+        "Model",
+        "ModelTable",
+        "Prices",
+        "UnknownModelWarning",
+    ),
+    "window": (
+        "NoTriggerWarning",
+        "WarningState",
+        "Window",
+        "warning_state",
+        "window_for",
+    ),
+    "window_settings": (
+        "IgnoredSetting",
+        "WindowSettings",
+    ),
+}
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

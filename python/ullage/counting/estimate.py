@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, TypeAlias
 
+from ullage._engine import core
 from ullage.counting import calibration
 from ullage.counting.models import Model, ModelTable
 
-__all__ = ["DEFAULT_MODEL", "weights_for"]
+__all__ = ["DEFAULT_MODEL", "Ledger", "Weights", "weights_for"]
+
+Ledger: TypeAlias = core.Ledger
+"""Digests of a conversation, appended to as it grows: sums, pairs and rounds at any length in microseconds."""
+
+Weights: TypeAlias = core.Weights
+"""What a class of characters costs in tokens, fitted per family of models."""
 
 DEFAULT_MODEL: Final = "claude-opus-4-7"
 """For no model at all: of the family with the most tokens for the same text, so that nothing overflows."""
 
 
-def weights_for(model: str | Model | None = None, *, table: ModelTable | None = None) -> Any:
+def weights_for(model: str | Model | None = None, *, table: ModelTable | None = None) -> Weights:
     """The weights of a model's family.
 
     Args:
@@ -22,7 +29,7 @@ def weights_for(model: str | Model | None = None, *, table: ModelTable | None = 
         table: Where to look a name up; `None`: the built-in table.
 
     Returns:
-        `Weights`, the same object for the same family.
+        The same object for the same family.
 
     Example:
         >>> weights_for("claude-sonnet-4-5") is weights_for("claude-sonnet-4-5-20250929")

@@ -42,7 +42,7 @@ __all__ = [
     "scaled",
     "warn_without_trigger",
     "warning_state",
-    "window",
+    "window_for",
 ]
 
 SUMMARY_RESERVE_TOKENS: Final = 20_000
@@ -215,7 +215,7 @@ def _share(tokens: int, percent: int) -> int:
     return tokens * percent // 100
 
 
-def window(
+def window_for(
     model: Model | str,
     *,
     autocompact: bool = True,
@@ -236,9 +236,9 @@ def window(
             environment is lower; 0: by the buffers.
 
     Example:
-        >>> window("claude-opus-4-5").threshold
+        >>> window_for("claude-opus-4-5").threshold
         167000
-        >>> window("gpt-4")
+        >>> window_for("gpt-4")
         Window('gpt-4', 8,192 → 6,554 → 5,490)
     """
     row = (table or ModelTable.builtin()).lookup(model) if isinstance(model, str) else model
@@ -300,4 +300,4 @@ def warning_state(tokens: int, model: Model | str, **options: Any) -> WarningSta
         >>> warning_state(150_000, "claude-opus-4-5")
         WarningState(percent_left=10, above_warning=True, above_error=True, above_autocompact=False, at_blocking_limit=False)
     """
-    return window(model, **options).state(tokens)
+    return window_for(model, **options).state(tokens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.facts.collect import collect, is_user_input, note_inputs
+from ullage.facts.collector import collect, is_user_input, note_inputs
 from ullage.facts.model import Facts
 
 __all__ = ["Facts", "collect", "is_user_input", "note_inputs"]

@@ -14,7 +14,7 @@ from ullage.compaction import CompactionResult
 from ullage.counting.calibration import Correction, Estimate
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model
-from ullage.counting.window import Window, WindowSettings, window
+from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.levels import pipeline
 from ullage.levels.collapse import QUIET_SOURCES
 from ullage.levels.cost import Cost, cost_of, is_cold
@@ -144,7 +144,7 @@ class Machine:
         """Another model, or another window of this one: all marks follow."""
         self.model = model
         auto = self.stated_policy.auto
-        self.window = window(
+        self.window = window_for(
             model,
             autocompact=auto.enabled,
             settings=self.settings,

@@ -65,7 +65,7 @@ class Recovery:
     """What was done about a refusal; true if it is worth to prepare again and retry.
 
     Attributes:
-        kind: What the error was, as `ullage.classify` names it.
+        kind: What the error was, as `ullage.providers.classify` names it.
         step: The last resort that made room: `collapse`, `compact`, `parts`, `fold`, `truncate`; empty: none did.
         freed: Tokens by estimate.
         learned_limit: The window that the error named (WIN-6); `None`: it named none.

@@ -1,1 +1,101 @@
 """What a host hears of the work and may say to it: events, hooks, telemetry, the cache monitor, redaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.observe.cache_monitor import CacheMonitor, CacheVerdict
+    from ullage.observe.events import (
+        BackgroundFinished,
+        BackgroundStarted,
+        CacheBroken,
+        CacheReset,
+        CompactionFinished,
+        CompactionProgress,
+        CompactionRetried,
+        CompactionStarted,
+        CompactionSummaryRejected,
+        CompactionSummaryWritten,
+        Event,
+        HookFinished,
+        HookStarted,
+        LevelActed,
+        Listener,
+        SessionMemoryFinished,
+        SessionMemoryStarted,
+        SummaryUsage,
+    )
+    from ullage.observe.hooks import CallableHook, Hook, HookReply, Hooks, ShellHook
+    from ullage.observe.redact import Redactor
+    from ullage.observe.telemetry import Telemetry
+
+__all__ = [
+    "BackgroundFinished",
+    "BackgroundStarted",
+    "CacheBroken",
+    "CacheMonitor",
+    "CacheReset",
+    "CacheVerdict",
+    "CallableHook",
+    "CompactionFinished",
+    "CompactionProgress",
+    "CompactionRetried",
+    "CompactionStarted",
+    "CompactionSummaryRejected",
+    "CompactionSummaryWritten",
+    "Event",
+    "Hook",
+    "HookFinished",
+    "HookReply",
+    "HookStarted",
+    "Hooks",
+    "LevelActed",
+    "Listener",
+    "Redactor",
+    "SessionMemoryFinished",
+    "SessionMemoryStarted",
+    "ShellHook",
+    "SummaryUsage",
+    "Telemetry",
+]
+
+_HOMES = {
+    "cache_monitor": (
+        "CacheMonitor",
+        "CacheVerdict",
+    ),
+    "events": (
+        "BackgroundFinished",
+        "BackgroundStarted",
+        "CacheBroken",
+        "CacheReset",
+        "CompactionFinished",
+        "CompactionProgress",
+        "CompactionRetried",
+        "CompactionStarted",
+        "CompactionSummaryRejected",
+        "CompactionSummaryWritten",
+        "Event",
+        "HookFinished",
+        "HookStarted",
+        "LevelActed",
+        "Listener",
+        "SessionMemoryFinished",
+        "SessionMemoryStarted",
+        "SummaryUsage",
+    ),
+    "hooks": (
+        "CallableHook",
+        "Hook",
+        "HookReply",
+        "Hooks",
+        "ShellHook",
+    ),
+    "redact": ("Redactor",),
+    "telemetry": ("Telemetry",),
+}
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

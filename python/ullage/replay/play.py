@@ -16,7 +16,7 @@ from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 from ullage.replay.script import Script
 
-__all__ = ["DEFAULT_MODEL", "Run", "Turn", "replay"]
+__all__ = ["DEFAULT_MODEL", "Run", "Turn", "replay_session"]
 
 Seen = Callable[[ContextManager, Request], None]
 
@@ -86,7 +86,7 @@ class Run:
         return sum(getattr(turn, name) for turn in self.turns)
 
 
-def replay(
+def replay_session(
     script: Script,
     policy: Policy | None,
     *,

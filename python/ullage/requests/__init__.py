@@ -1,8 +1,68 @@
-"""What is sent: stored messages made a provider's request, responses read back, whole requests counted."""
+"""What is sent: stored messages made a provider's request, responses read back, whole requests counted; functions on plain lists."""
 
 from __future__ import annotations
 
-from ullage.requests.count import Overrun, RequestCount, count_request
-from ullage.requests.remote_count import Counted, RemoteCounter
+from typing import TYPE_CHECKING
 
-__all__ = ["Counted", "Overrun", "RemoteCounter", "RequestCount", "count_request"]
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.requests.count import Overrun, RequestCount, count_request
+    from ullage.requests.lists import (
+        KeptWindow,
+        TruncatedHead,
+        estimate_each,
+        estimate_text,
+        estimate_tokens,
+        group_rounds,
+        keep_window,
+        truncate_head,
+    )
+    from ullage.requests.remote_count import Counted, RemoteCounter
+    from ullage.requests.to_request import Outgoing, outgoing
+
+__all__ = [
+    "Counted",
+    "KeptWindow",
+    "Outgoing",
+    "Overrun",
+    "RemoteCounter",
+    "RequestCount",
+    "TruncatedHead",
+    "count_request",
+    "estimate_each",
+    "estimate_text",
+    "estimate_tokens",
+    "group_rounds",
+    "keep_window",
+    "outgoing",
+    "truncate_head",
+]
+
+_HOMES = {
+    "count": (
+        "Overrun",
+        "RequestCount",
+        "count_request",
+    ),
+    "lists": (
+        "KeptWindow",
+        "TruncatedHead",
+        "estimate_each",
+        "estimate_text",
+        "estimate_tokens",
+        "group_rounds",
+        "keep_window",
+        "truncate_head",
+    ),
+    "remote_count": (
+        "Counted",
+        "RemoteCounter",
+    ),
+    "to_request": (
+        "Outgoing",
+        "outgoing",
+    ),
+}
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ullage.transcript.after_boundary import context_entries, messages_after_boundary, resume
 from ullage.transcript.conversation import Conversation, ResumeReport
 from ullage.transcript.index import Transcript
 from ullage.transcript.log import TranscriptLog
-from ullage.transcript.resume import context_entries, messages_after_boundary, resume
 from ullage.transcript.write import BoundaryInfo, Kept, write_compaction
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.effects import Effect, Flow, Summarize, Together
-from ullage.facts.collect import collect
+from ullage.facts.collector import collect
 from ullage.levels.collapse.spans import Candidate
 from ullage.levels.one_line_records import fitted, lines_of
 from ullage.levels.text_truncation import snipped

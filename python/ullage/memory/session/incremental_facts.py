@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from ullage.facts import Facts
-from ullage.facts.collect import Collector
+from ullage.facts.collector import Collector
 from ullage.messages import Item
 
 __all__ = ["FactsFeed"]
