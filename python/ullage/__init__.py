@@ -1,7 +1,7 @@
-"""Ullage keeps room in an LLM agent's context window.
+"""Ullage shrinks an LLM agent's conversation so that it fits the context window.
 
-It watches how full the window is and makes space in steps, the cheapest and least lossy first, without ever producing
-a request that the model's API would refuse, and without losing what it took out.
+It tracks how full the window is and makes room in steps, the cheapest and least lossy first. Every request that it
+prepares is valid for the model's API, and everything that it removes can be recalled.
 
 For an agent's loop:
     ContextManager, with what it hands out: Request, Usage, Decided, Recovery

@@ -1,6 +1,6 @@
-"""Every environment variable that Ullage reads, and how its value is understood.
+"""Every environment variable that Ullage reads, and how its value is interpreted.
 
-Nothing else in the library looks at `os.environ`.
+Nothing else in the library reads `os.environ`.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ ENGINE = "ULLAGE_ENGINE"
 """`rust` or `python` forces an engine; unset: Rust, and plain Python only where no extension exists."""
 
 AUTO_COMPACT_WINDOW = "CLAUDE_CODE_AUTO_COMPACT_WINDOW"
-"""Tokens, positive: lowers the window that automatic compaction reckons with."""
+"""Tokens, positive: lowers the window for automatic compaction."""
 
 MAX_CONTEXT_TOKENS = "CLAUDE_CODE_MAX_CONTEXT_TOKENS"
-"""Tokens, positive: the context window, in place of what the model table states."""
+"""Tokens, positive: the context window; overrides the model table."""
 
 CONTEXT_COLLAPSE = "CLAUDE_CONTEXT_COLLAPSE"
-"""Says yes: context collapse in place of automatic compaction; anything else: none. Unset: as the policy says."""
+"""True: context collapse instead of automatic compaction; anything else: no collapse. Unset: the policy decides."""
 
 AUTOCOMPACT_PERCENT = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"
 """Percent of the effective window, above 0, up to 100: where automatic compaction starts, if that is lower."""
 
 BLOCKING_LIMIT = "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE"
-"""Tokens, positive: where requests are held back."""
+"""Tokens, positive: from here requests are blocked."""
 
 DISABLE_COMPACT = "DISABLE_COMPACT"
-"""Says yes: no compaction at all, manual neither."""
+"""True: no compaction at all, not even manual."""
 
 DISABLE_AUTO_COMPACT = "DISABLE_AUTO_COMPACT"
-"""Says yes: no automatic compaction."""
+"""True: no automatic compaction."""
 
 WINDOW = (
     AUTO_COMPACT_WINDOW,
@@ -67,12 +67,12 @@ def text(name: str) -> str:
 
 
 def flag(name: str) -> bool:
-    """Whether a variable says yes: `1`, `true`, `yes` or `on`, in any case."""
+    """Whether a variable is true: `1`, `true`, `yes` or `on`, in any case."""
     return is_truthy(text(name))
 
 
 def is_truthy(value: str) -> bool:
-    """Whether a value says yes: `1`, `true`, `yes` or `on`, in any case."""
+    """Whether a value is true: `1`, `true`, `yes` or `on`, in any case."""
     return value.strip().lower() in _TRUTHY
 
 

@@ -1,4 +1,4 @@
-"""The version, where reading it costs nothing: asking the installed metadata took most of the time of `import ullage`."""
+"""The version as a constant: reading the installed metadata took most of the time of `import ullage`."""
 
 VERSION = "0.1.0"
-"""The same as in `Cargo.toml`, from which the wheel and the extension have theirs."""
+"""Equal to the version in `Cargo.toml`, which the wheel and the extension use."""

@@ -1,25 +1,25 @@
-"""Every exception of Ullage, drawn.
+"""Every exception of Ullage, as a tree.
 
 ```text
 UllageError                     .code (stable), .hint (advice, not part of the message)
-├── InvalidMessage (ValueError)      a message or entry that no provider could take; .index .field .got
+├── InvalidMessage (ValueError)      a message or entry that no provider would accept; .index .field .got
 ├── InvalidTranscript (ValueError)   a transcript line or file that cannot be read; .path .line .offset
-│   └── TranscriptChanged            a file that no longer holds what was read of it: cut off, or written over
+│   └── TranscriptChanged            a file that was truncated or overwritten after it was read
 ├── InvalidPolicy (ValueError)       a policy, setting or argument out of range; .field .value .limit
-├── UnknownModel (LookupError)       a model name that the table does not hold (where one is required)
-├── UnknownHandle (LookupError)      nothing that left the context has this handle; .handle
-├── ContextTooLarge                  the floor itself does not fit; .floor_tokens .limit_tokens
+├── UnknownModel (LookupError)       a model name that is not in the table (where one is required)
+├── UnknownHandle (LookupError)      nothing that was removed has this handle; .handle
+├── ContextTooLarge                  what has to stay does not fit; .floor_tokens .limit_tokens
 ├── CompactionError                  .code is one of the names that the class lists
 ├── InvalidNote (ValueError)         a note whose front matter cannot be read; .field .value .limit .path
 ├── PathRefused (PermissionError)    a path that could leave its folder; .path .reason
 ├── StoreError (OSError)             the log, the offload store or the memory folder failed; .path
 ├── LogConflict                      the log changed under a writer, or another writer holds it
-├── ManagerBusy                      a context manager's call came while another is at work; .asked .running
-├── EngineError (ImportError)        the Rust engine was demanded and is missing, or is of another version
+├── ManagerBusy                      a context manager was called while another call is running; .asked .running
+├── EngineError (ImportError)        the Rust engine was required but is missing or has another version
 └── MissingExtra (ImportError)       an optional package is absent; .extra names what to install
 ```
 
-The Rust core raises these very classes; there is no second copy of any of them.
+The Rust core raises the same classes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class UllageError(Exception):
 
     Attributes:
         code: A stable name for programs, such as `invalid_message`.
-        hint: Advice for a person; empty if there is none. Not part of `str(error)`.
+        hint: Advice for a user; empty if there is none. Not part of `str(error)`.
     """
 
     code: str = "ullage_error"
@@ -62,12 +62,12 @@ class UllageError(Exception):
 
 
 class InvalidMessage(UllageError, ValueError):
-    """A message or entry is not of the form that any provider accepts.
+    """A message or entry has a form that no provider accepts.
 
     Attributes:
         index: Position in the list that was passed, or `None` for a single message.
         field: Path inside the message, such as `content[2].tool_use_id`; empty for the whole.
-        got: Short description of what stood there.
+        got: Short description of the value found there.
     """
 
     code = "invalid_message"
@@ -121,9 +121,9 @@ class InvalidTranscript(UllageError, ValueError):
 
 
 class TranscriptChanged(InvalidTranscript):
-    """A file does not hold any more what was read of it: another program cut it off or wrote over it.
+    """A file no longer holds what was read: another program truncated or overwrote it.
 
-    Lines that were only appended are no such change.
+    Appended lines do not count as such a change.
     """
 
     code = "transcript_changed"
@@ -134,8 +134,8 @@ class InvalidPolicy(UllageError, ValueError):
 
     Attributes:
         field: Name of the field or argument.
-        value: What was given.
-        limit: What would be accepted, in words.
+        value: The value that was passed.
+        limit: Description of the accepted values.
     """
 
     code = "invalid_policy"
@@ -154,7 +154,7 @@ class UnknownModel(UllageError, LookupError):
 
 
 class UnknownHandle(UllageError, LookupError):
-    """Nothing in the conversation has a handle that was asked for.
+    """Nothing in the conversation has the requested handle.
 
     Attributes:
         handle: As it was given.
@@ -164,8 +164,8 @@ class UnknownHandle(UllageError, LookupError):
 
     def __init__(self, handle: str) -> None:
         super().__init__(
-            f"nothing here has the handle {handle[:80]!r}",
-            hint="the recall tool without a handle lists what left the context",
+            f"there is nothing with the handle {handle[:80]!r}",
+            hint="the recall tool without a handle lists what was removed from the context",
         )
         self.handle = handle
 
@@ -192,7 +192,7 @@ class ContextTooLarge(UllageError):
         listed = ", ".join(f"{name} {count:,}" for name, count in (parts or {}).items())
         detail = f" ({listed})" if listed else ""
         super().__init__(
-            f"what must stay needs {floor_tokens:,} tokens{detail}, the window leaves {limit_tokens:,}",
+            f"what has to stay needs {floor_tokens:,} tokens{detail}, but the window leaves {limit_tokens:,}",
             hint=hint,
         )
         self.floor_tokens = floor_tokens
@@ -201,7 +201,7 @@ class ContextTooLarge(UllageError):
 
 
 class CompactionError(UllageError):
-    """A full compaction failed; nothing of the conversation has changed.
+    """A full compaction failed; the conversation is unchanged.
 
     Attributes:
         code: `not_enough_messages`, `prompt_too_long`, `no_summary`, `api_error`, `aborted`,
@@ -214,7 +214,7 @@ class CompactionError(UllageError):
 
 
 class StoreError(UllageError, OSError):
-    """The log, the offload store or the memory folder failed; what was there before still is.
+    """The log, the offload store or the memory folder failed; its earlier contents are intact.
 
     Attributes:
         path: The file or folder.
@@ -229,11 +229,11 @@ class StoreError(UllageError, OSError):
 
 
 class InvalidNote(UllageError, ValueError):
-    """A note of the memory folder is not of the form that can be read; it is passed over, never changed.
+    """A note of the memory folder cannot be read; it is skipped, never changed.
 
     Attributes:
         field: The key of its front matter.
-        value: What stands there, shortened.
+        value: The value found, shortened.
         limit: What it must be.
         path: The note's file; "" if it has none yet.
     """
@@ -249,7 +249,7 @@ class InvalidNote(UllageError, ValueError):
 
 
 class PathRefused(UllageError, PermissionError):
-    """A path could leave the folder that it belongs to; nothing was read or written.
+    """A path could lead out of its folder; nothing was read or written.
 
     Attributes:
         path: As it was given.
@@ -270,19 +270,19 @@ class LogConflict(UllageError):
 
 
 class ManagerBusy(UllageError):
-    """A call came while another one prepares a request of the same conversation; nothing has changed.
+    """A call was made while another one prepares a request of the same conversation; state is unchanged.
 
     Attributes:
         asked: The call that was refused, such as `prepare`.
-        running: The one that is at work.
+        running: The call that is running.
     """
 
     code = "manager_busy"
 
     def __init__(self, asked: str, running: str) -> None:
         super().__init__(
-            f"{asked} was called while {running} is at work on the same conversation",
-            hint="await the first call before the second; other conversations are not concerned",
+            f"{asked} was called while {running} is running on the same conversation",
+            hint="await the first call before the second; other conversations are not affected",
         )
         self.asked, self.running = asked, running
 

@@ -40,7 +40,7 @@ THINKING: Final = ("thinking", "redacted_thinking")
 """Types of the blocks that hold a model's reasoning."""
 
 CLEARED: Final = "[Old tool result content cleared]"
-"""Stands in place of a tool result that was cleared to make room (MIC-1)."""
+"""Stands instead of a tool result that was cleared to make room (MIC-1)."""
 
 BOUNDARY: Final = "compact_boundary"
 """The `subtype` of the entry that separates what was compacted from what follows."""
@@ -110,7 +110,7 @@ def listed(items: Iterable[Item]) -> list[Item]:
     found = list(items)
     for index, item in enumerate(found):
         if not isinstance(item, Mapping):
-            raise InvalidMessage("is no object", index=index, got=type(item).__name__)
+            raise InvalidMessage("must be a mapping", index=index, got=type(item).__name__)
     return found
 
 

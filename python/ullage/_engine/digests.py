@@ -67,7 +67,7 @@ class MessageFlag(IntFlag):
     BAD_CONTENT = 1 << 8  # neither string nor list nor None
     HAS_TEXT = 1 << 9  # a text block that is not blank, or such a string
     HAS_MEDIA = 1 << 10  # image or document, also inside a tool result
-    USER_INPUT = 1 << 11  # a person wrote it: user, not meta, not summary, not only tool results
+    USER_INPUT = 1 << 11  # a user wrote it: user, not meta, not summary, not only tool results
     UNKNOWN_KEYS = 1 << 12  # a bare message with keys that no provider's message has
     HAS_USAGE = 1 << 13
     ENTRY = 1 << 14  # came in an envelope
@@ -105,7 +105,7 @@ class BlockFlag(IntFlag):
     OFFLOADED = 1 << 17  # content starts with <persisted-output>
     HAS_CALLER = 1 << 18
     CITATIONS_ON = 1 << 19  # "citations": {"enabled": true}
-    NOT_A_BLOCK = 1 << 20  # an item of the content list that is no object, or has no type
+    NOT_A_BLOCK = 1 << 20  # an item of the content list that is not a mapping, or has no type
     NESTED_CACHE = 1 << 21  # cache_control on a block inside a tool_result (counted for A17)
     OPAQUE = 1 << 22  # carries encrypted_content or the like: verbatim or not at all
     BAD_ARGUMENTS = 1 << 23  # OpenAI: `function.arguments` is no string

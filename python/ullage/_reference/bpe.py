@@ -37,7 +37,7 @@ _LONGEST = 128
 """No token of these vocabularies has more bytes."""
 
 _CACHED_PIECES = 1 << 15
-"""About 8 MB of short pieces; the cache starts anew when it is full."""
+"""About 8 MB of short pieces; the cache starts again when it is full."""
 
 # ---- the packed file ---------------------------------------------------------------------------
 

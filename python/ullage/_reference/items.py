@@ -60,7 +60,7 @@ def read_item(
     """Digests a bare message or an entry; `first_block` is left 0.
 
     Raises:
-        InvalidMessage: It is no object, has no known role, or holds what JSON does not have.
+        InvalidMessage: It is not a mapping, has no known role, or holds what JSON does not have.
     """
     if not isinstance(item, dict):
         raise InvalidMessage("must be an object", got=shown(item))

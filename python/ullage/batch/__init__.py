@@ -1,11 +1,11 @@
-"""Many transcripts at once: inspected or compacted on threads, each file by itself, from where the last run stopped.
+"""Inspects or compacts many transcripts on threads, each file separately, resuming where the last run left off.
 
     from ullage.batch import Manifest, find_transcripts, inspect_file, run_batch
 
     for done in run_batch(inspect_file, find_transcripts(["sessions/"]), manifest=Manifest.open("done.jsonl")):
         print(done.path, done.status)
 
-Indexing and counting run without the interpreter's lock; what is Python (summaries, reports) takes turns.
+Indexing and counting release the GIL; Python code (summaries, reports) does not run in parallel.
 """
 
 from __future__ import annotations

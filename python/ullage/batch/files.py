@@ -12,19 +12,19 @@ from ullage.exceptions import StoreError
 __all__ = ["SUFFIXES", "Found", "find_transcripts"]
 
 NOTES = "session-memory"
-"""Folders of notes that `ullage session-memory` keeps beside a session: theirs are no transcripts."""
+"""Note folders that `ullage session-memory` keeps next to a session: their files are not transcripts."""
 
 SUFFIXES = (".jsonl", ".json", ".traj")
-"""What the tools that we read name their sessions; the content decides later."""
+"""Suffixes of session files of the supported tools; the content decides later."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Found:
-    """A file and the folder that was named, so that what is written keeps its place below it.
+    """A file and the folder that was given, so that output keeps the same path below it.
 
     Attributes:
         path: The file.
-        root: The folder it was found in; the file's own folder if the file itself was named.
+        root: The given folder in which it was found; the file's own folder if the file itself was given.
     """
 
     path: Path
@@ -32,7 +32,7 @@ class Found:
 
     @property
     def relative(self) -> Path:
-        """The path below the folder that was named."""
+        """The path below the given folder."""
         return self.path.relative_to(self.root)
 
 
@@ -41,11 +41,11 @@ def find_transcripts(paths: Iterable[str | os.PathLike[str]], *, pattern: str = 
 
     Args:
         paths: Folders, searched to any depth, and files, taken whatever their name.
-        pattern: Only files of folders whose name or path below the folder fits, such as `*.jsonl`
+        pattern: Only files in folders whose name or path below the folder matches, such as `*.jsonl`
             or `2026-*/*.jsonl`. Empty: `.jsonl`, `.json` and `.traj`.
 
     Returns:
-        Each file once, however often it was named.
+        Each file once, however often it was given.
 
     Raises:
         StoreError: A path does not exist or cannot be listed.
@@ -62,7 +62,7 @@ def _below(path: Path, pattern: str) -> Iterator[Found]:
         yield Found(path, path.parent)
         return
     if not path.is_dir():
-        raise StoreError("is no file and no folder", path=str(path))
+        raise StoreError("is neither a file nor a folder", path=str(path))
     for folder, folders, names in os.walk(path, onerror=_refuse):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != NOTES)
         for name in names:

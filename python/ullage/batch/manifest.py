@@ -1,6 +1,6 @@
-"""What a batch has done: one line of JSON a file, appended when it is finished, so that a later run goes on from there.
+"""What a batch has done: one line of JSON per file, appended when it is finished, so that a later run can continue.
 
-A line counts as long as its file has the size and the time of change that it had then, and the task and its options are
+A line is valid while its file has the recorded size and modification time, and the task and its options are
 the same; an unfinished last line, from a run that was killed, does not count.
 """
 
@@ -38,10 +38,10 @@ class Manifest:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Manifest:
-        """Reads a manifest; one that does not exist is begun by the first record.
+        """Read a manifest; if it does not exist, the first record creates it.
 
         Raises:
-            StoreError: It cannot be read, or is no manifest.
+            StoreError: It cannot be read, or is not a manifest.
         """
         path = Path(path)
         made, whole = cls(path), 0
@@ -61,10 +61,10 @@ class Manifest:
         """The record of a file, if it has not changed since.
 
         Args:
-            task: Name and options of the task, as `add` was given them.
+            task: Name and options of the task, as passed to `add`.
             path: The file.
             size: Its bytes now.
-            changed: Its time of change now, in nanoseconds.
+            changed: Its current modification time, in nanoseconds.
         """
         record = self._records.get((task, path))
         if record is None or (record["size"], record["changed"]) != (size, changed):
@@ -74,7 +74,7 @@ class Manifest:
     def add(
         self, task: str, path: str, *, size: int, changed: int, record: Mapping[str, Any]
     ) -> None:
-        """Keeps a record: one appended line, whole or not at all.
+        """Append a record as one line, whole or not at all.
 
         Raises:
             StoreError: It cannot be written.
@@ -107,7 +107,7 @@ def _read(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
 
 
 def _cut(path: Path, length: int) -> None:
-    """Takes an unfinished last line away, which would swallow the next one."""
+    """Remove an unfinished last line, which would merge with the next one."""
     try:
         if path.exists() and path.stat().st_size > length:
             os.truncate(path, length)
@@ -124,14 +124,14 @@ def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         good = False
     if not good or record["v"] != VERSION:
-        hint = "name another file, or remove this one to begin anew"
-        raise StoreError(f"line {number} is no record of a batch", path=str(path), hint=hint)
+        hint = "name another file, or remove this one to start again"
+        raise StoreError(f"line {number} is not a batch record", path=str(path), hint=hint)
     return dict(record)
 
 
 def _append(path: Path, line: bytes) -> None:
     try:
-        # As private as the transcripts whose paths and sizes stand in it.
+        # As private as the transcripts whose paths and sizes it holds.
         with open(path, "ab", buffering=0, opener=_private) as file:
             file.write(line)
     except OSError as exc:

@@ -1,4 +1,4 @@
-"""Runs a task over files on threads, and keeps what was done."""
+"""Runs a task over files on threads, and records what was done."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Status(enum.StrEnum):
     DONE = "done"
     FAILED = "failed"
     KEPT = "kept"
-    """Done by an earlier run; the report is of then."""
+    """Done by an earlier run; the report is from that run."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,7 +36,7 @@ class Done:
     Attributes:
         path: The file.
         status: How it ended.
-        report: What the task gave; for a failure `code`, `error` and `hint`.
+        report: What the task returned; for a failure `code`, `error` and `hint`.
     """
 
     path: Path
@@ -58,13 +58,13 @@ def run_batch(
 ) -> Iterator[Done]:
     """Runs a task over files; a file that fails does not stop the others.
 
-    Files that an earlier run has done come first, then the others as they are finished: at most twice as many as there
-    are workers are begun before the caller has taken one. A caller that stops early leaves a manifest of what was done.
+    Files that an earlier run finished come first, then the others as they finish. At most twice as many files as
+    workers are started before the caller takes a result. If the caller stops early, the manifest holds what was done.
 
     Args:
-        task: Called with one file, on a thread; gives plain data.
+        task: Called with one file, on a thread; returns plain data.
         files: From `find_transcripts`.
-        name: The task with its options, as the manifest knows it; empty: the task's own name.
+        name: The task with its options, the key in the manifest; empty: the task's own name.
         workers: Threads, 1 to 64.
         manifest: What earlier runs have done; `None`: nothing.
         retry_failed: Whether files that failed before are tried again.
@@ -95,10 +95,10 @@ def _run(task: Task, files: Sequence[Found], workers: int, book: _Book) -> Itera
             begun |= {
                 pool.submit(_one, task, found) for found in itertools.islice(left, len(finished))
             }
-            # All of them are kept before the caller sees one, who may stop there.
+            # All are recorded before the caller sees the first, since it may stop there.
             yield from [book.keep(*future.result()) for future in _in_order(finished)]
     finally:
-        # Whoever stops early waits for the files that are being written, and for no others.
+        # A caller that stops early waits only for the files that are being written.
         pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -108,7 +108,7 @@ def _in_order(finished: set[Future[Any]]) -> list[Future[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A file as it was when its task began."""
+    """A file at the time its task began."""
 
     found: Found
     size: int

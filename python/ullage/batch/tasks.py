@@ -1,4 +1,4 @@
-"""What a batch does to one file. Both give plain data and raise the library's own errors."""
+"""The tasks of a batch for one file. They return plain data and raise the library's own errors."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = ["compact_file", "inspect_file"]
 def inspect_file(
     found: Found, *, model: str | None = None, policy: Policy | None = None
 ) -> dict[str, Any]:
-    """What a session holds, in a few numbers.
+    """Summarise a session in a few numbers.
 
     Args:
         found: The file.
-        model: Whose window and tokenizer; `None`: the one in the file.
-        policy: For what each level would free; `None`: `Policy.buffered()`.
+        model: Model whose window and tokenizer apply; `None`: the one in the file.
+        policy: Decides what each level would free; `None`: `Policy.buffered()`.
 
     Returns:
         Format, bytes, messages, tokens (calibrated, or by the provider's newest usage where there is
-        one), window, state and what each level would free.
+        one), window, state and how much each level would free.
 
     Raises:
-        InvalidTranscript, InvalidMessage: The file is no session.
+        InvalidTranscript, InvalidMessage: The file is not a session.
     """
     session = open_session(found.path)
     name = model or session.model
     row = ModelTable.builtin().lookup(name)
-    weights = weights_for(name or None)  # as a compaction counts
+    weights = weights_for(name or None)  # counted in the same way as by a compaction
     beside = session.overhead_tokens(weights)
     held = inspect_messages(session.items, weights=weights, policy=policy, overhead_tokens=beside)
     marks = window_for(row, settings=WindowSettings.from_env())
@@ -67,16 +67,16 @@ def compact_file(
 
     Args:
         found: The file.
-        output: A folder; the file is written at its own path below it. `None`: nothing is written.
+        output: A folder; the file is written at its relative path below it. `None`: nothing is written.
         overwrite: Whether an existing file may be replaced.
         options: Arguments of `ullage.compact`, such as `keep`.
 
     Returns:
-        Outcome, tokens before and after, and where it was written; outcome `nothing_to_do` is no error.
+        Outcome, tokens before and after, and where it was written; the outcome `nothing_to_do` is not an error.
 
     Raises:
-        StoreError: It cannot be written, or would be written over the session itself.
-        InvalidTranscript, InvalidMessage, CompactionError: As for `open_session` and `compact`.
+        StoreError: It cannot be written, or would overwrite the session itself.
+        InvalidTranscript, InvalidMessage, CompactionError: See `open_session` and `compact`.
     """
     session = open_session(found.path)
     target = None if output is None else _target(found, output)
@@ -105,9 +105,9 @@ def _facts(session: Session) -> dict[str, Any]:
 def _target(found: Found, output: Path) -> Path:
     target = output / found.relative.with_suffix(".jsonl")
     if target.resolve() == found.path.resolve():
-        raise StoreError("would be written over", path=str(found.path), hint="name another folder")
+        raise StoreError("would be overwritten", path=str(found.path), hint="name another folder")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise StoreError(f"cannot be made: {exc.strerror}", path=str(target.parent)) from exc
+        raise StoreError(f"cannot be created: {exc.strerror}", path=str(target.parent)) from exc
     return target

@@ -1,6 +1,6 @@
-"""The command line: arguments and printing only; everything it does is a function of the library.
+"""The command line: parses arguments and prints; the library does everything else.
 
-Exit codes: 0 done, 1 the answer is no (a check failed, nothing could be freed), 2 bad input or usage, 130 interrupted.
+Exit codes: 0 success, 1 negative result (a check failed, nothing could be freed), 2 bad input or usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ def _complain(error: UllageError | OSError) -> int:
 
 
 def _tell(text: str) -> None:
-    """A line on standard error; a file's name or a line of it may hold anything."""
+    """Print a line on standard error, escaped: file names and lines of files may contain anything."""
     try:
         from ullage.cli.printable import printable
-    except ModuleNotFoundError:  # an extra is missing, which is what is told
+    except ModuleNotFoundError:  # a missing extra, which the message names
         print(text, file=sys.stderr)
     else:
         print(printable(text), file=sys.stderr)
 
 
 def _closed_pipe() -> int:
-    # `ullage ... | head` is no error; without this Python would complain once more when it flushes.
+    # `ullage ... | head` is not an error; without this, Python would report one when it flushes at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 class _Notes:
-    """Warnings as a person reads them: each once, without file name and line of code."""
+    """Print warnings for a user: each once, without file name and source line."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
@@ -57,7 +57,7 @@ class _Notes:
 
 
 def _printable() -> None:
-    """What the terminal's encoding lacks, and lone surrogates, are printed as escapes, not as a traceback."""
+    """Print characters that the terminal's encoding lacks, and lone surrogates, as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: Arguments without the program's name; `None`: those of the process.
+        argv: Arguments without the program's name; `None`: `sys.argv`.
 
     Returns:
         The exit code. No traceback reaches a user for bad input.
@@ -82,12 +82,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         _printable()
         with warnings.catch_warnings():
             warnings.showwarning = _Notes()
-            warnings.simplefilter("always", UserWarning)  # they are notes for a person here
+            warnings.simplefilter(
+                "always", UserWarning
+            )  # on the command line they are notes for the user
             return run(sys.argv[1:] if argv is None else list(argv))
     except BrokenPipeError:
         return _closed_pipe()
     except KeyboardInterrupt:
-        print("interrupted; nothing was changed that is not reported above", file=sys.stderr)
+        print("interrupted; every change made so far is reported above", file=sys.stderr)
         return EXIT_INTERRUPTED
     except (UllageError, OSError) as exc:
         return _complain(exc)

@@ -9,7 +9,7 @@ from ullage.cli.printable import SafeConsole
 
 __all__ = ["app", "run"]
 
-HELP = """Keep room in an LLM agent's context window.
+HELP = """Shrink an LLM agent's conversation so that it fits the context window.
 
 Reads transcripts of Claude Code, Codex, pi, Cline, SWE-agent and OpenAI chat. Nothing is sent anywhere unless you name a
 summarizer that asks a model: compaction works without one and without a key.
@@ -18,19 +18,19 @@ Start with `ullage demo`, then `ullage inspect FILE`.
 """
 
 _COMMANDS = {
-    "demo": "Make an example session, compact it, show before and after.",
-    "inspect": "Show what fills the window, and what each level would free.",
-    "compact": "Compact a transcript, without a model or with one; write one that can be resumed.",
-    "resume": "Print exactly what can be sent to the model, for any provider.",
-    "replay": "Run a session turn by turn through every level, as if live.",
-    "batch": "Inspect or compact whole folders on threads; goes on where it stopped.",
-    "validate": "Check a log against the rules of a provider, and say what resume would repair.",
+    "demo": "Generate an example session, compact it, show before and after.",
+    "inspect": "Show what fills the window, and how much each level would free.",
+    "compact": "Compact a transcript, with or without a model, into one that can be resumed.",
+    "resume": "Print exactly what would be sent to the model, for any provider.",
+    "replay": "Run a session turn by turn through every level, as if it were live.",
+    "batch": "Inspect or compact whole folders on threads; resumes where it left off.",
+    "validate": "Check a log against a provider's rules, and show what resume would repair.",
     "policy": "Print every setting with its value, unit and reason.",
 }
 
 
-MEMORY = "See, search, add and check the notes that outlive a session."
-SESSION_MEMORY = "Show the notes of a session, or bring them up to date."
+MEMORY = "List, search, add and check the notes that outlive a session."
+SESSION_MEMORY = "Show the notes of a session, or update them."
 
 
 def _app() -> App:

@@ -28,7 +28,7 @@ from ullage.policy import Policy
 __all__ = ["batch_command"]
 
 MANIFEST = "ullage-batch.jsonl.manifest"
-"""Beside what `compact` writes; no suffix of a transcript, so that a later batch over the folder leaves it out."""
+"""In the output folder of `compact`; not a suffix of transcripts, so that a later batch over the folder skips it."""
 
 
 def batch_command(
@@ -37,22 +37,24 @@ def batch_command(
     *paths: Annotated[Path, Parameter(help="folders, searched to any depth, or files")],
     output: Annotated[
         Path | None,
-        Parameter(alias="-o", help="compact: the folder to write to; left out: a dry run"),
+        Parameter(alias="-o", help="compact: the folder to write to; without it, a dry run"),
     ] = None,
     manifest: Annotated[
         Path | None,
         Parameter(
-            help="where finished files are noted, so that the next run leaves them out; default: "
+            help="where finished files are recorded, so that the next run skips them; default: "
             f"{MANIFEST} in the output folder, none for inspect"
         ),
     ] = None,
     workers: Annotated[int, Parameter(alias="-w", help="threads")] = 2,
-    pattern: Annotated[str, Parameter(help="only files that fit, such as '*.jsonl'")] = "",
-    keep: Annotated[int | None, Parameter(help="compact: newest tokens that stay")] = None,
+    pattern: Annotated[str, Parameter(help="only files that match, such as '*.jsonl'")] = "",
+    keep: Annotated[
+        int | None, Parameter(help="compact: tokens of the newest messages to keep")
+    ] = None,
     model: Annotated[str | None, Parameter(help="default: the one in each file")] = None,
     policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
     force: Annotated[bool, Parameter(negative="", help="replace existing output files")] = False,
-    retry: Annotated[bool, Parameter(negative="", help="try files again that failed")] = False,
+    retry: Annotated[bool, Parameter(negative="", help="retry files that failed")] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
     """Inspect or compact many transcripts. Exit code 1: some files failed."""
@@ -95,7 +97,7 @@ def _manifest(action: str, named: Path | None, output: Path | None) -> Manifest:
 
 
 def _name(action: str, policy: Policy, **options: Any) -> str:
-    """The task as the manifest knows it: with other settings or another version it would give something else."""
+    """The key of the task in the manifest; settings and version are part of it, since the result depends on them."""
     values = [(each.name, each.value) for each in policy.effective()]
     chosen = hashlib.sha256(repr(values).encode()).hexdigest()[:16]
     said = "".join(f" {name}={value}" for name, value in options.items() if value is not None)

@@ -29,7 +29,7 @@ def compact_command(
     *,
     output: Annotated[
         Path | None,
-        Parameter(alias="-o", help="where to write; default: NAME.compacted.jsonl beside it"),
+        Parameter(alias="-o", help="where to write; default: NAME.compacted.jsonl next to it"),
     ] = None,
     in_place: Annotated[
         bool, Parameter(negative="", help="append to the file itself (Claude Code, Codex, pi)")
@@ -37,57 +37,62 @@ def compact_command(
     format: Annotated[
         Literal["own", "claude-code"] | None,
         Parameter(
-            help="of the file to write: its own (Codex, pi: that tool can go on from it), or Claude Code's; "
-            "default: its own where it has words for a compaction"
+            help="format of the output: the input's own (Codex and pi can then continue from it), or Claude Code's; "
+            "default: the input's own where it can express a compaction"
         ),
     ] = None,
     force: Annotated[bool, Parameter(negative="", help="replace an existing output file")] = False,
-    instructions: Annotated[str, Parameter(alias="-i", help="what the summary should mind")] = "",
-    keep: Annotated[int | None, Parameter(help="newest tokens that stay word for word")] = None,
+    instructions: Annotated[
+        str, Parameter(alias="-i", help="what the summary should focus on")
+    ] = "",
+    keep: Annotated[
+        int | None, Parameter(help="tokens of the newest messages that stay verbatim")
+    ] = None,
     target: Annotated[
         str | None,
         Parameter(
             alias="-t",
-            help="most that the new context may have: tokens (20000, 20k) or a share of what it has now (10%)",
+            help="size limit of the new context: tokens (20000, 20k) or a share of its current size (10%)",
         ),
     ] = None,
     start: Annotated[
         str | None,
         Parameter(
-            name="--from", help="uuid of an entry: it and what follows becomes the summary, no more"
+            name="--from", help="uuid of an entry: only this entry and what follows are summarised"
         ),
     ] = None,
     up_to: Annotated[
-        str | None, Parameter(help="uuid of an entry: only what is before it becomes the summary")
+        str | None, Parameter(help="uuid of an entry: only what comes before it is summarised")
     ] = None,
     model: Annotated[
-        str | None, Parameter(help="whose window and tokenizer; default: the one in the file")
+        str | None,
+        Parameter(help="model whose window and tokenizer apply; default: the one in the file"),
     ] = None,
     summarizer: Annotated[
         str,
         Parameter(
             alias="-s",
-            help="who writes the summary: extractive (no model), anthropic:MODEL, openai:MODEL, "
+            help="what writes the summary: extractive (no model), anthropic:MODEL, openai:MODEL, "
             "openai-responses:MODEL or any:PROVIDER:MODEL; the key comes from the environment",
         ),
     ] = "extractive",
-    base_url: Annotated[str, Parameter(help="of a compatible server, for the summarizer")] = "",
+    base_url: Annotated[str, Parameter(help="URL of a compatible server, for the summarizer")] = "",
     template: Annotated[
         Path | None, Parameter(help="a file whose text replaces the summarizer's prompt")
     ] = None,
     session_memory: Annotated[
         bool,
-        Parameter(negative="", help="use the session's notes, if they will do: no call is made"),
+        Parameter(negative="", help="use session notes when they suffice (no model call)"),
     ] = False,
     memory_folder: Annotated[
-        Path | None, Parameter(help="where these lie; default: as for `ullage session-memory`")
+        Path | None, Parameter(help="folder that holds them; default: see `ullage session-memory`")
     ] = None,
     redact: Annotated[
         bool,
-        Parameter(negative="", help="take keys, tokens and passwords out of what is summarised"),
+        Parameter(negative="", help="remove keys, tokens and passwords from what is summarised"),
     ] = False,
     conversation: Annotated[
-        int, Parameter(help="which one, from 0, where a file holds several")
+        int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
     policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
     dry_run: Annotated[
@@ -96,7 +101,7 @@ def compact_command(
     summary: Annotated[bool, Parameter(negative="", help="print the summary too")] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Compact a transcript; write one that can be resumed. Exit code 1: there was nothing to gain."""
+    """Compact a transcript into one that can be resumed. Exit code 1: there was nothing to gain."""
     out = Output(as_json=json)
     writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
@@ -140,8 +145,8 @@ def _path(
     if in_place and output is not None:
         raise InvalidPolicy("--in-place", str(output), "cannot be given together with --output")
     if output is not None and output.exists() and output.samefile(file) and not force:
-        hint = "--in-place appends to it, and so does --force"
-        raise InvalidPolicy("--output", str(output), "must not be the file itself", hint=hint)
+        hint = "--in-place or --force appends to it"
+        raise InvalidPolicy("--output", str(output), "must not be the input file", hint=hint)
     if dry_run:
         return None
     if in_place:
@@ -160,13 +165,13 @@ def report_of(
     target_tokens: int | None = None,
     with_summary: bool = False,
 ) -> dict[str, Any]:
-    """Everything that `compact` prints, as plain data.
+    """Collect everything that `compact` prints, as plain data.
 
     Args:
-        opened: The session as it was.
-        done: What became of it.
-        target_tokens: What was asked for; `None`: nothing was.
-        with_summary: Whether the text of the summary is in it.
+        opened: The session before the compaction.
+        done: The result.
+        target_tokens: The requested limit; `None`: no limit was requested.
+        with_summary: Whether to include the text of the summary.
     """
     result, counts = done.result, done.result.report
     before = len(opened.messages)
@@ -217,7 +222,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.line(report["notice"] or f"nothing was changed: {why}")
         return
     gone, kept = report["messages_summarized"], report["messages_kept"]
-    freed = max(0, before - after)  # the provider may have reported less than the estimate says
+    freed = max(0, before - after)  # the provider may have reported less than the estimate
     out.line(
         f"before  {bar(before, before):<28}  {tokens(before)} tokens in {report['messages_before']:,} messages"
     )
@@ -225,8 +230,8 @@ def show(out: Output, report: dict[str, Any]) -> None:
         f"after   {bar(after, before):<28}  {tokens(after)} tokens in {report['messages_after']:,} messages"
     )
     out.line(
-        f"freed   {tokens(freed)} tokens ({share(freed, before)}): of {gone + kept:,} messages {gone:,} "
-        f"became a summary of {tokens(report['summary_tokens'])} tokens, {kept:,} stay word for word"
+        f"freed   {tokens(freed)} tokens ({share(freed, before)}): {gone:,} of {gone + kept:,} messages "
+        f"were replaced by a summary of {tokens(report['summary_tokens'])} tokens, {kept:,} stay verbatim"
     )
     if report["target_tokens"] is not None:
         out.line(_held(report["target_tokens"], report["over_target"]))
@@ -235,15 +240,15 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.text(text)
     if report["written"]:
         out.line(
-            f"written {report['written']}  (as {NAMES[report['format']]}; the whole history is in it; resume it with: ullage resume)"
+            f"written {report['written']}  (format: {NAMES[report['format']]}; includes the whole history; resume it with: ullage resume)"
         )
     else:
-        out.line("written nothing (dry run)")
+        out.line("nothing written (dry run)")
     for what, count in report["losses"].items():
-        out.note(f"note: not written, no Claude Code file can hold it: {what} ({count:,}×)")
+        out.note(f"note: not written, a Claude Code file cannot hold it: {what} ({count:,}×)")
     out.notes(report["warnings"])
 
 
 def _held(target: int, over: int) -> str:
-    said = f"{tokens(over)} over: what has to stay is larger" if over else "kept"
+    said = f"exceeded by {tokens(over)}: what has to stay is larger" if over else "kept"
     return f"target  {tokens(target)} tokens: {said}"

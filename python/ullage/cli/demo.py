@@ -1,4 +1,4 @@
-"""`ullage demo`: an example session, compacted, before and after."""
+"""`ullage demo`: an example session before and after a compaction."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ _MODEL = "claude-opus-4-5"
 
 def demo_command(
     *,
-    seed: Annotated[int, Parameter(help="equal seeds make equal sessions")] = 7,
+    seed: Annotated[
+        int, Parameter(help="seed of the generator; equal seeds generate equal sessions")
+    ] = 7,
     size: Annotated[
         int, Parameter(help="rough size of the session in tokens (characters / 4)")
     ] = 110_000,
     directory: Annotated[
-        Path | None, Parameter(help="where to write; default: a new folder for temporary files")
+        Path | None, Parameter(help="where to write; default: a new temporary folder")
     ] = None,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Make an example session, compact it without a model, show before and after."""
+    """Generate an example session, compact it without a model, show before and after."""
     out = Output(as_json=json)
     folder = Path(tempfile.mkdtemp(prefix="ullage-demo-")) if directory is None else directory
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +51,7 @@ def demo_command(
         out.json({"before": report, "compaction": after, "kept": kept})
         return 0
     out.line(
-        f"A coding session of our own making (seed {seed}): the model reads files, runs tests, edits, asks."
+        f"A generated coding session (seed {seed}): the model reads files, runs tests, edits, asks."
     )
     inspect_cli.show(out, report, top=5)
     compact_cli.show(out, after)
@@ -87,7 +89,7 @@ def _with_model(message: Any, model: str) -> dict[str, Any]:
 
 
 def _kept(made: Scenario, context: str) -> dict[str, list[int]]:
-    """Of what a good hand-over must know: how much stands in the new context, and how much there was."""
+    """Count the facts that a good hand-over needs: how many there were, and how many the new context holds."""
     truth = made.truth
     wanted = {
         "user messages": truth.user_messages,
@@ -107,6 +109,6 @@ def _kept(made: Scenario, context: str) -> dict[str, list[int]]:
 
 
 def _show_kept(out: Output, kept: dict[str, list[int]]) -> None:
-    out.heading("What the new context still holds, word for word")
+    out.heading("What the new context still holds, verbatim")
     rows = ((name, f"{found:,} of {count:,}") for name, (found, count) in kept.items())
     out.table(("what", "kept"), rows, right=(1,))

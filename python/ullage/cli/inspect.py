@@ -26,18 +26,19 @@ def inspect_command(
     file: Annotated[Path, Parameter(help="a transcript of any known format")],
     *,
     model: Annotated[
-        str | None, Parameter(help="whose window and tokenizer; default: the one in the file")
+        str | None,
+        Parameter(help="model whose window and tokenizer apply; default: the one in the file"),
     ] = None,
     conversation: Annotated[
-        int, Parameter(help="which one, from 0, where a file holds several")
+        int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
     policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
     all: Annotated[
-        bool, Parameter(negative="", help="every tool and file, not only the largest")
+        bool, Parameter(negative="", help="show every tool and file, not only the largest")
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Show what fills the window, and what each level would free."""
+    """Show what fills the window, and how much each level would free."""
     out = Output(as_json=json)
     with out.progress("reading", 1) as step:
         opened = open_session(file, number=conversation)
@@ -53,12 +54,12 @@ def inspect_command(
 def report_of(
     opened: Session, *, model: str | None = None, policy: Policy | None = None
 ) -> dict[str, Any]:
-    """Everything that `inspect` prints, as plain data."""
+    """Collect everything that `inspect` prints, as plain data."""
     name = model or opened.model
     row = ModelTable.builtin().lookup(name)
     if model is None and opened.window_tokens:
         row = dataclasses.replace(row, context_window=opened.window_tokens)
-    weights = weights_for(name or None)  # as a compaction counts
+    weights = weights_for(name or None)  # counted in the same way as by a compaction
     beside = opened.overhead_tokens(weights)
     found = inspect_messages(opened.items, weights=weights, policy=policy, overhead_tokens=beside)
     return {

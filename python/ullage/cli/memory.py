@@ -1,4 +1,4 @@
-"""`ullage memory`: the notes that outlive a session, seen, found, added and checked by a person."""
+"""`ullage memory`: list, search, add and check the notes that outlive a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from ullage.memory.notes import MemoryFolder, Note, NoteRecall
 
 __all__ = ["memory_app"]
 
-memory_app = App(name="memory", help="See, search, add and check the notes that outlive a session.")
+memory_app = App(
+    name="memory", help="List, search, add and check the notes that outlive a session."
+)
 
 Folder = Annotated[
     Path, Parameter(name="--folder", help="the memory folder", env_var="ULLAGE_MEMORY")
@@ -63,13 +65,13 @@ def show_command(
 
 @memory_app.command(name="search")
 def search_command(
-    question: Annotated[str, Parameter(help="a question, or words of it")],
+    question: Annotated[str, Parameter(help="a question, or keywords")],
     *,
     folder: Folder = DEFAULT,
-    most: Annotated[int, Parameter(help="notes at most")] = 5,
+    most: Annotated[int, Parameter(help="maximum number of notes")] = 5,
     json: Json = False,
 ) -> int:
-    """Find notes by words, as recall does without a model. Exit code 1: none matches."""
+    """Find notes by keywords, as recall does without a model. Exit code 1: none matches."""
     out = Output(as_json=json)
     found = NoteRecall(MemoryFolder(folder)).find(question, most=most)
     if json:
@@ -80,7 +82,7 @@ def search_command(
             }
         )
     elif not found.notes:
-        out.line("no note has these words")
+        out.line("no note matches these words")
     for note in [] if json else found.notes:
         out.heading(f"{note.path}  {note.name}")
         out.text(note.body)
@@ -96,11 +98,13 @@ def add_command(
     type: Annotated[
         Literal["user", "feedback", "project", "reference"], Parameter(help="what it is about")
     ] = "project",
-    team: Annotated[bool, Parameter(negative="", help="for all who share the folder")] = False,
+    team: Annotated[
+        bool, Parameter(negative="", help="for everyone who shares the folder")
+    ] = False,
     folder: Folder = DEFAULT,
     json: Json = False,
 ) -> int:
-    """Write a new note and its line in the index."""
+    """Write a new note and its index line."""
     out = Output(as_json=json)
     note = MemoryFolder(folder).add(name, description, type, body, team=team)
     if json:
@@ -112,7 +116,7 @@ def add_command(
 
 @memory_app.command(name="check")
 def check_command(*, folder: Folder = DEFAULT, json: Json = False) -> int:
-    """Name broken notes and an index that does not fit them. Exit code 1: there are some."""
+    """List broken notes and mismatches with the index. Exit code 1: there are some."""
     out = Output(as_json=json)
     memory = MemoryFolder(folder)
     problems = memory.problems()

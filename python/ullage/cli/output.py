@@ -1,6 +1,6 @@
-"""What a person sees: tables and bars at a terminal, plain text in a pipe, JSON on demand.
+"""Output of the commands: tables and bars on a terminal, plain text in a pipe, JSON on demand.
 
-A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, or drawn by one function per command.
+A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, or rendered by one function per command.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _one_line(cell: str) -> str:
 class Output:
     """Where a command prints: standard output for results, standard error for progress and notes.
 
-    Control characters in what is printed come out as escapes, at a terminal and in a pipe.
+    Control characters are printed as escapes, on a terminal and in a pipe.
 
     Args:
         as_json: Print reports as JSON, nothing else on standard output.
@@ -60,7 +60,7 @@ class Output:
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self.piped = not sys.stdout.isatty()
-        # A pipe gets whole lines that grep can use; a terminal its own width.
+        # In a pipe, lines stay whole so that grep can use them; on a terminal its width applies.
         self.console = SafeConsole(highlight=False, soft_wrap=self.piped)
         self.errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
@@ -69,9 +69,9 @@ class Output:
         option = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
         try:
             text = orjson.dumps(report, option=option).decode()
-        except TypeError:  # lone surrogates and integers over 64 bits
+        except TypeError:  # orjson refuses lone surrogates and integers over 64 bits
             text = json.dumps(report, indent=2)
-        # Written by hand: rich would wrap long strings at the terminal's width.
+        # Not printed by rich, which would wrap long strings at the terminal's width.
         sys.stdout.write(json_printable(text) + "\n")
 
     def heading(self, text: str) -> None:
@@ -110,7 +110,7 @@ class Output:
     def _plain(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int]
     ) -> None:
-        """One line a row, whatever its length, without space at its end."""
+        """One line per row, whatever its length, without trailing space."""
         cells = [list(map(_one_line, row)) for row in (columns, *rows)]
         widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
         for row in cells:
@@ -127,7 +127,7 @@ class Output:
         self.errors.print(escape(printable(text)), style="yellow")
 
     def notes(self, texts: Sequence[str]) -> None:
-        """Remarks, the first few of many; all of them are in the report of `inspect --json`."""
+        """Print the first few remarks; `inspect --json` lists all."""
         for text in texts[:MOST_NOTES]:
             self.note(f"note: {text}")
         if len(texts) > MOST_NOTES:
@@ -137,9 +137,9 @@ class Output:
 
     @contextmanager
     def progress(self, label: str, total: int) -> Iterator[Any]:
-        """A progress bar on standard error; yields a function that takes how much was done.
+        """A progress bar on standard error; yields a function that takes the amount done.
 
-        Nothing is drawn where standard error is no terminal.
+        Nothing is drawn where standard error is not a terminal.
         """
         if not self.errors.is_terminal:
             yield lambda done: None

@@ -17,11 +17,11 @@ def part_of(
 
     Args:
         opened: The session.
-        start: Uuid of an entry, or how it begins: that entry and all after it are summarised. `None`: not given.
-        end: The same: all before it is summarised. `None`: not given.
+        start: Uuid of an entry, or a prefix of it: that entry and all after it are summarised. `None`: not given.
+        end: Likewise, but everything before it is summarised. `None`: not given.
 
     Raises:
-        InvalidPolicy: Both are given, or none or several of the entries have that uuid.
+        InvalidPolicy: Both are given, or no entry or several entries have that uuid.
     """
     if start is not None and end is not None:
         raise InvalidPolicy("--from", start, "cannot be given together with --up-to")
@@ -38,6 +38,10 @@ def _uuid(opened: Session, option: str, given: str) -> str:
     if given in found:
         return given
     if len(found) != 1:
-        reason = "is no entry of this session" if not found else f"begins {len(found)} uuids"
+        reason = (
+            "is not the uuid of an entry in this session"
+            if not found
+            else f"is a prefix of {len(found)} uuids"
+        )
         raise InvalidPolicy(option, given, reason, hint="each line of the file holds its `uuid`")
     return found[0]

@@ -1,4 +1,4 @@
-"""`ullage policy`: every setting as it stands, of the policy and of the environment."""
+"""`ullage policy`: the current value of every setting, from the policy and the environment."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ __all__ = ["policy_command"]
 
 def policy_command(
     *,
-    file: Annotated[Path | None, Parameter(help="a TOML file laid over the preset")] = None,
+    file: Annotated[Path | None, Parameter(help="a TOML file that overrides the preset")] = None,
     ladder: Annotated[
-        bool, Parameter(negative="", help="the preset by shares of the window")
+        bool,
+        Parameter(negative="", help="use the preset whose thresholds are shares of the window"),
     ] = False,
     model: Annotated[
-        str | None, Parameter(help="show the marks of this model's window too")
+        str | None, Parameter(help="also show the thresholds for this model's window")
     ] = None,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Print every setting with its value, unit and reason, and what the environment says of the window."""
+    """Print every setting with its value, unit and reason, and the window settings of the environment."""
     policy = Policy.load(file) if file or not ladder else Policy.ladder()
     settings = WindowSettings.from_env()
     marks = window_for(model, autocompact=policy.auto.enabled, settings=settings) if model else None

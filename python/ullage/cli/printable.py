@@ -1,4 +1,4 @@
-"""What is printed came out of files that others wrote: no character of it may steer a terminal or turn its text around."""
+"""Escapes text from files before it is printed, so that it cannot control the terminal or reverse its text direction."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rich.segment import Segment
 __all__ = ["SafeConsole", "json_printable", "printable"]
 
 _HIDDEN = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-"""DEL, the C1 controls, line separators, and what sets the direction of text."""
+"""DEL, the C1 controls, line separators, and characters that set the direction of text."""
 
 _TEXT = re.compile(f"[\x00-\x08\x0b-\x1f{_HIDDEN}]")
 _JSON = re.compile(f"[{_HIDDEN}]")
 
 
 def printable(text: str) -> str:
-    r"""A text with line ends and tabs as they are, and every other control character as an escape such as `\x1b`."""
+    r"""Escape every control character except line ends and tabs, such as `\x1b`."""
     return _TEXT.sub(_escaped, text.replace("\r\n", "\n"))
 
 
@@ -34,12 +34,12 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class SafeConsole(Console):
-    """A console that styles text and lets no control character of the text itself through."""
+    """A console that styles text and escapes the control characters in it."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As for `rich.console.Console`, with printable text."""
+        """See `rich.console.Console`, with printable text."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else _safe(segment)
 

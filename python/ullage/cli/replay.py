@@ -1,4 +1,4 @@
-"""`ullage replay`: a session turn by turn, as if live, through every level."""
+"""`ullage replay`: a session turn by turn through every level, as if it were live."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["replay_command"]
 
 CELLS = 24
 WIDE = 100
-"""Columns of a terminal from which the window's bar has all its cells."""
+"""Terminal columns from which the window's bar has its full width."""
 
 LETTERS = {
     "system": "s",
@@ -31,24 +31,25 @@ LETTERS = {
     "media": "m",
     "summaries": "Σ",
 }
-"""How the window's bar shows a category; what is left is free."""
+"""Letters of the categories in the window's bar; the rest is free."""
 
 
 def replay_command(
     file: Annotated[Path, Parameter(help="a transcript of any known format")],
     *,
     model: Annotated[
-        str | None, Parameter(help="whose window; default: the model in the file")
+        str | None, Parameter(help="model whose window applies; default: the one in the file")
     ] = None,
     ladder: Annotated[
-        bool, Parameter(negative="", help="the preset by shares of the window")
+        bool,
+        Parameter(negative="", help="use the preset whose thresholds are shares of the window"),
     ] = False,
     policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
     conversation: Annotated[
-        int, Parameter(help="which one, from 0, where a file holds several")
+        int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
     all: Annotated[
-        bool, Parameter(negative="", help="every request, not only those where a level acted")
+        bool, Parameter(negative="", help="show every request, not only those where a level acted")
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
@@ -132,7 +133,7 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-# ---- for a person ----------------------------------------------------------------------------
+# ---- as text -------------------------------------------------------------------------------
 
 
 def _show(
@@ -169,11 +170,11 @@ def _show(
 
 
 _LEGEND = (
-    "over window: requests that a provider would refuse",
-    "rewrites: requests that change what the one before had",
-    "written, read: tokens to and from the provider's cache",
-    "again: were there, until a level changed what is before",
-    "prompts: their cost at the model's prices, no answers",
+    "over window: requests that the provider would refuse",
+    "rewrites: requests that change part of the one before",
+    "written, read: tokens written to and read from the provider's cache",
+    "again: written again because a level changed something before them",
+    "prompts: cost of the prompts at the model's prices, without output",
 )
 
 
@@ -184,7 +185,7 @@ def _show_turns(out: Output, main: Run, *, whole: bool) -> None:
     cells = CELLS if out.piped or out.console.width >= WIDE else CELLS // 2
     out.console.print()
     out.table(
-        ("request", "tokens", "window", "what fills it", "acted", "freed", "again"),
+        ("request", "tokens", "window", "contents", "acted", "freed", "again"),
         (_line(turn, main.window_tokens, cells) for turn in shown),
         right=(0, 1, 2, 5, 6),
     )
@@ -198,7 +199,7 @@ def _show_turns(out: Output, main: Run, *, whole: bool) -> None:
 
 
 def _show_reasons(out: Output, main: Run) -> None:
-    """Why each level acted: reasons that differ in their numbers only are one."""
+    """Why each level acted; reasons that differ only in their numbers are merged."""
     found: dict[tuple[str, str], list[str]] = {}
     for turn in main.turns:
         for stage, why, _ in turn.acted:
@@ -223,7 +224,7 @@ def _line(turn: Turn, window: int, cells: int) -> tuple[str, ...]:
 
 
 def _filled(turn: Turn, window: int, cells: int) -> str:
-    """A bar of the window, a letter for each category; dots are free."""
+    """A bar of the window with a letter for each category; dots are free space."""
     bar, done, passed = "", 0, 0
     for category, size in turn.by_category.items():
         passed += size
@@ -247,7 +248,7 @@ def _row(name: str, run: Run) -> tuple[str, ...]:
 
 
 def short(count: int) -> str:
-    """`85807214` as `85.8 M`: figures to compare, not to add."""
+    """`85807214` as `85.8 M`: for comparison, not for sums."""
     if count < 10_000:
         return f"{count:,}"
     return f"{count / 1e6:,.1f} M" if count >= 999_500 else f"{count / 1e3:.0f} K"
@@ -261,7 +262,7 @@ def _show_own(out: Output, script: Script, main: Run) -> None:
     total = sum(turn.own_tokens for turn in reported)
     ours = sum(turn.tokens for turn in reported)
     out.line(
-        f"the session's own prompts, as it reported them: the largest {tokens(own)} tokens, {short(total)} in all; "
+        f"the session's own prompts, as reported: the largest {tokens(own)} tokens, {short(total)} in total; "
         f"the same requests here: {short(ours)}"
     )
     before = [_next_request(main, at) for at in script.compactions]
@@ -272,6 +273,6 @@ def _show_own(out: Output, script: Script, main: Run) -> None:
 
 
 def _next_request(main: Run, said: int) -> str:
-    """The first request after so many messages."""
+    """The first request after the given number of messages."""
     found = next((turn.number for turn in main.turns if turn.message > said), None)
-    return "that never came" if found is None else f"{found:,}"
+    return "a later one" if found is None else f"{found:,}"

@@ -1,4 +1,4 @@
-"""`ullage resume`: exactly what can be sent to the model."""
+"""`ullage resume`: exactly what would be sent to the model."""
 
 from __future__ import annotations
 
@@ -27,28 +27,30 @@ def resume_command(
     provider: Annotated[
         str,
         Parameter(
-            help="whose form: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
+            help="provider whose format is used: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
         ),
     ] = "anthropic",
     model: Annotated[
-        str | None, Parameter(help="whose rules; default: the model in the file")
+        str | None, Parameter(help="model whose rules apply; default: the one in the file")
     ] = None,
     conversation: Annotated[
-        int, Parameter(help="which one, from 0, where a file holds several")
+        int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
-    json: Annotated[bool, Parameter(negative="", help="the messages, as one JSON array")] = False,
+    json: Annotated[
+        bool, Parameter(negative="", help="print the messages as one JSON array")
+    ] = False,
     lines: Annotated[
-        bool, Parameter(negative="", help="the messages, one JSON object a line")
+        bool, Parameter(negative="", help="print the messages, one JSON object per line")
     ] = False,
     body: Annotated[
         bool,
-        Parameter(negative="", help="the request: messages, system prompt and tools, as JSON"),
+        Parameter(negative="", help="print the request (messages, system prompt, tools) as JSON"),
     ] = False,
 ) -> int:
-    """Print exactly what can be sent to the model: a list to read, or with --json the messages themselves.
+    """Print exactly what would be sent to the model: a readable list, or with --json the messages themselves.
 
-    What the log holds and the provider would refuse is repaired (in what is printed, not in the file)
-    and told on standard error. If the model spoke last, your next message has to follow.
+    Anything in the log that the provider would refuse is repaired in the output, not in the file,
+    and reported on standard error. If the model spoke last, your next message has to follow.
     """
     out = Output(as_json=json or lines or body)
     opened = open_session(file, number=conversation)
@@ -74,7 +76,7 @@ def _write(value: Any) -> None:
 
 
 def dump(value: Any) -> str:
-    """Compact JSON; what orjson refuses (lone surrogates, large numbers) the standard library writes."""
+    """Compact JSON; the standard library writes what orjson refuses (lone surrogates, large numbers)."""
     try:
         return orjson.dumps(value).decode()
     except (TypeError, ValueError):
@@ -82,7 +84,7 @@ def dump(value: Any) -> str:
 
 
 def notes_of(sent: Outgoing) -> list[str]:
-    """What was repaired, lost or left in what is sent, one line each."""
+    """What was repaired, left out or remains invalid in the request, one line each."""
     notes = [
         f"repaired: {action} ({count:,}×)"
         for action, count in Counter(repair.action for repair in sent.repairs).items()
@@ -93,7 +95,7 @@ def notes_of(sent: Outgoing) -> list[str]:
     ]
     notes += [f"would be refused: {found.rule}, {found.detail}" for found in sent.left]
     if sent.awaits_user:
-        notes.append("the model spoke last: the next user message has to follow")
+        notes.append("the model spoke last: a user message has to follow")
     return notes
 
 
@@ -121,7 +123,7 @@ def _rows(message: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _kind(block: dict[str, Any]) -> str:
-    """A block's type; Gemini and Bedrock name it by its key."""
+    """A block's type; in Gemini and Bedrock the key that it has."""
     return str(block.get("type") or next(iter(block), ""))
 
 

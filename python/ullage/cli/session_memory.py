@@ -1,4 +1,4 @@
-"""`ullage session-memory`: the notes of a session, shown and brought up to date."""
+"""`ullage session-memory`: shows and updates the notes of a session."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ File = Annotated[Path, Parameter(help="a transcript of any known format")]
 Folder = Annotated[
     Path | None,
     Parameter(
-        help="where summary.md lies; default: FILE's name without its end, then session-memory"
+        help="folder of summary.md; default: FILE's name without its suffix, then session-memory"
     ),
 ]
-Number = Annotated[int, Parameter(help="which one, from 0, where a file holds several")]
+Number = Annotated[int, Parameter(help="which conversation, from 0, if the file holds several")]
 Json = Annotated[bool, Parameter(negative="", help="print JSON")]
 
 
@@ -39,9 +39,9 @@ def memory_of(
 
     Args:
         opened: The session.
-        folder: Where `summary.md` lies; `None`: beside the transcript.
+        folder: Folder of `summary.md`; `None`: next to the transcript.
         policy: Limits; `None`: the defaults.
-        summarizer: Who edits; `None`: code.
+        summarizer: Edits the notes; `None`: code does, without a model.
     """
     options: dict[str, Any] = {
         "policy": policy,
@@ -57,7 +57,7 @@ def memory_of(
 def show_command(
     file: File, *, folder: Folder = None, conversation: Number = 0, json: Json = False
 ) -> int:
-    """Show the notes of a session: what they say, how long they are, how far they reach. Exit code 1: there are none."""
+    """Show the notes of a session: their text, their length, how far they reach. Exit code 1: there are none."""
     out = Output(as_json=json)
     opened = open_session(file, number=conversation)
     state = memory_of(opened, folder).state(opened.items)
@@ -73,14 +73,14 @@ def update_command(
     *,
     folder: Folder = None,
     summarizer: Annotated[
-        str, Parameter(alias="-s", help="who edits; extractive: code, without a model")
+        str, Parameter(alias="-s", help="what edits the notes; extractive: code, without a model")
     ] = "extractive",
-    base_url: Annotated[str, Parameter(help="of a compatible server, for the summarizer")] = "",
+    base_url: Annotated[str, Parameter(help="URL of a compatible server, for the summarizer")] = "",
     conversation: Number = 0,
     policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
     json: Json = False,
 ) -> int:
-    """Bring the notes of a session up to date. Exit code 1: they could not be."""
+    """Update the notes of a session. Exit code 1: the update failed."""
     out = Output(as_json=json)
     opened = open_session(file, number=conversation)
     writer = summarizer_of(summarizer, base_url=base_url)
@@ -93,9 +93,7 @@ def update_command(
     return 0 if report.absorbed_all or report.reason == "nothing new" else 1
 
 
-session_memory_app = App(
-    name="session-memory", help="Notes of a session: show them, bring them up to date."
-)
+session_memory_app = App(name="session-memory", help="Show or update the notes of a session.")
 session_memory_app.command(show_command, name="show")
 session_memory_app.command(update_command, name="update")
 
@@ -125,7 +123,7 @@ def _as_data(state: NotesState) -> dict[str, Any]:
 def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
     out.heading(state.path)
     if not state.exists:
-        out.line("there are no notes; `ullage session-memory update FILE` makes them")
+        out.line("there are no notes; `ullage session-memory update FILE` writes them")
         return
     out.text(state.text)
     out.table(
@@ -141,10 +139,10 @@ def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
 
 def _reach(state: NotesState) -> str:
     if state.absorbed is not None:
-        return f"they hold {state.absorbed:,} of {state.messages:,} messages"
+        return f"they cover {state.absorbed:,} of {state.messages:,} messages"
     if state.known:
-        return "the last message that they hold is not in this conversation"
-    return "nothing says how far they reach"
+        return "the last message that they cover is not in this conversation"
+    return "how far they reach is unknown"
 
 
 def _told(report: UpdateReport) -> dict[str, Any]:
@@ -168,8 +166,8 @@ def _tell(out: Output, memory: SessionMemory, report: UpdateReport) -> None:
     why = f": {report.reason}" if report.reason else ""
     out.line(f"{report.outcome.value}{why}")
     if report.absorbed_all:
-        out.line(f"{report.absorbed:,} messages were read, {report.calls:,} calls of a model")
+        out.line(f"{report.absorbed:,} messages read, {report.calls:,} model calls")
     for refusal in report.refusals:
-        out.note(f"note: the model tried something else: {refusal.told()}")
+        out.note(f"note: the model tried something not allowed: {refusal.told()}")
     for title in report.over:
         out.note(f"note: the section {title} is too long")

@@ -1,4 +1,4 @@
-"""The value of `--target`: tokens, or a share of what the context has now."""
+"""The value of `--target`: tokens, or a share of the current size of the context."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 def read_target(given: str | None, session: Session, *, model: str | None = None) -> int | None:
-    """Tokens that the new context may have at most; `None`: no target was given.
+    """The maximum number of tokens for the new context; `None`: no target was given.
 
     Args:
-        given: Such as `20000`, `20k`, `1.5m` or `10%`; a percentage is of the context's size before, as the report tells it.
-        session: Whose context is compacted.
-        model: Whose tokenizer counts; `None`: the one in the session.
+        given: Such as `20000`, `20k`, `1.5m` or `10%`; a percentage refers to the size before the compaction, as reported.
+        session: The session to compact.
+        model: Model whose tokenizer counts; `None`: the one in the session.
 
     Raises:
-        InvalidPolicy: It is no such value, or comes to less than one token.
+        InvalidPolicy: It is not such a value, or is less than one token.
     """
     if given is None:
         return None
@@ -37,7 +37,7 @@ def read_target(given: str | None, session: Session, *, model: str | None = None
         raise _refused(given, "must be more than 0% and at most 100%")
     tokens = int(number / 100 * _size(session, model) if unit == "%" else number * _UNITS[unit])
     if tokens < 1:
-        raise _refused(given, "must come to at least 1 token")
+        raise _refused(given, "must be at least 1 token")
     return tokens
 
 

@@ -21,23 +21,24 @@ def validate_command(
     provider: Annotated[
         str,
         Parameter(
-            help="whose rules: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
+            help="provider whose rules apply: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
         ),
     ] = "anthropic",
     model: Annotated[
-        str | None, Parameter(help="whose rules; default: the model in the file")
+        str | None, Parameter(help="model whose rules apply; default: the one in the file")
     ] = None,
     conversation: Annotated[
-        int, Parameter(help="which one, from 0, where a file holds several")
+        int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
     warnings: Annotated[
-        bool, Parameter(negative="", help="show what only costs or is refused elsewhere, too")
+        bool,
+        Parameter(negative="", help="also show warnings: what only costs, or is refused elsewhere"),
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Check what a log holds against the rules of a provider's API, and say what `ullage resume` would repair.
+    """Check a log against the rules of a provider's API, and show what `ullage resume` would repair.
 
-    Exit code 1: as it stands it would be refused.
+    Exit code 1: the provider would refuse it without repair.
     """
     out = Output(as_json=json)
     opened = open_session(file, number=conversation)
@@ -74,7 +75,7 @@ def _verdict(report: dict[str, Any]) -> str:
         return "legal"
     errors = [each for each in report["violations"] if each["severity"] == "error"]
     told = f"{_count(len(errors), 'error')}: the provider would refuse this request"
-    return f"{told} as it stands; `ullage resume` prints it {'partly ' if report['left'] else ''}repaired"
+    return f"{told} without repair; `ullage resume` prints it {'partly ' if report['left'] else ''}repaired"
 
 
 def _count(count: int, noun: str) -> str:

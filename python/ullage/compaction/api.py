@@ -78,8 +78,8 @@ def compact(
         items: Bare messages or transcript entries, oldest first.
         model: The model that goes on: its window decides how much is kept. `None`: a window of
             200 000 tokens.
-        instructions: What the summary should mind, in the person's words.
-        keep: Newest part that stays word for word: tokens, a `KeepPolicy`, or `None` for the
+        instructions: What the summary should mind, in the user's words.
+        keep: Newest part that stays verbatim: tokens, a `KeepPolicy`, or `None` for the
             policy's. 0: only what must stay (an unanswered message, calls still open).
         target_tokens: Most that the new context may have, system prompt and tools included where known. Half of it
             is for what is kept: large results there are cut in their middle first (in bare messages; the
@@ -102,7 +102,7 @@ def compact(
         fallback: Who writes if the summarizer fails; `None`: for an automatic compaction the extractive one, else nobody.
         hooks: `Hooks`, or their fields as a mapping.
         providers: What to put back afterwards.
-        pins: `Pin`s to carry word for word.
+        pins: `Pin`s to carry verbatim.
         template: Replaces the prompt; empty: ours.
         redact: Applied to all text that leaves for a model or becomes the summary; `None`: nothing is.
         transcript_path: Told to the model and to hooks; empty: that of `log`, if it is given.
@@ -121,7 +121,7 @@ def compact(
 
     Raises:
         CompactionError: It failed and `trigger` is `manual`; nothing has changed.
-        InvalidMessage: An item is no object; names its place.
+        InvalidMessage: An item is not a mapping; names its place.
         InvalidPolicy: An argument is out of range; names it.
 
     Example:
@@ -174,44 +174,44 @@ async def acompact(
     """`compact`, without blocking the event loop: summarizers, hooks and providers may be asynchronous.
 
     Args:
-        items: As for `compact`.
-        model: As for `compact`.
-        instructions: As for `compact`.
-        keep: As for `compact`.
-        target_tokens: As for `compact`.
-        thinking: As for `compact`.
-        summarizer: As for `compact`; a coroutine function too.
-        cancel: As for `compact`. Cancelling the task works too: nothing has changed then.
-        listeners: As for `compact`.
-        provider: As for `compact`.
-        trigger: As for `compact`; so are all that follow.
-        direction: As for `compact`.
-        at: As for `compact`.
-        policy: As for `compact`.
-        fallback: As for `compact`.
-        hooks: As for `compact`.
-        providers: As for `compact`.
-        pins: As for `compact`.
-        template: As for `compact`.
-        redact: As for `compact`.
-        transcript_path: As for `compact`.
-        session_id: As for `compact`.
-        cwd: As for `compact`.
-        store: As for `compact`.
-        memory: As for `compact`.
-        log: As for `compact`.
-        window_tokens: As for `compact`.
-        trigger_tokens: As for `compact`.
-        overhead_tokens: As for `compact`.
-        weights: As for `compact`.
+        items: See `compact`.
+        model: See `compact`.
+        instructions: See `compact`.
+        keep: See `compact`.
+        target_tokens: See `compact`.
+        thinking: See `compact`.
+        summarizer: See `compact`; a coroutine function too.
+        cancel: See `compact`. Cancelling the task works too: nothing has changed then.
+        listeners: See `compact`.
+        provider: See `compact`.
+        trigger: See `compact`; so are all that follow.
+        direction: See `compact`.
+        at: See `compact`.
+        policy: See `compact`.
+        fallback: See `compact`.
+        hooks: See `compact`.
+        providers: See `compact`.
+        pins: See `compact`.
+        template: See `compact`.
+        redact: See `compact`.
+        transcript_path: See `compact`.
+        session_id: See `compact`.
+        cwd: See `compact`.
+        store: See `compact`.
+        memory: See `compact`.
+        log: See `compact`.
+        window_tokens: See `compact`.
+        trigger_tokens: See `compact`.
+        overhead_tokens: See `compact`.
+        weights: See `compact`.
 
     Returns:
         As `compact`.
 
     Raises:
-        CompactionError: As for `compact`.
-        InvalidMessage: As for `compact`.
-        InvalidPolicy: As for `compact`.
+        CompactionError: See `compact`.
+        InvalidMessage: See `compact`.
+        InvalidPolicy: See `compact`.
     """
     apart = ("cancel", "listeners", "items", "provider")
     given = {name: each for name, each in locals().items() if name not in (*apart, "apart")}
@@ -265,7 +265,7 @@ def job_of(
         policy: `None`: the default.
         redact: See `Job`.
         log: An open log that the items came from: the result is installed there.
-        **options: Further fields of `Job`; `None` in place of a model's figure: the model's.
+        **options: Further fields of `Job`; `None` instead of a model's figure: the model's.
     """
     refuse_unknown(options, _FIELDS)
     options = {

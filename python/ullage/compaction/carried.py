@@ -48,7 +48,7 @@ def with_item(
         source: The conversation.
         cut: Of the compaction.
         kept: Messages that stay, as they will be shown.
-        made: What the provider made just now, in place of a summary.
+        made: What the provider made just now, instead of a summary.
 
     Raises:
         CompactionError: `provider_compaction`: it is newer than what the provider was asked to compact.

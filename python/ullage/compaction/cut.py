@@ -1,4 +1,4 @@
-"""Where to cut: what the summary replaces, and what stays word for word."""
+"""Where to cut: what the summary replaces, and what stays verbatim."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def must_stay(source: Source, ledger: Any) -> int:
 
 
 def _from_others(item: Any) -> bool:
-    """Whether a teammate or another session has spoken: somebody waits for an answer, though not the person."""
+    """Whether a teammate or another session has spoken: somebody waits for an answer, though not the user."""
     return role_of(item) == "user" and bool(others_in(text_of(item)))
 
 

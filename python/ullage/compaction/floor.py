@@ -1,4 +1,4 @@
-"""What a compaction by hand must gain: below it nothing is changed, and the person is told what would go further."""
+"""What a compaction by hand must gain: below it nothing is changed, and the user is told what would go further."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def advice(state: State, reason: str) -> str:
         return f"Nothing was changed: {why}."
     kept = state.tokens - state.removed_tokens
     return (
-        f"Nothing was changed: {why}. {kept:,} tokens stay word for word: a smaller keep (--keep) goes further, "
+        f"Nothing was changed: {why}. {kept:,} tokens stay verbatim: a smaller keep (--keep) goes further, "
         f"keep=0 would summarise {more:,} tokens."
     )
 

@@ -48,7 +48,7 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
 
     Raises:
         CompactionError: By name (SPEC FULL-4); nothing has changed.
-        InvalidMessage: An item is no object; manual only, like all errors that are no `CompactionError`.
+        InvalidMessage: An item is not a mapping; manual only, like all errors that are no `CompactionError`.
         LogConflict: The log changed meanwhile; nothing was written.
         StoreError: The log could not be written.
     """
@@ -62,7 +62,7 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
     except Exception as exc:
         error = _named(exc)
         result = _ended(job, Outcome.FAILED, _code(error), report=_unchanged(state))
-        # What a person asked for says why it failed in its own words; the agent's loop never stops for it.
+        # What a user asked for says why it failed in its own words; the agent's loop never stops for it.
         told = isinstance(error, CompactionError) or job.trigger == "auto"
         if _code(error) == "aborted" or not (isinstance(error, UllageError) and told):
             yield from _last_words(job, state, result)
@@ -209,7 +209,7 @@ def _built(
 
 
 MOST_FITTINGS = 6
-"""Times that a summary of our own is written anew, smaller; the estimate is near after one or two."""
+"""Times that a summary of our own is written again, smaller; the estimate is near after one or two."""
 
 
 def _smaller(state: State, accepted: Accepted, report: CompactionReport) -> int | None:
@@ -285,7 +285,7 @@ def _no_op(state: State, reason: str) -> CompactionResult:
 
 
 def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str]]]:
-    """The instructions of the person, then of the hooks; or the result, if a hook blocks."""
+    """The instructions of the user, then of the hooks; or the result, if a hook blocks."""
     job = state.job
     instructions: list[str] = [job.instructions.strip()]
     notices: list[str] = []
@@ -313,7 +313,7 @@ MAX_HOOK_INSTRUCTIONS = 4_000
 
 @dataclass(slots=True)
 class _Said:
-    """What the hooks of one event said: for the model by hook, for the person, as warnings, and why to stop."""
+    """What the hooks of one event said: for the model by hook, for the user, as warnings, and why to stop."""
 
     texts: list[tuple[str, str]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -401,7 +401,7 @@ def _said(result: CompactionResult) -> str:
 
 
 def notice_of(report: CompactionReport) -> str:
-    """What a person is told of a compaction that was done."""
+    """What a user is told of a compaction that was done."""
     return (
         f"Compacted {len(report.removed)} messages: about {report.tokens_before:,} tokens before, "
         f"{report.tokens_after:,} after."

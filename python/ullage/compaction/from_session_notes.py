@@ -65,7 +65,7 @@ def remembered(state: State, instructions: str) -> Flow[tuple[State, Accepted] |
 
     Args:
         state: The job, looked at.
-        instructions: Of the person and of hooks: only a summary can follow them.
+        instructions: Of the user and of hooks: only a summary can follow them.
     """
     job = state.job
     if instructions or job.direction != "full":

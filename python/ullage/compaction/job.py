@@ -30,7 +30,7 @@ class Job:
         items: Bare messages or entries, oldest first. Never changed.
         trigger: `manual`: failures are raised. `auto`: failures are outcomes, and the model is told to
             go on.
-        instructions: The person's own, for the summary.
+        instructions: The user's own, for the summary.
         direction: `full`, or partial: `from` a message to the end, `up_to` a message.
         at: That message, by uuid or position; for a partial direction only.
         keep: Newest part that stays: tokens, a `KeepPolicy`, or `None` for the policy's, fitted to
@@ -51,7 +51,7 @@ class Job:
         fallback: Who does if that fails; `None`: nobody, the failure stands.
         hooks: Of the host.
         providers: What to put back afterwards.
-        pins: Texts to carry word for word, besides those that an earlier summary carries.
+        pins: Texts to carry verbatim, besides those that an earlier summary carries.
         template: Replaces our prompt; empty: ours.
         redact: Applied to all text that leaves for a model or becomes the summary; `None`: nothing.
         transcript_path: Told to the model and to hooks; empty: not.

@@ -1,4 +1,4 @@
-"""In which script the person writes, so that a summary can be asked for in their language."""
+"""In which script the user writes, so that a summary can be asked for in their language."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class HeadTruncation:
     def messages(self) -> list[Mapping[str, Any]]:
         """What to send now: what is left, the marker in front if it starts with the assistant.
 
-        The marker is made anew each time, so it is never counted as a round of the conversation.
+        The marker is made again each time, so it is never counted as a round of the conversation.
         """
         rest = self._messages[self._first :]
         if self._first and rest and role_of(rest[0]) != "user":

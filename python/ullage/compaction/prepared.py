@@ -141,7 +141,7 @@ def prepare(job: Job) -> State:
 
     Raises:
         CompactionError: `not_enough_messages`: there is nothing that a model has been shown.
-        InvalidMessage: An item is no object.
+        InvalidMessage: An item is not a mapping.
     """
     source = read_source(job.items)
     if not source.context:

@@ -24,12 +24,12 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What was done, for logs and for the person; also of a compaction that came to nothing.
+    """What was done, for logs and for the user; also of a compaction that came to nothing.
 
     Attributes:
         removed: Ids of the messages that the summary replaced: uuids, or positions in the input where
             a message has none. Together with `kept` these are all messages of the context, each once.
-        kept: Ids of the messages that stay word for word.
+        kept: Ids of the messages that stay verbatim.
         tokens_before: Size of the context, system prompt and tools included where known.
         tokens_after: Size of the new context, counted the same way.
         summary_tokens: Of that, the summary message.
@@ -78,7 +78,7 @@ class CompactionResult:
         hook_results: What SessionStart hooks added.
         head: System messages at the start of a bare list; they are never compacted.
         report: What was done.
-        user_notice: One line for the person, never for the model.
+        user_notice: One line for the user, never for the model.
         stop: Why the agent shall not go on, as a hook said with `{"continue": false}`; empty: it may. A compaction that was
             installed before stays.
         error: What went wrong, for `failed`.

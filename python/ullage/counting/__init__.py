@@ -1,4 +1,4 @@
-"""How large things are: estimates, exact counts, the table of models, the window. Makes and reads no requests."""
+"""Sizes: estimates, exact counts, the model table, the window. Knows nothing of requests."""
 
 from __future__ import annotations
 

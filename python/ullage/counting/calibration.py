@@ -1,7 +1,7 @@
 """Weights of the calibrated estimate by model family (TOK-2), and their correction by what providers report (TOK-2b).
 
-The weights are data with their origin beside them, in `ullage/data/weights.json`; `benches/fidelity/fit.py` makes
-them. A correction is a value: it never changes, observing a figure gives the next one, and it can be stored.
+The weights are data with their origin, in `ullage/data/weights.json`; `benches/fidelity/fit.py` produces
+them. A correction is an immutable value: observing a figure returns the next one, and it can be stored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def origin(family: str) -> Mapping[str, Any]:
     """When, by which command and on what a family's weights were fitted.
 
     Raises:
-        InvalidPolicy: No such family.
+        InvalidPolicy: Unknown family.
     """
     found: Mapping[str, Any] = _family(family)["origin"]
     return dict(found)
@@ -92,26 +92,26 @@ PERMILLE: Final = 1000
 """Ratios are whole thousandths: equal in every process, and stored without loss."""
 
 WINDOW: Final = 15
-"""Observations that a correction remembers: about one task of a coding agent."""
+"""Observations that a correction keeps: about one task of a coding agent."""
 
 ENOUGH: Final = 3
 """Fewer observations correct nothing."""
 
 LEAST_TOKENS: Final = 200
-"""Smaller growth says more about what is unseen (reminders) than about the text."""
+"""Smaller growth measures unseen additions (reminders) more than the text."""
 
 CLAMP: Final = (667, 1800)
-"""A correction outside of 2/3 to 9/5 is no property of a tokenizer; families differ by up to 1.7."""
+"""A correction outside of 2/3 to 9/5 cannot come from a tokenizer; families differ by up to 1.7."""
 
 OUTLIER: Final = (400, 2500)
-"""An observation outside of this is no measurement of the text: something was added or removed unseen."""
+"""An observation outside of this does not measure the text: something was added or removed unseen."""
 
 SPREAD: Final = 160
-"""Nine in ten steps lie within so many thousandths of a fitted estimate; see `benches/fidelity/table.py`."""
+"""Nine in ten steps are within this many thousandths of a fitted estimate; see `benches/fidelity/table.py`."""
 
 
 class Estimate(NamedTuple):
-    """A count with the interval that holds it nine times in ten."""
+    """A count with its 90 % interval."""
 
     tokens: int
     low: int
@@ -120,14 +120,14 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What a model's reported figures are to our estimates, in thousandths: the median of the newest.
+    """The ratio of a model's reported figures to the estimates, in thousandths: the median of the newest.
 
     Attributes:
-        model: The model as the provider names it; figures of another model are not for it.
-        log_version: Version of the log that the figures were for. A rewrite begins a new one: usage of an
-            older version says nothing about the prompt as it is now.
+        model: The model as the provider names it; figures of other models are ignored.
+        log_version: Version of the log that the figures belong to. A rewrite starts a new one: usage of an
+            older version says nothing about the current prompt.
         ratios: Newest last.
-        last_id: The response that was observed last, so that none counts twice.
+        last_id: The response that was observed last, so that it is not counted twice.
     """
 
     model: str
@@ -153,7 +153,7 @@ class Correction:
     def observe(
         self, estimated: int, reported: int, *, model: str, response_id: str, log_version: int = 0
     ) -> Self:
-        """Takes in one figure.
+        """Observe one figure.
 
         Args:
             estimated: Uncorrected tokens of what was added since the figure before.
@@ -176,14 +176,14 @@ class Correction:
         return type(self)(self.model, log_version, (*self.ratios, ratio)[-WINDOW:], response_id)
 
     def rewritten(self, log_version: int) -> Self:
-        """The correction after the log was rewritten: what is known of the tokenizer stays true."""
+        """The correction after a rewrite of the log: what is known about the tokenizer stays valid."""
         return type(self)(self.model, max(log_version, self.log_version), self.ratios, self.last_id)
 
     def apply(self, estimated: int) -> Estimate:
         """A corrected count and its interval.
 
-        The interval is the spread of what was observed, and where that is little, of what the weights were
-        measured with. An estimate of 0 is 0.
+        The interval is the spread of the observations, and where these are few, that of the weights'
+        measurements. An estimate of 0 is 0.
         """
         tokens = (estimated * self.permille + PERMILLE // 2) // PERMILLE
         low, high = self._spread()
@@ -208,7 +208,7 @@ class Correction:
 
     @classmethod
     def load(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads what `dump` gave.
+        """Read the result of `dump`.
 
         Raises:
             InvalidPolicy: A missing or wrong value.

@@ -1,4 +1,4 @@
-"""Which weights estimate whose tokens: from a model's name, or none, to weights."""
+"""Finds the weights for a model's name, or for none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Weights: TypeAlias = core.Weights
 """What a class of characters costs in tokens, fitted per family of models."""
 
 DEFAULT_MODEL: Final = "claude-opus-4-7"
-"""For no model at all: of the family with the most tokens for the same text, so that nothing overflows."""
+"""Used without a model: the family with the most tokens for the same text, so that nothing overflows."""
 
 
 def weights_for(model: str | Model | None = None, *, table: ModelTable | None = None) -> Weights:

@@ -1,7 +1,7 @@
 """Exact token counts, offline, for the models whose vocabulary is public: those of OpenAI.
 
 Equal to tiktoken on every text. Text that looks like a special token (`<|endoftext|>`) is ordinary
-text unless it is named in `special`: a document that quotes it must not change what is counted.
+text unless it is named in `special`: a document that quotes it must not change the count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 DEFAULT_ENCODING = "o200k_base"
-"""What OpenAI's models of 2024 and later use."""
+"""The encoding of OpenAI's models of 2024 and later."""
 
 Special = Collection[str] | Literal["all"]
 
@@ -39,11 +39,11 @@ def count_tokens_exact(
         text: Any string; lone surrogates count as U+FFFD, as in tiktoken.
         model: Whose vocabulary to use, by name.
         encoding: The vocabulary itself. `None` with `model=None`: `o200k_base`.
-        special: Special tokens that count as one token where the text spells them; `"all"`: all
-            that the encoding has.
+        special: Special tokens that count as one token where they occur in the text; `"all"`: all
+            of the encoding.
 
     Returns:
-        The number of tokens that the text alone is; what a request adds around it is not in it.
+        The number of tokens of the text alone, without what a request adds around it.
 
     Raises:
         UnknownModel: The model table has no row for `model`.
@@ -69,15 +69,15 @@ def count_tokens_exact_up_to(
     encoding: str | None = None,
     special: Special = (),
 ) -> int | None:
-    """Counts the tokens of a text, but stops as soon as there are more than `limit`.
+    """Count the tokens of a text, but stop as soon as there are more than `limit`.
 
     Returns:
         The count, or `None` if it is above `limit`. A text far too long costs no more than one
         that just fits.
 
     Raises:
-        InvalidPolicy: `limit` is negative, or as for `count_tokens_exact`.
-        UnknownModel: As for `count_tokens_exact`.
+        InvalidPolicy: `limit` is negative; see also `count_tokens_exact`.
+        UnknownModel: See `count_tokens_exact`.
 
     Example:
         >>> count_tokens_exact_up_to("word " * 1_000_000, 100) is None
@@ -100,7 +100,7 @@ def encode_exact(
 ) -> list[int]:
     """The token ids of a text.
 
-    Args, raises: As for `count_tokens_exact`.
+    Arguments and errors are those of `count_tokens_exact`.
 
     Example:
         >>> encode_exact("cask<|endoftext|>", special="all")

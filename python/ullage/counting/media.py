@@ -26,16 +26,16 @@ _PLACEHOLDERS: Final = {
 def strip_media(items: Sequence[Item], *, provider: str | None = None) -> list[Item]:
     """Replaces images and documents of user and tool messages by `[image]` and `[document]`.
 
-    Also inside tool results. Entries keep their envelope; a message without media is returned as the
+    This includes tool results. Entries keep their envelope; a message without media is returned as the
     same object, and no message is changed in place.
 
     Args:
-        items: Messages, items or contents of any provider, or entries; what is none passes through.
-        provider: Whose form they have: `openai_responses`, `gemini` or `bedrock`; the others are read as they
+        items: Messages, items or contents of any provider, or entries; anything else passes through.
+        provider: Format of the items: `openai_responses`, `gemini` or `bedrock`; other formats are read as they
             are. `None`: items of the Responses API and Gemini's contents are recognised.
 
     Returns:
-        A new list of the same length; in other forms an item that needs several in its place counts as those.
+        A new list of the same length; in other formats one item may be replaced by several.
     """
     form = read_form(items, provider)
     if form is None:

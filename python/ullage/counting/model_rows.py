@@ -1,4 +1,4 @@
-"""Rows of the model table: their form, and how a TOML document becomes rows."""
+"""Rows of the model table, and their reader for TOML documents."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ class Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Model:
-    """One model. `known` False: no row fits its name, and the window is a careful guess.
+    """One model. `known` False: no row matches its name, and the window is a conservative guess.
 
     Attributes:
         name: The row's name, or for an unknown model the name asked for.
-        context_window: Tokens of prompt and answer together.
+        context_window: Tokens of prompt and response together.
         input_limit: Tokens of the prompt alone; 0: no limit but the window.
-        max_output_tokens: The largest answer.
-        family: Which weights estimate its text.
-        encoding: Which vocabulary counts its text exactly; "" if none is public.
+        max_output_tokens: The longest response, in tokens.
+        family: The weights that estimate its text.
+        encoding: The vocabulary that counts its text exactly; "" if none is public.
         prices: `None`: not known.
         long_context: Prices of prompts above `long_context.above_tokens`; `None`: the same.
-        prefill: Takes an assistant message at the end.
-        mid_system: Takes system messages inside the conversation.
-        bound_thinking: A thinking block is valid only behind the very prefix that it was made for.
+        prefill: Accepts an assistant message at the end.
+        mid_system: Accepts system messages inside the conversation.
+        bound_thinking: A thinking block is valid only after exactly the prefix for which it was generated.
         keeps_thinking: Thinking of earlier turns stays in the prompt, and counts.
         output_in_window: The API refuses input + `max_tokens` above the window.
-        thinking: Values of `thinking.type` that it takes.
-        many_images: Above so many images no side may exceed `many_images_px`; 0: no such rule.
+        thinking: Values of `thinking.type` that it accepts.
+        many_images: Above this many images no side may exceed `many_images_px`; 0: no such rule.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Model:
         return f"Model({self.name!r}, window={self.context_window:,}{known})"
 
     def facts(self) -> dict[str, int | bool]:
-        """What the rules of the API need to know of the model, by the names of `Facts`."""
+        """The model's properties that the API's rules depend on, by the names of `Facts`."""
         limits = {
             "window": self.context_window,
             "max_output": self.max_output_tokens,
@@ -114,7 +114,7 @@ class Model:
         }
 
     def prices_at(self, prompt_tokens: int) -> Prices | None:
-        """What a request with so large a prompt is billed at; `None`: not known."""
+        """The prices for a request with a prompt of this size; `None`: unknown."""
         long = self.long_context
         return long if long is not None and prompt_tokens > long.above_tokens else self.prices
 
@@ -174,14 +174,14 @@ _PARTS_OF_A_DOCUMENT: Final = ("models", "aliases", "guesses", "version")
 
 
 def _only_known(given: Mapping[str, Any]) -> None:
-    """Refuse what no part of a model file is called: it would have no effect."""
+    """Refuse unknown parts of a model file, which would have no effect."""
     for name in given:
         if name not in _PARTS_OF_A_DOCUMENT:
             near = get_close_matches(name, _PARTS_OF_A_DOCUMENT, 1)
             hint = 'a row is a table [models."NAME"]' + (
                 f"; did you mean {near[0]!r}?" if near else ""
             )
-            limit = f"is no part of a model file: {', '.join(_PARTS_OF_A_DOCUMENT)}"
+            limit = f"is not a part of a model file: {', '.join(_PARTS_OF_A_DOCUMENT)}"
             raise InvalidPolicy(name, type(given[name]).__name__, limit, hint=hint)
 
 
@@ -197,7 +197,7 @@ def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     at: str | None = name
     while at is not None:
         if at not in raw or at in chain:
-            raise InvalidPolicy(f"models.{chain[-1]}.like", at, "must name a row, and no circle")
+            raise InvalidPolicy(f"models.{chain[-1]}.like", at, "must name a row, without a cycle")
         chain.append(at)
         at = raw[at].get("like")
         if at is not None:
@@ -205,7 +205,7 @@ def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     values: dict[str, Any] = {}
     for link in reversed(chain):
         if "prices" in raw[link]:
-            # Prices of long prompts belong to the prices beside them.
+            # Prices of long prompts belong to the prices in the same table.
             values.pop("long_context", None)
         values |= raw[link]
     values.pop("like", None)
@@ -243,7 +243,7 @@ def _value(place: str, key: str, value: Any) -> Any:
     if reader is None:
         near = get_close_matches(key, [item.name for item in fields(Model)], 1)
         hint = f"did you mean {near[0]!r}?" if near else ""
-        raise InvalidPolicy(place, value, "is no field of a model", hint=hint)
+        raise InvalidPolicy(place, value, "is not a field of a model", hint=hint)
     return reader(place, _expect(place, value, dict, "must be a table"))
 
 

@@ -1,7 +1,7 @@
-"""What is known of models: window, output limit, image rule, prices, cache rules, what the API accepts.
+"""The model table: window, output limit, image rule, prices, cache rules, what the API accepts.
 
-The numbers are data, in `models.toml`; a file of the same form can be laid over them. A table never changes:
-what is learned or overridden makes a new one.
+The numbers are data, in `models.toml`; a file of the same form can override them. A table is immutable:
+learning or overriding something returns a new one.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ UNKNOWN_MAX_OUTPUT: Final = 32_000
 
 
 LARGE_CONTEXT_WINDOW: Final = 1_000_000
-"""Tokens; what `[1m]` behind a name asks for, as Claude Code writes it."""
+"""Tokens; the window that `[1m]` after a name requests, as Claude Code writes it."""
 
 
 class UnknownModelWarning(UserWarning):
-    """No row of the table fits a model name; careful defaults are used."""
+    """No row of the table matches a model name; conservative defaults are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ModelTable:
 
     @classmethod
     def load(cls, *paths: str | Path) -> ModelTable:
-        """The built-in table with files laid over it, later ones over earlier.
+        """The built-in table with overrides from files, later ones over earlier.
 
         Args:
             *paths: TOML files of the form of `models.toml`. A row with a known name changes only the
@@ -97,7 +97,7 @@ class ModelTable:
         return replace(row, context_window=LARGE_CONTEXT_WINDOW)
 
     def lookup(self, name: str) -> Model:
-        """The row for a name; for a name nobody knows 200 000 and 32 000 tokens, and one warning.
+        """The row for a name; for an unknown name 200 000 and 32 000 tokens, and one warning.
 
         Args:
             name: As an API or a transcript states it.
@@ -117,15 +117,15 @@ class ModelTable:
     def stated(
         self, name: str, *, context_window: int | None = None, max_output_tokens: int | None = None
     ) -> Model:
-        """`lookup`, with what somebody states of the model in place of what the row says.
+        """`lookup`, with stated values that override those of the row.
 
         Args:
-            name: As for `lookup`; nobody is warned of an unknown name where the window is stated.
-            context_window: Tokens of prompt and answer together; `None`: as in the table.
-            max_output_tokens: The largest answer, in tokens; `None`: as in the table.
+            name: See `lookup`; an unknown name causes no warning if the window is stated.
+            context_window: Tokens of prompt and response together; `None`: as in the table.
+            max_output_tokens: The longest response, in tokens; `None`: as in the table.
 
         Raises:
-            InvalidPolicy: A number is none, or not positive; the answer is larger than the window. Names the argument.
+            InvalidPolicy: A value is not a number or not positive, or the output is larger than the window. Names the argument.
 
         Example:
             >>> ModelTable.builtin().stated("my-local-model", context_window=8_192)
@@ -157,7 +157,7 @@ class ModelTable:
         if row is None:
             raise UnknownModel(
                 f"no model is named {name!r}",
-                hint="lay a file over the table: ModelTable.load(path)",
+                hint="add the model with a file: ModelTable.load(path)",
             )
         return row
 
@@ -166,10 +166,10 @@ class ModelTable:
 
         Args:
             name: The model that refused.
-            limit: Tokens that the error names as the most.
+            limit: The maximum in tokens that the error names.
 
         Returns:
-            A new table; this one stays as it is.
+            A new table; this one is unchanged.
 
         Raises:
             InvalidPolicy: `limit` is not positive.
@@ -249,7 +249,7 @@ def _key(name: str) -> str:
     large = _LARGE if key.endswith(_LARGE) else ""
     key = key.removesuffix(_LARGE)
     if "." in key and (found := _PREFIX.match(key)) and found.end():
-        # Only vendor names stand before a dot and a letter: `anthropic.claude`, not `gpt-5.4`.
+        # Only vendor names come before a dot and a letter: `anthropic.claude`, not `gpt-5.4`.
         key = key[found.end() :]
     while (shorter := _SUFFIX.sub("", key)) != key and shorter:
         key = shorter

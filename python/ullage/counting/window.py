@@ -8,8 +8,8 @@ context window
 = autocompact threshold       at most 95 % of the window; warn 20 000 before it
 ```
 
-These numbers are those of windows from 100 000 tokens on. Below, each is the same share of the window as of 100 000, so that
-the trigger of a small window lies as sensibly as that of a large one (WIN-8).
+These numbers apply to windows from 100 000 tokens on. Below that, each keeps its share of 100 000, so that
+the trigger of a small window is as sensible as that of a large one (WIN-8).
 
 Everything here is a pure function of its arguments. The environment is read once, by `WindowSettings.from_env`.
 """
@@ -52,31 +52,31 @@ AUTOCOMPACT_BUFFER_TOKENS: Final = 13_000
 """Between the trigger and the effective window: one turn's growth must fit."""
 
 WARNING_BUFFER_TOKENS: Final = 20_000
-"""Below the trigger: from here a person is warned."""
+"""Distance below the trigger from which the user is warned."""
 
 ERROR_BUFFER_TOKENS: Final = 20_000
-"""Below the trigger: from here the warning is shown as an error."""
+"""Distance below the trigger from which the warning is shown as an error."""
 
 BLOCKING_BUFFER_TOKENS: Final = 3_000
-"""Below the effective window: from here requests are held back, so that a manual compaction still fits."""
+"""Distance below the effective window from which requests are blocked, so that a manual compaction still fits."""
 
 
 FULL_WINDOW_TOKENS: Final = 100_000
-"""From this window on the numbers above hold as they are; below, as the share that they are of it (WIN-8)."""
+"""From this window on, the numbers above apply unchanged; below, they keep their share of it (WIN-8)."""
 
 MOST_TRIGGER_PERCENT: Final = 95
 """Percent of the window: a trigger above it would come after the last resort."""
 
 
 class NoTriggerWarning(UserWarning):
-    """Automatic compaction is on, and no trigger is possible: what must stay takes the room up to it."""
+    """Automatic compaction is on but impossible: what must stay fills the window up to the trigger."""
 
 
 def scaled(tokens: int, window_tokens: int) -> int:
-    """A fixed number of tokens, fitted to a window: itself from 100 000 tokens on, below the same share of it.
+    """A fixed number of tokens, fitted to a window: unchanged from 100 000 tokens on, below that the same share.
 
     Args:
-        tokens: As for a large window.
+        tokens: The value for a large window.
         window_tokens: The context window.
 
     Example:
@@ -88,16 +88,16 @@ def scaled(tokens: int, window_tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Window:
-    """A model's window with all marks that a usage figure is compared with, in tokens.
+    """A model's window with all thresholds that usage is compared with, in tokens.
 
     Attributes:
         model: Name of the model.
         context: The context window, lowered by the settings.
         effective: What is left when the summary has its room; WIN-1.
-        threshold: Where automatic compaction starts, by the buffers or by the policy's share; WIN-2. A reference mark where it is off.
-        warning_at: From here a person is warned.
+        threshold: Where automatic compaction starts, by the buffers or by the policy's share; WIN-2. Only a reference if it is off.
+        warning_at: From here a user is warned.
         error_at: From here the warning is an error.
-        blocking_at: From here requests are held back.
+        blocking_at: From here requests are blocked.
         autocompact: Automatic compaction is on.
         compaction: Compaction is allowed at all.
         ignored: Settings that had no effect.
@@ -127,7 +127,7 @@ class Window:
 
     @property
     def reference(self) -> int:
-        """What percentages are of: the threshold, or the effective window where compaction is not automatic."""
+        """The reference of percentages: the threshold, or the effective window if compaction is not automatic."""
         return self.threshold if self.autocompact else self.effective
 
     def percent_left(self, tokens: int) -> int:
@@ -138,7 +138,7 @@ class Window:
         return (200 * (whole - tokens) + whole) // (2 * whole)
 
     def state(self, tokens: int) -> WarningState:
-        """How a usage figure stands to the marks; WIN-3. All comparisons are ≥.
+        """Compare usage with the thresholds; WIN-3. All comparisons are ≥.
 
         Raises:
             InvalidPolicy: `tokens` is negative, or no whole number.
@@ -200,7 +200,7 @@ def _prompt(model: Model, settings: WindowSettings | None) -> int:
 def autocompact_threshold(model: Model, settings: WindowSettings | None = None) -> int:
     """WIN-2: the effective window less 13 000 (its share of a small window), or the set percentage of it where that is lower.
 
-    At most 95 % of the window: what lies above comes after the last resort (WIN-8).
+    At most 95 % of the window: a trigger above it would come after the last resort (WIN-8).
     """
     effective, prompt = effective_window(model, settings), _prompt(model, settings)
     threshold = max(0, effective - scaled(AUTOCOMPACT_BUFFER_TOKENS, prompt))
@@ -224,7 +224,7 @@ def window_for(
     table: ModelTable | None = None,
     start_percent: int = 0,
 ) -> Window:
-    """All marks of a model's window.
+    """All thresholds of a model's window.
 
     Args:
         model: A row of a table, or a name to look up.
@@ -270,28 +270,28 @@ def window_for(
 
 
 def warn_without_trigger(marks: Window, overhead_tokens: int) -> None:
-    """One warning where system prompt and tools alone reach the trigger, so that no compaction can go below it.
+    """Warn once if system prompt and tools alone reach the trigger, so that no compaction can go below it.
 
     Args:
-        marks: Of the model's window.
+        marks: The window of the model.
         overhead_tokens: System prompt and tool definitions, estimated.
     """
     if marks.autocompact and overhead_tokens >= marks.threshold:
         warnings.warn(
             f"no automatic compaction is possible with {marks.model!r}: system prompt and tools take {overhead_tokens:,} tokens, "
-            f"the trigger lies at {marks.threshold:,} of {marks.context:,}",
+            f"the trigger is at {marks.threshold:,} of {marks.context:,}",
             NoTriggerWarning,
             stacklevel=3,
         )
 
 
 def warning_state(tokens: int, model: Model | str, **options: Any) -> WarningState:
-    """How a usage figure stands to a model's window; WIN-3.
+    """Compare usage with a model's window; WIN-3.
 
     Args:
         tokens: Tokens in use: the anchored count of the whole request.
         model: A row of a table, or a name to look up.
-        **options: As for `window`.
+        **options: See `window`.
 
     Raises:
         InvalidPolicy: `tokens` is negative, or no whole number.

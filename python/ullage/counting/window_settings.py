@@ -1,4 +1,4 @@
-"""What the environment, a client's settings or a host want of the window."""
+"""Window settings from the environment, a client's settings or the host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["IgnoredSetting", "WindowSettings"]
 
 
 class IgnoredSetting(NamedTuple):
-    """A setting whose value makes no sense: it has no effect, and says why."""
+    """A setting with an invalid value, which has no effect, and the reason."""
 
     name: str
     value: str
@@ -23,13 +23,13 @@ class IgnoredSetting(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSettings:
-    """What the environment or a host wants of the window.
+    """Window settings from the environment or the host.
 
     Attributes:
         auto_compact_window: Tokens that lower the context window; `None`: not lowered.
-        max_context_tokens: Tokens in place of the context window that the model table states; `None`: as stated.
+        max_context_tokens: Context window that overrides the model table; `None`: the table's.
         autocompact_percent: Percent of the effective window, where that is lower; `None`: not set.
-        blocking_limit: Tokens in place of effective window - 3 000; `None`: that.
+        blocking_limit: Tokens; overrides effective window - 3 000. `None`: not overridden.
         disable_compact: No compaction at all.
         disable_auto_compact: No automatic compaction.
         context_collapse: Context collapse is wanted on or off, whatever the policy says; `None`: as the policy says.
@@ -47,7 +47,7 @@ class WindowSettings:
 
     @classmethod
     def from_env(cls, settings: Mapping[str, object] | None = None) -> WindowSettings:
-        """What the process's environment says, over a client's settings.
+        """Settings from the process's environment, which override a client's settings.
 
         Args:
             settings: The content of Claude Code's `settings.json`: `autoCompactWindow` (tokens), `autoCompactEnabled` and
@@ -61,7 +61,7 @@ class WindowSettings:
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> WindowSettings:
-        """What variables say. A value that makes no sense is ignored, and listed with a reason.
+        """Settings from variables. An invalid value is ignored, and listed with a reason.
 
         Args:
             values: By the names of `ullage._env`; an absent or empty one is not set.
@@ -91,7 +91,7 @@ _NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?", re.ASCII)
 
 
 def _number(value: str, most: int | None) -> tuple[Fraction | None, str]:
-    """A positive number up to `most`, or why it is none; an unset one is neither."""
+    """A positive number up to `most`, or the reason why it is invalid; neither if unset."""
     if not value:
         return None, ""
     if not _NUMBER.fullmatch(value):
@@ -111,7 +111,7 @@ def _switch(value: str) -> bool | None:
 
 
 def _of_settings(settings: Mapping[str, object]) -> dict[str, str]:
-    """Settings as the variables that say the same."""
+    """Settings as the variables with the same meaning."""
     inner = settings.get("env")
     found = {str(k): str(v) for k, v in inner.items()} if isinstance(inner, Mapping) else {}
     given = settings.get("autoCompactWindow")

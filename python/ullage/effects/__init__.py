@@ -1,11 +1,11 @@
-"""What a flow can ask of the outside, and the two loops that answer.
+"""The effects that a flow can request, and the two loops that perform them.
 
-A flow is a generator: it yields effects and is sent their results, so its logic is written once and
-has no I/O. `drive` performs the effects one after the other, `adrive` awaits them; tests send results
+A flow is a generator: it yields effects and receives their results, so its logic is written once and
+does no I/O. `drive` performs the effects one after the other, `adrive` awaits them; tests send results
 by hand; a durable host can record and replay them.
 
 An effect that fails is raised inside the flow, at its `yield`. A cancelled flow gets `Cancelled` there, as does one
-whose task is cancelled or whose program is interrupted: it can only tell its listeners then, and ends.
+whose task is cancelled or whose program is interrupted: it can then only notify its listeners, and ends.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RunHook:
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """The text of a file, or `None` if it is missing, unreadable or binary; one that is too large is longer than asked for."""
+    """The text of a file, or `None` if it is missing, unreadable or binary; of one that is too large, more than the limit is returned."""
 
     path: str
     max_bytes: int
@@ -109,14 +109,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Tells the listeners. Result: `None`; a listener that raises does not stop the flow."""
+    """Notifies the listeners. Result: `None`; a listener that raises does not stop the flow."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Effects that may run side by side. Result: a list in their order, failures as exceptions in it."""
+    """Effects that may run in parallel. Result: a list in their order, with failures as exceptions."""
 
     effects: tuple[Effect, ...]
 
@@ -129,7 +129,7 @@ class CancelToken(Protocol):
     """Anything with `is_set`, such as `threading.Event` or `asyncio.Event`."""
 
     def is_set(self) -> bool:
-        """Whether the flow shall stop."""
+        """Whether the flow should stop."""
         ...
 
 
@@ -141,7 +141,7 @@ def drive(
     Args:
         flow: A fresh generator.
         perform: Does one effect and returns its result; what it raises is raised inside the flow.
-        cancel: Looked at before each effect. What a cancelled flow still has to tell (`Emit`) is told.
+        cancel: Checked before each effect. Notifications (`Emit`) of a cancelled flow are still delivered.
 
     Returns:
         What the flow returns.
@@ -157,7 +157,7 @@ def drive(
 
 
 class _Stop:
-    """Cancels a flow: before any effect but `Emit`, and once behind the first `Emit` that is told after the cancel."""
+    """Cancels a flow: before any effect except `Emit`, and once after the first `Emit` delivered after the cancel."""
 
     def __init__(self, token: CancelToken | None) -> None:
         self._token, self._thrown = token, False
@@ -175,7 +175,7 @@ class _Stop:
 
 
 def _end(flow: Flow[Any], perform: Callable[[Effect], Any]) -> None:
-    """Ends a flow that nobody waits for any more; what it tells on its way out is told."""
+    """End a flow that nobody waits for any more; its last notifications are delivered."""
     with contextlib.suppress(Exception, StopIteration):
         effect = flow.throw(Cancelled("cancelled"))
         while isinstance(effect, Emit):
@@ -221,12 +221,12 @@ def _outcome(
 async def adrive(
     flow: Flow[T], perform: Callable[[Effect], Any], *, cancel: CancelToken | None = None
 ) -> T:
-    """Runs a flow to its end; results that are awaitable are awaited, `Together` runs side by side.
+    """Run a flow to its end; awaitable results are awaited, `Together` runs in parallel.
 
     Args:
         flow: A fresh generator.
         perform: Does one effect and returns its result or an awaitable of it.
-        cancel: As for `drive`. Cancelling the task ends the flow in the same way.
+        cancel: See `drive`. Cancelling the task ends the flow in the same way.
 
     Returns:
         What the flow returns.

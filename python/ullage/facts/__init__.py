@@ -1,4 +1,4 @@
-"""What code can know of a conversation: facts with their origin, collected in one pass, without a model."""
+"""Facts about a conversation with their origin, collected in one pass, without a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools that talk to the person were asked and answered, and which tools a search found."""
+"""Questions and answers of tools that talk to the user, and tools found by a search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["asked_by", "question_answers", "tool_references"]
 
 
 def asked_by(call: Call, given: Any) -> str:
-    """What a call asks the person; empty if it asks nothing."""
+    """The question of a call to the user; empty if there is none."""
     if call.action is Action.ASK:
         return "\n".join(_questions(given)) or call.target[:500]
     return call.target[:500] if call.action is Action.PLAN else ""
@@ -33,11 +33,11 @@ _PAIR = re.compile(r'"([^"]{1,1000})"="([^"]{0,2000})"')
 
 
 def question_answers(given: Any, item: Any, text: str) -> list[tuple[str, str]]:
-    """Questions and answers of a call that asked the person.
+    """Questions and answers of a call that asked the user.
 
     Args:
         given: The call's input.
-        item: The entry of the result: its UI copy is exact where it is there.
+        item: The entry of the result: its UI copy, if any, is exact.
         text: The result; `[]` is returned for one whose content was cleared.
     """
     if text.strip() == CLEARED:

@@ -1,4 +1,4 @@
-"""What a tool call does, read from its name and, for tools nobody listed, from the shape of its input."""
+"""What a tool call does, from its name or, for unknown tools, from the shape of its input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Action", "Call", "describe", "read_call"]
 
 
 class Action(StrEnum):
-    """What a call does to the world, as far as a summary cares."""
+    """What a call does, as far as a summary needs it."""
 
     READ = "read"
     EDIT = "edit"
@@ -40,8 +40,8 @@ class Call(NamedTuple):
 
     action: Action
     name: str
-    target: str  # path, command, pattern, address, question, prompt: whatever the call is about
-    code: str = ""  # the text that an edit or write puts in
+    target: str  # path, command, pattern, URL, question, prompt: the subject of the call
+    code: str = ""  # the text that an edit or write inserts
     start: int = 0  # first line that a read asks for, 0: from the top
     lines: int = 0  # number of lines that a read asks for, 0: to the end
 
@@ -247,7 +247,7 @@ def _patch(name: str, text: str) -> tuple[Call, ...]:
 
 
 def describe(call: Call, limit: int = 160) -> str:
-    """One line for a person: the tool and what it was about."""
+    """One line for a user: the tool and its target."""
     target = " ".join(call.target[: limit * 4].split())
     if len(target) > limit:
         target = target[: limit - 1].rstrip() + "…"

@@ -1,6 +1,6 @@
-"""Collects the facts that code can keep: one pass over messages or entries, no model, no guess.
+"""Collects the facts that code can keep: one pass over messages or entries, without a model and without guessing.
 
-Every fact says where it came from. Text of tools is never taken for the person's words; what cannot
+Every fact names its origin. Text of tools is never treated as the user's words; anything that cannot
 be read is left out, never an error.
 """
 
@@ -42,10 +42,10 @@ from ullage.messages import BlockView, is_boundary, is_summary, message_of, role
 __all__ = ["Collector", "collect", "is_user_input", "note_inputs"]
 
 NAMES_CHARS = 20_000
-"""Characters of one text that are searched for names: its two ends, half each."""
+"""Characters of one text that are searched for names: half at each end."""
 
 MAX_STEPS = 400
-"""Newest calls that are remembered line by line; the tallies count all."""
+"""Newest calls that are kept as lines; the tallies count all."""
 
 _SHORT_ANSWER = 300
 
@@ -63,10 +63,10 @@ def collect(items: Iterable[Any], *, first_index: int = 0) -> Facts:
 
     Args:
         items: Messages or entries, oldest first.
-        first_index: Index of the first item in the list that the facts shall point into.
+        first_index: Index of the first item in the list to which the facts refer.
 
     Returns:
-        Value objects only; the items are not referred to.
+        Value objects only; they hold no reference to the items.
     """
     collector = Collector()
     for index, item in enumerate(items, first_index):
@@ -75,7 +75,7 @@ def collect(items: Iterable[Any], *, first_index: int = 0) -> Facts:
 
 
 def is_user_input(item: Any) -> bool:
-    """Whether a person wrote (part of) this message."""
+    """Whether the user wrote (part of) this message."""
     return bool(_user_words(item).text)
 
 
@@ -86,7 +86,7 @@ def _user_words(item: Any) -> Any:
 
 
 def note_inputs(items: Iterable[Any]) -> list[UserInput]:
-    """The sentences that may outlive a session, each once: typed by the person, in short messages of plain prose.
+    """The sentences that may outlive a session, each once: typed by the user, in short messages of plain prose.
 
     Args:
         items: Messages or entries, oldest first.
@@ -103,7 +103,7 @@ def note_inputs(items: Iterable[Any]) -> list[UserInput]:
 
 
 def _not_human(item: Mapping[str, Any]) -> str:
-    """Who else than the person wrote a user entry, as the host noted it; empty: the person, or unknown."""
+    """The author of a user entry other than the user, as the host recorded it; empty: the user, or unknown."""
     origin = item.get("origin")
     kind = origin.get("kind") if isinstance(origin, Mapping) else None
     return clean(kind, 80) if isinstance(kind, str) and kind not in ("", "human", "user") else ""
@@ -124,7 +124,7 @@ class _Open(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """A result that came."""
+    """A result that was received."""
 
     at: int
     item: Any
@@ -133,11 +133,11 @@ class _Answer(NamedTuple):
 
 
 class Collector:
-    """Takes items one by one; `finish` gives the facts so far.
+    """Processes items one by one; `finish` returns the facts so far.
 
     Args:
-        earlier: A collector that was fed what came before, and what an earlier compaction took out of
-            the context: the person's words and decisions, tasks and skills go on from there.
+        earlier: A collector that processed what came before, including what an earlier compaction removed from
+            the context: the user's words and decisions, tasks and skills continue from there.
     """
 
     def __init__(self, earlier: Collector | None = None) -> None:
@@ -176,7 +176,7 @@ class Collector:
         self._board = earlier._board
 
     def feed(self, index: int, item: Any) -> None:
-        """Reads one item. Never raises for what it holds."""
+        """Read one item. Never raises, whatever it contains."""
         self._end = index
         if is_boundary(item) or (isinstance(item, Mapping) and item.get("isSidechain") is True):
             return
@@ -211,7 +211,7 @@ class Collector:
     def _carry_inputs(self, index: int, told: list[str]) -> None:
         """The user messages that a summary repeats, unless the messages themselves were seen.
 
-        A log that starts in the middle of a session holds fewer than its summary tells of.
+        A log that starts in the middle of a session holds fewer than its summary repeats.
         """
         if len(told) > len(self._inputs):
             seen = {entry.text for entry in self._inputs}
@@ -254,7 +254,7 @@ class Collector:
             self._standing.append(UserInput(index, rule.text, origin=origin, lasting=lasting))
 
     def _told(self, index: int, others: list[Other]) -> None:
-        """What teammates and sub-agents say in the user's role is data, like a tool's answer."""
+        """Read what teammates and sub-agents say in the user's role as data, like a tool's output."""
         for other in others:
             self._names.add(_ends(other.text), "result", index)
             self._agents.append(AgentRun(index, other.who, other.text[:2000]))
@@ -284,7 +284,7 @@ class Collector:
                 self._provider_summary(index, clean(readable(block)))
 
     def _provider_summary(self, index: int, text: str) -> None:
-        """What the provider's own compaction says: it stands for all before it, an older summary of ours included."""
+        """Read the provider's own compaction, which replaces everything before it, including an older summary."""
         if not text.strip():
             return
         self._names.add(_ends(text), "summary", index)
@@ -307,7 +307,7 @@ class Collector:
         self._urls.update(dict.fromkeys(urls_in(text)))
 
     def _repeated(self, text: str) -> None:
-        """A number of a result that somebody names again is one that matters."""
+        """Mark numbers of results that are named again, since these matter."""
         for number in numbers_in(text) & self._numbers.keys():
             place = self._numbers.pop(number)
             self._findings[place] = replace(self._findings[place], used=True)
@@ -365,7 +365,7 @@ class Collector:
             self._failures.failed(call, outcome, index)
 
     def _polled(self, index: int, outcome: Outcome) -> None:
-        """The end of a command that ran on in the background is told by a later call."""
+        """Complete a command that continued in the background from the later call that reports its end."""
         if self._commands and outcome.exit_code is not None:
             last = self._commands[-1]
             self._commands[-1] = replace(
@@ -404,7 +404,7 @@ class Collector:
             self._names.add(answer, "user", index)
 
     def finish(self) -> Facts:
-        """The facts of all items so far."""
+        """The facts from all items so far."""
         statements = self._statements
         if statements:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
@@ -445,6 +445,6 @@ def _ends(text: str) -> str:
 
 
 def _spent(text: str) -> int:
-    """Milliseconds, where the tool tells them. Times of entries do not: they hold the wait for a permission."""
+    """Milliseconds, where the tool reports them. Times of entries are not used: they include the wait for a permission."""
     told = _TIME.search(text[:300])
     return int(told[1]) * 1000 + int((told[2] or "0").ljust(3, "0")) if told else 0

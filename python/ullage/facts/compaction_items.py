@@ -1,7 +1,7 @@
-"""The provider's own compaction items: what stands, opaque or signed, for all that was said before it.
+"""The provider's own compaction items: opaque or signed replacements for everything said before them.
 
-Anthropic makes a `compaction` block, OpenAI an encrypted item, which the internal view holds as a `foreign` block. Nobody
-else can write either anew, so they are carried as they came, in front; the newest one stands for the older ones too.
+Anthropic generates a `compaction` block, OpenAI an encrypted item, which the internal view holds as a `foreign` block.
+Only the provider can write them, so they are carried unchanged, at the front; the newest one replaces the older ones too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 ITEM_TYPES = ("compaction", "compaction_summary", "context_compaction")
-"""How OpenAI and the Codex CLI have called theirs."""
+"""The types that OpenAI and the Codex CLI have used."""
 
 
 class Found(NamedTuple):
@@ -34,11 +34,11 @@ class Found(NamedTuple):
 
 
 def family_of(block: object) -> str:
-    """Whose compaction item a block is: `anthropic`, `openai_responses`; empty if it is none."""
+    """The provider of a compaction item: `anthropic`, `openai_responses`; empty if the block is not one."""
     if not isinstance(block, Mapping):
         return ""
     if block.get("type") == "compaction":
-        # Null content and nothing sealed: a compaction that failed, which stands for nothing.
+        # Null content and nothing sealed: a failed compaction, which replaces nothing.
         told = block.get("content"), block.get("encrypted_content"), block.get("signature")
         return "anthropic" if any(told) else ""
     return "openai_responses" if _foreign_item(block).get("type") in ITEM_TYPES else ""
@@ -70,12 +70,12 @@ def newest_item(messages: Sequence[Item]) -> Found | None:
 
 
 def holds(item: Item, block: BlockView) -> bool:
-    """Whether a message or entry holds this very item, or an equal one."""
+    """Whether a message or entry holds this item, or an equal one."""
     return any(each is block or each == block for each in _blocks(item) if family_of(each))
 
 
 def alone(block: BlockView) -> dict[str, Any]:
-    """A message of the model's with the item and nothing else."""
+    """An assistant message with only the item."""
     return {"role": "assistant", "content": [block]}
 
 
@@ -98,7 +98,7 @@ def without(item: Item) -> Item | None:
 
 
 def readable(block: BlockView) -> str:
-    """What a person can read of an item; empty where all of it is sealed."""
+    """The readable text of an item; empty if all of it is sealed."""
     if block.get("type") == "compaction":
         return "\n".join(_texts(block.get("content")))
     item = _foreign_item(block)

@@ -1,4 +1,4 @@
-"""Values that the user corrected later: an old one must not be read as if it still held."""
+"""Values that the user corrected later, so that an old value is not read as still valid."""
 
 from __future__ import annotations
 

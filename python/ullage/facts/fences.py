@@ -1,4 +1,4 @@
-"""Code fences of Markdown, found line by line: the time is linear in the text, whatever it holds."""
+"""Finds code fences of Markdown line by line, in linear time for any text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 
 
 def unfenced(text: str, *, open_too: bool = False) -> str:
-    """The text without its fenced blocks; an empty line stands for each.
+    """The text with each fenced block replaced by an empty line.
 
     Args:
         text: Markdown.
-        open_too: Leave out what follows a fence that is never closed as well; false: it stays, since a
-            stray mark is no block.
+        open_too: Also leave out what follows a fence that is never closed; false: keep it, since a
+            stray mark does not open a block.
     """
     lines = text.split("\n")
     closers = _closers(lines)
@@ -36,7 +36,7 @@ def unfenced(text: str, *, open_too: bool = False) -> str:
 
 
 def _closers(lines: list[str]) -> dict[str, list[tuple[int, int]]]:
-    """Places and lengths of the lines that can close a block, the last first: read from the end of the list."""
+    """Positions and lengths of the lines that can close a block, the last first, to be popped from the end."""
     found: dict[str, list[tuple[int, int]]] = {"`": [], "~": []}
     for at in reversed(range(len(lines))):
         bare = lines[at].strip()
@@ -49,7 +49,7 @@ def _end(closers: dict[str, list[tuple[int, int]]], mark: str, at: int) -> int:
     waiting = closers[mark[0]]
     while waiting and waiting[-1][0] <= at:
         waiting.pop()
-    # A shorter run inside the block does not close it; only those of this block are looked at.
+    # A shorter run inside the block does not close it; only runs of this block are checked.
     skipped = len(waiting)
     while skipped and waiting[skipped - 1][1] < len(mark):
         skipped -= 1

@@ -1,4 +1,4 @@
-"""What a result showed and an answer settled: labelled numbers, addresses, decisions, what is said to be still open."""
+"""Findings of results and responses: labelled numbers, URLs, decisions, open work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ullage.facts.fences import unfenced
 __all__ = ["decided", "figures_in", "numbers_in", "still_open"]
 
 MOST_FIGURES = 4
-"""Lines of one result; what matters of a long table is told in the answer that follows."""
+"""Lines of one result that are kept; the response that follows states what matters in a long table."""
 
 SCANNED = 40_000
 MAX_LINE = 160
@@ -58,12 +58,12 @@ def _sentences(text: str) -> list[str]:
 
 
 def decided(text: str) -> list[str]:
-    """The sentences of an answer that say what was decided."""
+    """The sentences of a response that state a decision."""
     return [part for part in _sentences(text) if _DECIDED.search(part) and not part.endswith("?")][
         :3
     ]
 
 
 def still_open(text: str) -> list[str]:
-    """The sentences and rows of an answer that name what is still to do."""
+    """The sentences and rows of a response that name open work."""
     return [part for part in _sentences(text) if _OPEN.search(part) and not part.endswith("?")][:8]

@@ -1,4 +1,4 @@
-"""Finds the names that an agent goes on with: paths, symbols, addresses, hashes, tickets.
+"""Finds the names that an agent continues to use: paths, symbols, URLs, hashes, tickets.
 
 They are copied by code, never by a model: a path that is one letter off costs more turns than a
 missing paragraph (see `Facts.names`).
@@ -13,7 +13,7 @@ __all__ = ["NameKind", "commits_in", "find_names", "kind_of", "urls_in"]
 
 
 class NameKind(StrEnum):
-    """What a name looks like."""
+    """The kind of a name, by its form."""
 
     URL = "url"
     PATH = "path"
@@ -24,7 +24,7 @@ class NameKind(StrEnum):
 
 
 MAX_NAME = 200
-"""Longer finds are data (a signed address, a base64 run), not names."""
+"""Longer matches are data (a signed URL, a base64 run), not names."""
 
 _URL = re.compile(r"https?://[^\s<>\"'`\\\[\](){}|^]{4,300}")
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
@@ -75,7 +75,7 @@ def _path(name: str) -> str:
 
 
 def kind_of(name: str) -> NameKind:
-    """What a single name looks like."""
+    """The kind of a single name."""
     if name.startswith(("http://", "https://")):
         return NameKind.URL
     match = _NAME.match(name)

@@ -1,4 +1,4 @@
-"""What is known of a conversation without asking a model: value objects, each with where it came from."""
+"""Facts about a conversation that need no model: value objects, each with its origin."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Origin(StrEnum):
-    """Whose words a fact is made of. Only `USER` and `HOST` may ever be followed as instructions."""
+    """The author of a fact's words. Only `USER` and `HOST` may ever be followed as instructions."""
 
     USER = "user"
     HOST = "host"
@@ -40,7 +40,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UserInput:
-    """One message that the person wrote."""
+    """One message that the user wrote."""
 
     index: int
     text: str
@@ -48,13 +48,13 @@ class UserInput:
     question: str = ""  # what the assistant had asked just before
     origin: Origin = Origin.USER
     uuid: str = ""
-    lasting: bool = True  # of a rule: it says itself that it holds from now on
+    lasting: bool = True  # for a rule: it says that it applies from now on
     corrected: str = ""  # the later sentence that replaces a value in it
 
 
 @dataclass(frozen=True, slots=True)
 class FileUse:
-    """All that was done to one file."""
+    """Everything that was done to one file."""
 
     path: str
     first: int  # index of the first call about it
@@ -64,7 +64,7 @@ class FileUse:
     edits: int = 0
     writes: int = 0
     deleted: bool = False
-    code: str = ""  # what the newest edit or write put in
+    code: str = ""  # text that the newest edit or write inserted
     code_index: int = -1
     origin: Origin = Origin.TOOL
 
@@ -76,7 +76,7 @@ class FileUse:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that ran, with its end."""
+    """A command that ran, with the end of its output."""
 
     index: int
     text: str
@@ -104,8 +104,8 @@ class Failure:
 
     index: int
     what: str  # the call, in one line
-    line: str  # the error's telling line
-    feedback: str = ""  # the person's words, if they refused it
+    line: str  # the most informative line of the error
+    feedback: str = ""  # the user's words, if they refused it
     fixed_index: int = -1  # a later success of the same thing, -1: none
     fixed_by: str = ""  # the changes in between
     origin: Origin = Origin.TOOL
@@ -125,7 +125,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A question that was put to the person through a tool, and the answer."""
+    """A question that a tool asked the user, and the answer."""
 
     index: int
     question: str
@@ -145,13 +145,13 @@ class Task:
 
     @property
     def open(self) -> bool:
-        """Whether it still has to be done."""
+        """Whether it is still to be done."""
         return self.status not in ("completed", "done", "cancelled", "deleted")
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Something the assistant said; `closing` if the person spoke next, or nobody did."""
+    """Something the assistant said; `closing` if the user spoke next, or nothing followed."""
 
     index: int
     text: str
@@ -165,7 +165,7 @@ class Finding:
 
     index: int
     line: str
-    used: bool = False  # somebody repeated the number later
+    used: bool = False  # the number was repeated later
     origin: Origin = Origin.TOOL
 
 
@@ -207,12 +207,10 @@ class Previous:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What code keeps of a conversation (SPEC FULL-8)."""
+    """The facts that code keeps about a conversation (FULL-8)."""
 
     inputs: tuple[UserInput, ...] = ()
-    standing: tuple[
-        UserInput, ...
-    ] = ()  # lasting rules: sentences of the person, texts of the host
+    standing: tuple[UserInput, ...] = ()  # lasting rules: sentences of the user, texts of the host
     files: tuple[FileUse, ...] = ()  # in order of first use
     commands: tuple[Command, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -233,8 +231,8 @@ class Facts:
     plan: str = ""
     plan_mode: bool = False
     previous: Previous | None = None
-    open_question: str = ""  # the assistant asked, nobody answered
-    interrupted: bool = False  # the person stopped the assistant, and nothing followed
+    open_question: str = ""  # the assistant asked, and no answer followed
+    interrupted: bool = False  # the user stopped the assistant, and nothing followed
     messages: int = 0
     tool_uses: int = 0
 

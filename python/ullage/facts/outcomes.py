@@ -1,4 +1,4 @@
-"""How a tool call ended: refused, failed or well, with the one line that says so."""
+"""How a tool call ended: refused, failed or successful, with the line that shows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ullage.facts.words import feedback_of
 __all__ = ["Outcome", "read_outcome"]
 
 SCANNED_LINES = 3000
-"""Lines of one result that are looked at; a build log's verdict stands within them or at its end."""
+"""Lines of one result that are searched; the verdict of a build log is among them or at its end."""
 
 LINE_CHARS = 200
 
@@ -20,8 +20,8 @@ class Outcome(NamedTuple):
 
     ok: bool | None
     exit_code: int | None
-    line: str  # the error's first telling line, or the last line of a success; may be empty
-    feedback: str  # what the person said when refusing
+    line: str  # the error's first informative line, or the last line of a success; may be empty
+    feedback: str  # what the user said when refusing
 
 
 _EXIT = re.compile(
@@ -32,7 +32,7 @@ _EXIT = re.compile(
 _EXIT_JSON = re.compile(r'"(?:exit_code|exitCode|returncode|exit_status)"\s*:\s*(-?\d{1,9})')
 _REFUSED = ("The user doesn't want to", "[Request interrupted by user")
 _FAILED = ("<tool_use_error>", "Error:", "error:", "ERROR:", "Traceback (most recent call last)")
-"""How results begin that only say in words that the call failed."""
+"""Beginnings of results that report a failure only in words."""
 _ERROR_TAG = re.compile(r"</?(?:tool_use_error|error)>")
 _ERROR = re.compile(
     r"\b(?:error|fatal|panic|exception|failed|failure|undefined|denied|refused|cannot|can't|could not|"
@@ -59,7 +59,7 @@ _VERDICT = re.compile(
 
 
 def read_outcome(text: str, *, is_error: bool) -> Outcome:
-    """How a call ended, from its result's text and error flag."""
+    """The outcome of a call, from its result's text and error flag."""
     head = text[:600]
     if head.lstrip().startswith(_REFUSED):
         # Hosts mark a refusal as an error; any tool may print its words.
@@ -71,7 +71,7 @@ def read_outcome(text: str, *, is_error: bool) -> Outcome:
 
 
 def _exit_code(text: str) -> int | None:
-    # Hosts write it in front or at the very end; in between it is the output of something else.
+    # Hosts write it at the start or the very end; in between it is the output of something else.
     for part in (text[:400], text[-400:]):
         match = _EXIT.search(part) or _EXIT_JSON.search(part)
         if match:

@@ -1,9 +1,9 @@
-"""What of a message its author typed as prose, and which of its sentences are rules.
+"""Which parts of a message its author typed as prose, and which of its sentences are rules.
 
-A message may carry a mail, a log, a page or another agent's words. They stand in the user's message,
-but they are not the user's: a rule is only taken from plain typed lines, never from fences, quotes,
-tags, indented blocks, tables, pasted mail or transcripts. Where that is in doubt the text does not
-count: as words of the message it stays in every summary all the same.
+A message may contain a mail, a log, a page or another agent's words. They are in the user's message,
+but they are not the user's: a rule is taken only from plain typed lines, never from fences, quotes,
+tags, indented blocks, tables, pasted mail or transcripts. In case of doubt the text is not a rule:
+as part of the message it stays in every summary anyway.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ __all__ = [
 ]
 
 MAX_PROSE = 20_000
-"""Characters of a message that are searched for rules; longer ones are pasted for the most part."""
+"""Characters of a message that are searched for rules; longer messages are mostly pasted."""
 
 MAX_RULE = 400
 MIN_RULE = 8
 
 MAX_NOTE_MESSAGE = 600
-"""Characters of a message that a note may be taken from: longer ones hold more than a rule."""
+"""Maximum characters of a message from which a note is taken: longer ones contain more than a rule."""
 
 MAX_NOTE_RULE = 240
 
 
 class Strength(IntEnum):
-    """How much a sentence binds."""
+    """How strongly a sentence binds."""
 
     CONSTRAINT = 1  # for the task at hand: a prohibition, an obligation, a preference
-    LASTING = 2  # says itself that it holds from now on
+    LASTING = 2  # says that it applies from now on
 
 
 class Rule(NamedTuple):
-    """A sentence that binds, word for word."""
+    """A sentence that binds, verbatim."""
 
     text: str
     strength: Strength
@@ -80,13 +80,13 @@ _LEADS_IN = re.compile(
     r"zusammenfass\w*|fasse|traduis|résume|traduce|resume)\b",
     re.IGNORECASE,
 )
-"""In a line that ends with a colon: what follows is shown, not said."""
+"""In a line that ends with a colon: what follows is quoted."""
 
 _GAP = "\n"
 
 
 def _without_tagged(text: str) -> str:
-    """Elements go whole; one that opens a line and is never closed takes the rest with it. Linear."""
+    """Remove whole elements; one that opens a line and is never closed removes the rest. Linear."""
     kept: list[str] = []
     unclosed: set[str] = set()
     position = 0
@@ -110,7 +110,7 @@ def _without_tagged(text: str) -> str:
 
 
 def _typed_lines(text: str) -> Iterator[str]:
-    """The lines that are typed prose; an empty one stands for each that is not."""
+    """The lines that are typed prose; every other line becomes empty."""
     spoken = False
     in_list = False
     for line in text.split("\n"):
@@ -131,7 +131,7 @@ def _typed_lines(text: str) -> Iterator[str]:
 
 
 def _typed(text: str) -> str:
-    """The message with everything blanked that is not typed prose."""
+    """The message with everything blanked except typed prose."""
     return "\n".join(_typed_lines(_without_tagged(unfenced(text[:MAX_PROSE], open_too=True))))
 
 
@@ -150,7 +150,7 @@ _COVER = "\x00"
 
 
 def _covered(paragraph: str) -> str:
-    """The text with each quotation covered, character for character; one that never ends reaches to the end."""
+    """The text with each quotation masked, keeping its length; one that never ends reaches to the end."""
     out = list(paragraph)
     at, length = 0, len(paragraph)
     while at < length:
@@ -188,10 +188,10 @@ _BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
 
 
 def sentences(text: str) -> list[tuple[str, str]]:
-    """The sentences of a text, each with a copy in which quotations are covered; no mark of a sentence ends inside one.
+    """The sentences of a text, each with a copy in which quotations are masked; punctuation inside a quotation ends none.
 
     Args:
-        text: Any; taken as it is.
+        text: Any text.
     """
     found: list[tuple[str, str]] = []
     for paragraph in text.split("\n\n"):
@@ -209,7 +209,7 @@ def typed_sentences(text: str) -> list[tuple[str, str]]:
     return sentences(_typed(text))
 
 
-# ---- which of it binds -------------------------------------------------------------------------
+# ---- which sentences bind -------------------------------------------------------------------------
 
 _LASTING = re.compile(
     r"\b(?:always|never(?! mind\b)|from now on|from here on|don'?t ever|remember to|in future|in the future|going forward|"
@@ -250,11 +250,11 @@ _IMPERATIVE = re.compile(
 _NOT_A_NOTE = re.compile(
     r"https?://|[|`]|&&|\$\(|[\w.+-]{1,64}@[\w-]{1,64}\.|\b(?:curl|wget|sudo|eval|base64)\b", re.I
 )
-"""What a note should hold for good does not send anything anywhere and runs nothing."""
+"""A lasting note must not send anything anywhere or run anything."""
 
 
 def rules_of(text: str) -> list[Rule]:
-    r"""The sentences of typed prose that bind, in order, word for word.
+    r"""The sentences of typed prose that bind, in order, verbatim.
 
     Args:
         text: The user's words of one message.
@@ -277,15 +277,15 @@ def _rules(given: list[tuple[str, str]]) -> Iterator[Rule]:
 
 
 def is_all_prose(text: str) -> bool:
-    """Whether a message is typed prose and nothing else."""
+    """Whether a message is only typed prose."""
     return "".join(_typed(text).split()) == "".join(text.split())
 
 
 def note_rules(text: str) -> list[str]:
     """The sentences of a message that may outlive the session: a stricter test than `rules_of`.
 
-    The message must be short and typed prose from its first character to its last; the sentence must
-    say itself that it holds from now on, as an order or a wish, and name no address and no command.
+    The message must be short and entirely typed prose; the sentence must say that it applies from now on,
+    as an order or a wish, and must not name an address or a command.
 
     Args:
         text: The user's words of one message.

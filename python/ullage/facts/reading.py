@@ -1,4 +1,4 @@
-"""Reads messages and entries of any shape without trusting them: never raises, never descends without end.
+"""Reads messages and entries of any shape without trusting them: never raises, limits its depth.
 
 One view for all: a string content is a text block, OpenAI's `tool_calls` are tool uses, its `tool`
 messages are tool results. Nothing is copied but text.
@@ -22,17 +22,17 @@ __all__ = [
 ]
 
 MAX_DEPTH = 40
-"""Nesting below this is not read: no tool input that means something is deeper, hostile ones are."""
+"""Deeper nesting is not read: only hostile tool inputs nest deeper."""
 
 MAX_TEXT = 400_000
-"""Characters read of one text; what lies between its two ends carries no fact that a summary would keep."""
+"""Characters read at the two ends of one text; the middle holds no fact that a summary would keep."""
 
 MAX_NUMBER_BITS = 256
 """Larger integers are not written out: Python refuses to beyond 4300 digits."""
 
 
 def blocks_of(item: Any) -> Iterator[BlockView]:
-    """All blocks of a message, as if every provider wrote them the same way."""
+    """All blocks of a message, in one form for every provider."""
     message = message_of(item)
     if message is None:
         return
@@ -104,11 +104,13 @@ _TEXT_TYPES = ("text", "input_text", "output_text")
 
 
 def _is_text(block: BlockView) -> bool:
-    return block.get("type") in _TEXT_TYPES  # a type that is no string compares, but has no hash
+    return (
+        block.get("type") in _TEXT_TYPES
+    )  # a type that is not a string can be compared, but may have no hash
 
 
 def result_text(block: BlockView) -> str:
-    """What a tool answered, as text; media as `[image]`, `[document]`."""
+    """The output of a tool as text; media as `[image]`, `[document]`."""
     content = block.get("content", block.get("output"))
     if isinstance(content, str):
         return clean(content)

@@ -35,27 +35,27 @@ HEADINGS = (
     "Current Work",
     "Optional Next Step",
 )
-"""In their order; the number of a section is its place, from 1."""
+"""In order; the number of a section is its position, from 1."""
 
 PINS_HEADING = "Pinned"
 
 _CONTINUED = "This session is being continued from a previous conversation"
 
 OPENING = f"{_CONTINUED} that ran out of context. Its earlier part was replaced by this summary."
-"""First line of our summary message. Bare messages have no flag: they are known by this. Its first sentence is the one
-that readers of Claude Code's logs look for; the second one is ours alone."""
+"""First line of Ullage's summary message. Bare messages have no flag and are recognised by this line. Its first sentence is the one
+that readers of Claude Code's logs look for; the second one is only Ullage's."""
 
 KEPT_HEADING = "## Kept by code"
-"""Of the part that follows the sections; its lines were copied from the log."""
+"""Heading of the part that follows the sections; its lines were copied from the log."""
 
 KEPT_INPUT = "User message "
-"""How a row of a user message begins there; they come first, the newest in front."""
+"""Prefix of a user message's row there; these rows come first, the newest at the front."""
 
 CLOSING = "[End of the summary]"
-"""Line after the ninth section of our summary message; notes to the model follow it."""
+"""Line after the ninth section of Ullage's summary message; notes to the model follow it."""
 
 NOTES_OPENING = "[Notes of this session, kept while it went on]"
-"""First line of a summary that is made of the session's notes."""
+"""First line of a summary made from the session's notes."""
 
 _KEYS = tuple(tuple(re.findall(r"[a-z]+", heading.lower())) for heading in HEADINGS)
 _LINE = re.compile(
@@ -68,7 +68,7 @@ _OPENS = re.compile(r"(?:^|</summary>|</analysis>)[ \t]{0,40}<summary>", re.MULT
 _SUMMARY, _SUMMARY_END = "<summary>", "</summary>"
 
 MOST_BLOCKS = 8
-"""Blocks of an answer that may be the summary; a draft that names the tag more often is not read further."""
+"""Maximum blocks of a response that are tried as the summary, in case a draft names the tag often."""
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
@@ -79,17 +79,17 @@ def looks_like_summary(text: str) -> bool:
 
 
 def strip_draft(text: str) -> str:
-    """A model's answer without its draft: what stands in `<summary>`, or all but the draft."""
+    """A model's response without its draft: the contents of `<summary>`, or everything except the draft."""
     rest = _after_draft(text)
     blocks = [block for block in _blocks(rest) if block]
     if not blocks:
         return rest.strip()
-    # A summary of work on HTML may hold the tag itself: the block with the most sections is meant.
+    # A summary of work on HTML may contain the tag itself: the block with the most sections is used.
     return max(reversed(blocks), key=lambda block: len(parse_sections(block)))
 
 
 def _after_draft(text: str) -> str:
-    """What is left without the draft, which may name the tags of the answer."""
+    """The text without the draft, which may name the tags of the response."""
     start = text.find(_DRAFT)
     if start < 0 or _SUMMARY in text[:start]:
         return text
@@ -103,7 +103,7 @@ def _after_draft(text: str) -> str:
 
 
 def _blocks(text: str) -> list[str]:
-    """What stands in `<summary>`, for each place where it may begin, in order."""
+    """The contents of `<summary>`, for each place where it may begin, in order."""
     starts = [match.end() for match in _OPENS.finditer(text)]
     if not starts and _SUMMARY in text:
         starts = [text.find(_SUMMARY) + len(_SUMMARY)]
@@ -112,7 +112,7 @@ def _blocks(text: str) -> list[str]:
         later = starts[at + 1] - len(_SUMMARY) if at + 1 < len(starts) else len(text)
         own = text.find(_SUMMARY_END, start, later)
         last = text.rfind(_SUMMARY_END, start)
-        # One that runs on to the end of the answer, and one that ends before the next begins.
+        # One that extends to the end of the response, and one that ends before the next begins.
         found += [text[start:last] if last >= start else text[start:]]
         if own >= 0 and own != last:
             found.append(text[start:own])
@@ -134,7 +134,7 @@ def _number_of(line: str) -> tuple[int, str]:
 def parse_sections(text: str) -> dict[int, str]:
     """The sections of a summary by number; wording, marks and order of the headings may vary.
 
-    Lines inside code fences are never headings. What stands before the first heading is dropped.
+    Lines inside code fences are never headings. Text before the first heading is dropped.
     """
     found: dict[int, list[str]] = {}
     current, fence = 0, ""
@@ -154,10 +154,10 @@ def parse_sections(text: str) -> dict[int, str]:
 
 
 def parse_summary(text: str) -> Previous:
-    """A summary message, ours or another tool's, as its sections."""
+    """The sections of a summary message by Ullage or another tool."""
     body = text.rpartition(f"\n{CLOSING}")[0] or text
     if not text.lstrip().startswith(OPENING):
-        body = strip_draft(body)  # ours has none, and may quote such tags
+        body = strip_draft(body)  # Ullage's has none, and may quote such tags
     written, _, kept = body.partition(f"\n{KEPT_HEADING}\n")
     found = _parse_notes(written) if holds_notes(text) else parse_sections(written)
     inputs, rest = _kept_by_code(kept)
@@ -178,7 +178,7 @@ _OF_NOTES = {
     "Worklog": 5,
     "Current State": 8,
 }
-"""Where the sections of session notes go on in the nine sections."""
+"""The section of the nine to which each section of session notes belongs."""
 
 
 _NOTED_INPUT = re.compile(r"- User (\d{1,6})(?: \([^()\n]{0,400}\)){0,2}: “(.*)”$")
@@ -237,20 +237,20 @@ def quoted(text: str, info: str = "text") -> str:
 
 
 def user_message(number: int, text: str, about: str = "") -> str:
-    """One row of section 6; several lines are fenced, so that they stay word for word.
+    """One row of section 6; several lines are fenced, so that they stay verbatim.
 
     Args:
         number: From 1.
-        text: The person's words.
-        about: What they answer, as `(asked: “…”)`; empty if nothing.
+        text: The user's words.
+        about: The question that they answer, as `(asked: “…”)`; empty if none.
     """
     lead = f"{number}. {about} " if about else f"{number}. "
-    # Trailing or leading white space would be lost on a bare line.
+    # A bare line would lose leading or trailing white space.
     return lead + (text if "\n" not in text and text == text.strip() else "\n" + quoted(text))
 
 
 def read_user_messages(section: str) -> list[str]:
-    """The texts of a section 6 that `user_message` wrote; `[]` if it is of another form."""
+    """The texts of a section 6 that `user_message` wrote; `[]` if it has another form."""
     texts: list[str] = []
     block: list[str] = []
     fence = ""

@@ -25,7 +25,7 @@ WEIGHTS = {
     "summary": 2,
     "result": 1,
 }
-"""How much one use of a name counts, by who used it. With `1 / (5 + age)` this order found the
+"""How much one use of a name counts, depending on who used it. With `1 / (5 + age)` this order found the
 names of the next 20 tool calls best in recorded sessions (see `benches/fidelity`)."""
 
 _ORIGINS = {
@@ -54,7 +54,7 @@ class NameTally:
             self._uses.setdefault(name, []).append((index, source))
 
     def ranked(self, end: int) -> tuple[Name, ...]:
-        """The names, best first; equal scores by text."""
+        """The names, best first; ties by text."""
         names = [self._name(text, uses, end) for text, uses in self._uses.items()]
         names.sort(key=lambda name: (-name.score, name.text))
         return tuple(names[:MAX_NAMES])
@@ -102,7 +102,7 @@ def _with_range(ranges: tuple[tuple[int, int], ...], call: Call) -> tuple[tuple[
 
 
 def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Line ranges in order, those that touch made one; an end of 0 reaches to the end of the file."""
+    """Line ranges in order, adjacent ones merged; an end of 0 means the end of the file."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges, key=lambda r: (r[0], r[1] == 0, r[1])):
         if merged and (merged[-1][1] == 0 or first <= merged[-1][1] + 1):
@@ -115,11 +115,11 @@ def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], 
 
 _CD = re.compile(r"^cd \S+ ?(?:&&|;) ?")
 _TAIL = re.compile(r" ?(?:2>&1 ?)?\| ?(?:head|tail|grep|rg|less|cat|wc)\b.*$| ?2>&1$")
-"""Of a command whose white space is single spaces: runs of it would be tried in every division."""
+"""For commands with single spaces only: the pattern would try every split of a longer run."""
 
 
 def command_key(command: str) -> str:
-    """A command without what does not change its meaning: `cd` in front, a pager or filter behind."""
+    """A command without parts that do not change its meaning: a leading `cd`, a trailing pager or filter."""
     core = " ".join(command[:2000].split())
     return _TAIL.sub("", _CD.sub("", core)).strip()
 
@@ -141,12 +141,12 @@ class FailureTally:
         self._changes: list[tuple[int, str]] = []
 
     def failed(self, call: Call, outcome: Outcome, index: int) -> None:
-        """Notes a call that failed or was refused."""
+        """Record a call that failed or was refused."""
         self._open.setdefault(_key(call), []).append(len(self._all))
         self._all.append(Failure(index, describe(call), outcome.line, outcome.feedback))
 
     def succeeded(self, call: Call, index: int) -> None:
-        """Closes the failures of the same thing."""
+        """Close the failures of the same thing."""
         if call.action in (Action.EDIT, Action.WRITE):
             self._changes.append((index, call.target))
         for place in self._open.pop(_key(call), ()):

@@ -27,13 +27,13 @@ class TaskBoard:
         self._board: dict[str, Task] = {}
 
     def done(self, action: Action, given: Any, result: str, index: int) -> None:
-        """Takes in a call that succeeded.
+        """Apply a call that succeeded.
 
         Args:
-            action: What the call does; other actions than those on tasks are passed over.
+            action: What the call does; actions that do not concern tasks are ignored.
             given: Its input.
-            result: Its answer: a new task gets its number there.
-            index: Of the call.
+            result: Its output, which has the number of a new task.
+            index: Index of the call.
         """
         if not isinstance(given, Mapping):
             return
@@ -58,7 +58,7 @@ class TaskBoard:
         self._board[key] = replace(task, status=status, subject=subject, index=index)
 
     def tasks(self) -> tuple[Task, ...]:
-        """The list, then the board; in their own order."""
+        """The list, then the board, each in its own order."""
         return (*self._list, *(task for task in self._board.values() if task.status != "deleted"))
 
 

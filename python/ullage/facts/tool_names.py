@@ -1,6 +1,6 @@
-"""What kind of tool a name means, however an agent spells it: `Read`, `read_file`, `mcp__fs__read_file` are one family.
+"""The kind of tool that a name means, however an agent spells it: `Read`, `read_file`, `mcp__fs__read_file` are one family.
 
-Settings that name tools go by this, so that no tool is special by the spelling of its name.
+Settings that name tools use this, so that no tool is special because of its spelling.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
 @lru_cache(maxsize=4096)
 def family_of(name: str) -> str:
-    """The family of a tool's name; empty for one that is of none.
+    """The family of a tool's name; empty if it belongs to none.
 
     Example:
         >>> [family_of(name) for name in ("Read", "mcp__fs__read_file", "runShell", "search_db")]
@@ -86,8 +86,8 @@ def matches(name: str, wanted: Iterable[str]) -> bool:
     """Whether a tool is one of those that a setting names: by name or pattern in any case, or by family.
 
     Args:
-        name: The tool's.
-        wanted: Names (`Read` means every tool that reads files) or patterns (`mcp__*` means just what it says).
+        name: The tool's name.
+        wanted: Names (`Read` means every tool that reads files) or patterns (`mcp__*` matches literally).
 
     Example:
         >>> matches("read_file", ["Read"]), matches("READ", ["read"]), matches("search_db", ["Read", "mcp__*"])

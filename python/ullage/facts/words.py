@@ -1,7 +1,7 @@
-"""What the person wrote, without what hosts put around it or in its place.
+"""What the user wrote, without what hosts put around it or instead of it.
 
 Hosts write reminders, hook output, command echoes and environment blocks into user messages. A
-summary that takes them for the person's words turns tool output into orders, so they are removed
+summary that takes them for the user's words turns tool output into orders, so they are removed
 here, by their tags, before anything else looks at the text.
 """
 
@@ -17,27 +17,27 @@ __all__ = ["Kind", "Other", "Words", "asks", "feedback_of", "others_in", "words_
 
 
 class Kind(StrEnum):
-    """How the words reached the conversation."""
+    """How the words entered the conversation."""
 
     PROMPT = "prompt"
     COMMAND = "command"  # a slash command, written out
-    SHELL = "shell"  # a command that the person ran
+    SHELL = "shell"  # a command that the user ran
     FEEDBACK = "feedback"  # given when a tool call was refused
     ANSWER = "answer"  # to a question that a tool asked
-    INTERRUPT = "interrupt"  # the person stopped the assistant; no words
+    INTERRUPT = "interrupt"  # the user stopped the assistant; no words
     HOST = "host"  # instructions that the host put in a user message
     NONE = "none"
 
 
 class Words(NamedTuple):
-    """The person's words and their kind; `text` is empty for `INTERRUPT` and `NONE`."""
+    """The user's words and their kind; `text` is empty for `INTERRUPT` and `NONE`."""
 
     text: str
     kind: Kind
 
 
 class Other(NamedTuple):
-    """What somebody else said in the user's role: a teammate, a sub-agent, a channel."""
+    """What others said in the user's role: a teammate, a sub-agent, a channel."""
 
     who: str
     text: str
@@ -69,10 +69,10 @@ _DROPPED = (
     "command-message",
     "command-contents",
 )
-"""Elements that hosts write: removed whole."""
+"""Elements that hosts write; removed whole."""
 
 _UNWRAPPED = ("task", "user_message", "user_query", "feedback", "answer")
-"""Elements that hosts put around the person's words: only the tags go, and only if they open the text."""
+"""Elements that hosts put around the user's words: only the tags are removed, and only if they open the text."""
 
 _HOST_OPENINGS = ("<user_instructions>", "# AGENTS.md instructions", "<INSTRUCTIONS>")
 
@@ -84,13 +84,13 @@ _SCREEN_COMMANDS = frozenset(
     "/rename /resume /rewind /sandbox /stats /status /statusline /tasks /terminal-setup /theme "
     "/todos /upgrade /usage /vim".split()
 )
-"""Commands that act on the program, not on the conversation: no request of the person."""
+"""Commands that act on the program, not on the conversation; they are not requests."""
 
 _TAG = re.compile(r"<(" + "|".join(re.escape(tag) for tag in _DROPPED) + r")(?:\s[^<>]*)?>")
 
 
 def words_of(text: str) -> Words:
-    """The person's words in the text of a user message."""
+    """The user's words in the text of a user message."""
     if text.lstrip().startswith(_HOST_OPENINGS):
         return Words(text.strip(), Kind.HOST)
     command = _element(text, "command-name")
@@ -121,7 +121,7 @@ def _element(text: str, tag: str) -> str | None:
 
 
 def _without_injected(text: str) -> str:
-    """Linear also for thousands of tags that never close."""
+    """Linear even for thousands of tags that never close."""
     kept: list[str] = []
     unclosed: set[str] = set()
     position = 0
@@ -143,19 +143,19 @@ _OTHERS = re.compile(
     r"<((?:teammate|agent|sub[-_]?agent|peer|worker|team|task|session|cross[-_]session|inter[-_]agent|channel|bot|a2a)[-_]"
     r"(?:message|notification)(?=[\s>])|(?:channel|peer|teammate)(?=\s))(\s[^<>]{0,400})?>"
 )
-"""Elements in which hosts hand on what other agents, sessions and channels said."""
+"""Elements in which hosts pass on what other agents, sessions and channels said."""
 _WHO = re.compile(
     r"""\b(?:[a-z]{1,20}[-_]?id|from|name|sender|agent|source)=["']([^"'<>\n]{1,80})["']"""
 )
 
 
 def others_in(text: str) -> list[Other]:
-    """What others than the person say in the text of a user message; it is data, not the person's words."""
+    """What others say in the text of a user message; it is data, not the user's words."""
     return _apart(text)[1]
 
 
 def _apart(text: str) -> tuple[str, list[Other]]:
-    """The person's part and the others'; an element that opens the text and never closes takes all of it."""
+    """The user's part and the others'; an element that opens the text and never closes takes all of it."""
     kept: list[str] = []
     others: list[Other] = []
     unclosed: set[str] = set()
@@ -192,7 +192,7 @@ _REFUSED = re.compile(
 
 
 def feedback_of(result: str) -> str:
-    """The person's words in the result of a call that they refused; empty if there are none."""
+    """The user's words in the result of a call that they refused; empty if there are none."""
     match = _REFUSED.search(result[:2000])
     return _without_injected(result[match.end() :]).strip() if match else ""
 
@@ -203,7 +203,7 @@ _LAST_LINES = 4
 
 
 def asks(text: str) -> str:
-    """The question that a text ends with, as its lines stand there; empty if it asks nothing.
+    """The question at the end of a text, verbatim; empty if there is none.
 
     A question mark of any script counts, at the end of one of the last four lines outside code, so
     that a list of choices under a question does not hide it.

@@ -1,4 +1,4 @@
-"""What a host hears of the work and may say to it: events, hooks, telemetry, the cache monitor, redaction."""
+"""Interfaces to the host application: events, hooks, telemetry, the cache monitor, redaction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Watches the provider's prompt cache: what each request should find there, and what it found (HOOK-3).
+"""Compares what each request should find in the provider's prompt cache with what it found (HOOK-3).
 
-A break that somebody announced (a compaction, a level that rewrote the prefix) is expected. Any other
-costs money for nothing, and the monitor says where the prefix changed, or that it only grew cold.
+An announced break (a compaction, a level that rewrote the prefix) is expected. Any other wastes money,
+and the monitor reports where the prefix changed, or that the entry expired.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Li
 __all__ = ["CacheMonitor", "CacheVerdict"]
 
 LEAST_LOST_TOKENS = 2_000
-"""A smaller loss is within what providers round and drop by themselves."""
+"""Providers round and drop a few tokens by themselves; a smaller loss is ignored."""
 
 LEAST_LOST_PERCENT = 5
 
 OPENAI_LEAST_TOKENS = 1_024
-"""A shorter prompt is not cached there."""
+"""OpenAI does not cache a shorter prompt."""
 
 TTL_SECONDS = 300.0
-"""How long an entry lives after its last use, unless the host says that it asked for an hour."""
+"""How long an entry lives after its last use, unless the host requested one hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheVerdict:
-    """What a response says of the cache.
+    """What a response reveals about the cache.
 
     Attributes:
-        kind: `first`: nothing was expected. `kept`. `announced`: lost, and somebody had said so.
-            `broken`: lost, and nobody had.
-        reason: Of a loss: `model`, `system`, `tools`, `messages`, `parameters`, `expired`, `unknown`, or
+        kind: `first`: nothing was expected. `kept`: all was found. `announced`: lost, as announced.
+            `broken`: lost without an announcement.
+        reason: Reason of a loss: `model`, `system`, `tools`, `messages`, `parameters`, `expired`, `unknown`, or
             what was announced.
-        expected_tokens: That should have been read.
-        read_tokens: That were.
-        message: First message that is another than last time; `None`: none is.
+        expected_tokens: Tokens that should have been read from the cache.
+        read_tokens: Tokens that were.
+        message: First message that differs from the last request; `None`: none does.
     """
 
     kind: str
@@ -52,11 +52,11 @@ class CacheVerdict:
 
 @dataclass(slots=True)
 class _Prefix:
-    """What one source sent last, as hashes: no text is kept."""
+    """The last request of one source, as hashes; no text is kept."""
 
     parts: dict[str, str] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
-    cached: int | None = None  # tokens in the cache after the last answer; `None`: unknown
+    cached: int | None = None  # tokens in the cache after the last response; `None`: unknown
     at: float | None = None
     announced: str = ""
     changed: str = ""
@@ -65,10 +65,10 @@ class _Prefix:
 
 
 class CacheMonitor:
-    """Keeps the expected cached prefix, for each source apart. A listener too: give it to `listeners`.
+    """Tracks the expected cached prefix, separately for each source. It is also a listener: pass it in `listeners`.
 
     Args:
-        listeners: Told of each break as `CacheBroken`.
+        listeners: Called with `CacheBroken` for each break.
         ttl_seconds: Lifetime of a cache entry.
 
     Example:
@@ -89,41 +89,41 @@ class CacheMonitor:
         self._prefixes: dict[str, _Prefix] = {}
 
     def __call__(self, event: Event) -> None:
-        """Takes a compaction, or a level that changed what was sent, for an announcement."""
+        """Treat a compaction, or a level that changed what was sent, as an announcement."""
         if isinstance(event, CacheReset):
             self.announce(event.reason)
         elif isinstance(event, LevelActed) and event.report.first_changed is not None:
             self.announce(event.report.stage)
 
     def announce(self, reason: str, *, source: str = "main") -> None:
-        """The next request of a source will not find its prefix, and that is meant."""
+        """Announce that the next request of a source will intentionally not find its prefix."""
         self._of(source).announced = reason
 
     def sent(
         self, body: Mapping[str, Any], *, source: str = "main", now_seconds: float | None = None
     ) -> None:
-        """A request goes out.
+        """Record an outgoing request.
 
         Args:
-            body: Its parameters, in any provider's form.
-            source: Who asks.
-            now_seconds: The clock; `None`: an entry never grows cold.
+            body: Its parameters, in any provider's format.
+            source: The part of the host that sends it.
+            now_seconds: Current time; `None`: entries never expire.
         """
         prefix = self._of(source)
         parts, messages = _parts(body), [_hash(message) for message in _messages(body)]
         prefix.message = _first_change(prefix.messages, messages)
-        if not prefix.changed:  # a request without an answer does not hide the change before it
+        if not prefix.changed:  # a request without a response does not hide the change before it
             prefix.changed = _what_changed(prefix, parts)
         known = prefix.at is not None and now_seconds is not None
         prefix.idle = (now_seconds or 0.0) - (prefix.at or 0.0) if known else None
         prefix.parts, prefix.messages, prefix.at = parts, messages, now_seconds
 
     def received(self, usage: Mapping[str, Any] | None, *, source: str = "main") -> CacheVerdict:
-        """What its answer says; a break is told to the listeners.
+        """Evaluate the response to the last request; a break is reported to the listeners.
 
         Args:
-            usage: The response's usage, in Anthropic's or OpenAI's form; `None`: nothing is known of it.
-            source: Who asked.
+            usage: The response's usage, in Anthropic's or OpenAI's format; `None`: unknown.
+            source: The part of the host that sent the request.
         """
         prefix, told = self._of(source), usage or {}
         read = _number(told, "cache_read_input_tokens") or _cached_openai(told)
@@ -171,7 +171,7 @@ class CacheMonitor:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception:  # noqa: S112 - as everywhere: a listener watches
+            except Exception:  # noqa: S112 - a listener only observes; its failure must not stop the work
                 continue
 
     def __repr__(self) -> str:
@@ -201,7 +201,7 @@ def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _what_changed(prefix: _Prefix, parts: Mapping[str, str]) -> str:
-    """The part of the last request that is another now, the first on the wire first."""
+    """The part of the request that changed, the first on the wire first."""
     changed = [name for name in _PARTS if prefix.parts and prefix.parts[name] != parts[name]]
     if changed:
         return changed[0]
@@ -209,7 +209,7 @@ def _what_changed(prefix: _Prefix, parts: Mapping[str, str]) -> str:
 
 
 def _first_change(before: Sequence[str], now: Sequence[str]) -> int | None:
-    """The first message that is not what was sent; messages that were only added change nothing."""
+    """The first message that differs from what was sent; appended messages do not count."""
     pairs = zip(before, now, strict=False)
     changed = next((at for at, (old, new) in enumerate(pairs) if old != new), None)
     return len(now) if changed is None and len(now) < len(before) else changed
@@ -245,7 +245,7 @@ def _cached_openai(usage: Mapping[str, Any]) -> int:
 
 
 def _written_openai(usage: Mapping[str, Any]) -> int:
-    """OpenAI caches by itself what is long enough: all of the prompt but its last 128-token step."""
+    """OpenAI caches long prompts automatically: everything except the last 128-token step."""
     details = _details(usage)
     told = _number(details, "cache_write_tokens")
     prompt = _number(usage, "prompt_tokens") or _number(usage, "input_tokens")

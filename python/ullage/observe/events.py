@@ -1,7 +1,7 @@
-"""What happens, as typed values for one listener interface.
+"""Events as typed values for one listener interface.
 
-A listener is any callable that takes an event; it is told in order and may not change anything. One
-that raises is dropped for that event, never the work that it watches.
+A listener is any callable that takes an event. Listeners are called in order and must not change anything. If one
+raises, the event is lost for that listener; the observed work continues.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class SummaryUsage:
 
     Attributes:
         calls: Calls that reported usage.
-        input_tokens: Input that came from no cache and went into none.
-        cache_read_tokens: Input that the provider had in its cache.
-        cache_write_tokens: Input that it put there.
+        input_tokens: Input neither read from a cache nor written to one.
+        cache_read_tokens: Input read from the provider's cache.
+        cache_write_tokens: Input written to it.
         output_tokens: What the model wrote.
     """
 
@@ -71,13 +71,13 @@ class CompactionStarted:
         trigger: `manual` or `auto`.
         messages: Of the context.
         tokens_before: Of the context, system prompt and tools included where known.
-        summarizer: Who is asked first.
-        recompaction: The context was compacted before.
-        turns_since: Answers of the model since then; `None`: there was none, or it can't be told.
-        previous_turn_id: Where that was: the uuid of its summary, or in a `ContextManager` the number of answers
-            that there had been; empty: there was none, or it can't be told.
+        summarizer: The summarizer that is asked first.
+        recompaction: Whether the context was compacted before.
+        turns_since: Responses of the model since then; `None`: there was no compaction, or it is unknown.
+        previous_turn_id: Where that was: the uuid of its summary, or in a `ContextManager` the number of responses
+            before it; empty: there was no compaction, or it is unknown.
         threshold_tokens: Size from which an automatic compaction is due; `None`: none is set.
-        source: Who asked the model, such as `main`.
+        source: The part of the host that asked the model, such as `main`.
     """
 
     trigger: str
@@ -93,7 +93,7 @@ class CompactionStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionProgress:
-    """A summary is being written: `chars` of it have come. Told from the thread that reads the stream."""
+    """A summary is being written; `chars` were received so far. Emitted by the thread that reads the stream."""
 
     summarizer: str
     attempt: int
@@ -102,7 +102,7 @@ class CompactionProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRetried:
-    """The summary call is made again.
+    """The summary call is repeated.
 
     `reason`: `overflow`, `rate_limit`, `overloaded`, `error`, `rejected`, `part` or `fallback`.
     """
@@ -138,12 +138,12 @@ class CompactionFinished:
 
     Attributes:
         outcome: `compacted`, `no_op`, `blocked`, `failed` or `aborted`.
-        reason: Why, for all but `compacted`.
+        reason: Why; set for every outcome except `compacted`.
         trigger: `manual` or `auto`.
         tokens_before: Of the context, system prompt and tools included where known.
         tokens_after: Of the new context; the same as before unless `compacted`.
-        summarizer: Who wrote the summary, or was asked last; empty: nobody was.
-        facts_appended: What code added because the summary had lost it.
+        summarizer: The summarizer that wrote the summary, or was asked last; empty: none was asked.
+        facts_appended: Facts that code added because the summary lacked them.
         attempts: Summary calls that were made.
         dropped_messages: Oldest messages that the newest call did not see.
         usage: Of all summary calls that reported theirs.
@@ -163,7 +163,7 @@ class CompactionFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookStarted:
-    """A hook is run."""
+    """A hook starts."""
 
     event_name: str
     hook: str
@@ -181,7 +181,7 @@ class HookFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheReset:
-    """The cached prefix was given up on purpose: the cache monitor takes a new baseline."""
+    """The cached prefix was intentionally changed: the cache monitor takes a new baseline."""
 
     reason: str
     details: Mapping[str, Any]
@@ -189,7 +189,7 @@ class CacheReset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheBroken:
-    """The provider had much less of the prefix in its cache than it should, and nobody had announced that.
+    """The provider had much less of the prefix in its cache than expected, without an announcement.
 
     `reason` as in `ullage.observe.cache_monitor.CacheVerdict`; `message`: first message that changed.
     """
@@ -203,7 +203,7 @@ class CacheBroken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundStarted:
-    """A compaction begins ahead of need; it is installed later, or not at all."""
+    """A summary is begun in advance; it is installed later, or not at all."""
 
     tokens: int
     trigger_tokens: int
@@ -211,9 +211,9 @@ class BackgroundStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundFinished:
-    """A summary ahead of need is written, or will not be. Told from the thread or task that wrote it.
+    """A summary in advance is finished or given up. Emitted by the thread or task that wrote it.
 
-    `outcome` is one of `ready`, `nothing` (too little to summarise), `failed`, `cancelled`; `usage` is told again by the
+    `outcome` is one of `ready`, `nothing` (too little to summarise), `failed`, `cancelled`; `usage` is reported again by the
     compaction that installs it.
     """
 
@@ -241,8 +241,8 @@ class SessionMemoryStarted:
 class SessionMemoryFinished:
     """An update of the session's notes ended.
 
-    `outcome` is one of `updated`, `unchanged`, `conflict`, `failed`, `busy`, `dropped`, `cancelled`; `refused` tells what
-    the model tried besides edits of the notes; `over` names sections that are too long.
+    `outcome` is one of `updated`, `unchanged`, `conflict`, `failed`, `busy`, `dropped`, `cancelled`; `refused` lists what
+    the model tried other than edits of the notes; `over` names sections that are too long.
     """
 
     outcome: str

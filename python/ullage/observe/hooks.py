@@ -1,8 +1,8 @@
 """Hooks around a compaction: Python callables and shell commands that speak Claude Code's protocol.
 
-A shell command gets JSON on its standard input. Exit code 0: its output counts; 2: it blocks, and
-says why on its error output; any other, a time-out or garbage: it failed, which is told and stops
-nothing.
+A shell command gets JSON on its standard input. Exit code 0: its output is used; 2: it blocks, with the
+reason on its standard error. Any other code, a time-out or invalid output is a failure, which is reported
+and stops nothing.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ __all__ = [
 ]
 
 DEFAULT_TIMEOUT_SECONDS = 60.0
-"""As in Claude Code."""
+"""Claude Code's default."""
 
 MAX_OUTPUT_CHARS = 10_000
-"""Of a hook's text, so that a hook that prints a log does not fill the room that was just made."""
+"""Limit for a hook's text, so that a hook that prints a log does not fill the room that was just made."""
 
 BLOCKING_EXIT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookReply:
-    """What a hook said.
+    """The reply of a hook.
 
     Attributes:
         status: `ok`, `blocked`, `failed` or `timeout`.
         text: For the model: added instructions (PreCompact) or context (SessionStart).
-        user_message: For the person.
+        user_message: For the user.
         reason: Why it blocked, stopped or failed.
-        stop: The agent shall not go on (`{"continue": false}`); before a compaction that blocks it too.
+        stop: The agent should stop (`{"continue": false}`); before a compaction this also blocks it.
     """
 
     status: Literal["ok", "blocked", "failed", "timeout"] = "ok"
@@ -66,11 +66,11 @@ class ShellHook:
     """A shell command.
 
     Args:
-        command: Run by the shell of the system.
-        timeout_seconds: Then it and its children are killed.
+        command: Run by the system's shell.
+        timeout_seconds: After this time it and its children are killed.
         matcher: Run only for this trigger or source (`manual`, `auto`, `compact`); empty: for all.
-        cwd: Where it runs; `None`: here.
-        env: Variables in addition to this process's own.
+        cwd: Its working directory; `None`: that of this process.
+        env: Variables in addition to those of this process.
     """
 
     command: str
@@ -94,7 +94,7 @@ class CallableHook:
 
     Args:
         function: May be asynchronous if the compaction is.
-        timeout_seconds: Then it is given up (a thread that hangs can't be killed, only left behind).
+        timeout_seconds: After this time it is abandoned (a thread that hangs cannot be killed).
         matcher: Run only for this trigger or source; empty: for all.
     """
 
@@ -150,7 +150,7 @@ class Hooks:
 
 
 def run_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
-    """Runs a hook and waits for it, at most its time-out. Never raises.
+    """Run a hook and wait at most for its time-out. Never raises.
 
     An asynchronous function is refused here: it needs the asynchronous driver.
     """
@@ -171,7 +171,7 @@ def run_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
 
 
 async def arun_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
-    """Runs a hook without blocking the event loop. Never raises, but for a cancelled task."""
+    """Run a hook without blocking the event loop. Raises nothing except for a cancelled task."""
     import asyncio
 
     if isinstance(hook, ShellHook) or not inspect.iscoroutinefunction(hook.function):
@@ -233,7 +233,7 @@ def _shell(hook: ShellHook, payload: Mapping[str, Any]) -> HookReply:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """The whole group: a shell's children outlive it otherwise and hold its pipes."""
+    """Kill the whole process group: otherwise a shell's children outlive it and hold its pipes."""
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()

@@ -1,8 +1,8 @@
-"""Finds secrets in text and takes them out, before text leaves the process for a summary or becomes one.
+"""Finds secrets in text and removes them before the text leaves the process for a summary or becomes one.
 
-What it knows are forms: keys with a known prefix, key blocks, tokens in headers and URLs, assignments to
-names that say password or secret. A secret without a form (a word that happens to be a password) it
-cannot know; a host that can adds a pattern or a function of its own.
+It recognises forms: keys with a known prefix, key blocks, tokens in headers and URLs, assignments to
+names that contain password or secret. It cannot recognise a secret without such a form (a word that happens to
+be a password); a host that can adds a pattern or a function.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PATTERNS: Mapping[str, str] = {
 
 
 class Found(NamedTuple):
-    """One secret: what kind, and where it stands in the text."""
+    """One secret: its kind and its position in the text."""
 
     kind: str
     start: int
@@ -49,11 +49,11 @@ class Redactor:
     """A function from text to text, for `redact=` of a compaction.
 
     Args:
-        extra: More forms by kind, as regular expressions; one with a known kind takes its place.
+        extra: More forms by kind, as regular expressions; one with a known kind replaces it.
         only: Kinds to look for; `None`: all.
 
     Raises:
-        InvalidPolicy: A pattern that does not compile, or a kind that nobody knows.
+        InvalidPolicy: A pattern that does not compile, or an unknown kind.
 
     Example:
         >>> Redactor()("export API_KEY=s3cr3t-value-1")
@@ -72,7 +72,7 @@ class Redactor:
         self.kinds = kinds
 
     def find(self, text: str) -> list[Found]:
-        """The secrets of a text in their order; of two that overlap the first kind's stays."""
+        """The secrets of a text in order; of two that overlap, the one of the first kind is kept."""
         found: list[tuple[int, int, str]] = []
         for kind, form in self._forms:
             for hit in form.finditer(text):
@@ -86,7 +86,7 @@ class Redactor:
         return [Found(kind, start, stop) for start, stop, kind in found]
 
     def __call__(self, text: str) -> str:
-        """The text with `[redacted:kind]` in the place of each secret; the same object if it has none."""
+        """The text with each secret replaced by `[redacted:kind]`; the same object if it has none."""
         found = self.find(text)
         if not found:
             return text

@@ -1,7 +1,7 @@
-"""What happens as OpenTelemetry spans and metrics. Off unless a host makes a `Telemetry` and adds it as a listener.
+"""Records events as OpenTelemetry spans and metrics. Off unless a host creates a `Telemetry` and adds it as a listener.
 
-Names are our own (`ullage.*`); the standard knows one attribute, `gen_ai.conversation.compacted`, which
-belongs on the next inference span of the host. No content of a conversation is ever recorded.
+The names are Ullage's (`ullage.*`). The standard has one attribute, `gen_ai.conversation.compacted`, which
+belongs on the host's next inference span. No content of a conversation is ever recorded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Telemetry:
     Args:
         tracer_provider: `None`: the global one.
         meter_provider: `None`: the global one.
-        clock: Seconds that only grow, for the duration.
+        clock: Monotonic seconds, for the duration.
 
     Raises:
         MissingExtra: `opentelemetry-api` is not installed.
@@ -72,7 +72,7 @@ class Telemetry:
         self._compacted = False
 
     def __call__(self, event: Event) -> None:
-        """Records an event; the kinds that it does not know are passed over."""
+        """Record an event; other kinds are ignored."""
         record = _RECORDERS.get(type(event))
         if record is not None:
             record(self, event)
@@ -85,7 +85,7 @@ class Telemetry:
     # ---- compactions -------------------------------------------------------------------------
 
     def _started(self, event: CompactionStarted) -> None:
-        self._closed("aborted")  # nobody told how the one before ended
+        self._closed("aborted")  # the end of the compaction before was never reported
         self._began = self._clock()
         self._span = self._tracer.start_span(
             "ullage.compaction",

@@ -1,7 +1,7 @@
 """Every number that decides what is compacted, when and how far: frozen, validated, printable.
 
-A `Policy` is made of small groups, one per level. Two presets: `Policy.buffered()` works with fixed buffers below the window,
-`Policy.ladder()` with shares of the window. `Policy.load()` lays a TOML file and keyword overrides over a preset.
+A `Policy` is made of small groups, one per level. Two presets: `Policy.buffered()` uses fixed buffers below the window,
+`Policy.ladder()` shares of the window. `Policy.load()` applies a TOML file and keyword overrides to a preset.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keyword arguments that nobody knows are refused at the call, with the nearest name that is known."""
+"""Refuses unknown keyword arguments at the call, with the nearest known name."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ R = TypeVar("R")
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """A sentence with the known name that is most like this one; empty where none is."""
-    from difflib import get_close_matches  # seldom needed, and it takes a while to load
+    """A sentence with the known name closest to this one; empty if none is close."""
+    from difflib import get_close_matches  # rarely needed, and slow to import
 
     found = get_close_matches(str(name), list(known), n=1)
     return f"did you mean {found[0]!r}?" if found else ""
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str = "") -> None:
-    """Refuse names that are not known.
+    """Refuse unknown names.
 
     Args:
         given: Names, or a mapping by name.
-        known: Those that there are.
-        where: Put before the name in the error.
+        known: The known names.
+        where: Prefix of the name in the error.
 
     Raises:
-        InvalidPolicy: Names the first that is not known, and the nearest that is.
+        InvalidPolicy: Names the first unknown one, and the nearest known one.
     """
     names = list(known)
     for name in given:
         if name not in names:
             hint = nearest(name, names) or f"known: {', '.join(names)}"
-            raise InvalidPolicy(f"{where}{name}", name, "is no argument here", hint=hint)
+            raise InvalidPolicy(f"{where}{name}", name, "is not an argument", hint=hint)
 
 
 def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """The function; a keyword that it does not have is an `InvalidPolicy` that names it, not a `TypeError`."""
+    """Wrap a function so that an unknown keyword is an `InvalidPolicy` that names it, not a `TypeError`."""
     names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
     if inspect.iscoroutinefunction(function):

@@ -1,4 +1,4 @@
-"""Fields of a policy: each knows its unit, its reason and its limits, and is checked when the policy is made."""
+"""Fields of a policy: each has a unit, a reason and limits, and is checked when the policy is created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class EffectiveValue(NamedTuple):
-    """One setting as it stands: `name` is dotted (`snip.max_chars`), `unit` may be empty."""
+    """The current value of one setting: `name` is dotted (`snip.max_chars`), `unit` may be empty."""
 
     name: str
     value: Any
@@ -85,7 +85,7 @@ def _check(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def group(name: str) -> Callable[[type[T]], type[T]]:
-    """Makes a class a group of settings: frozen, given by keyword, known under a name in dotted names and files."""
+    """Turn a class into a group of settings: frozen, keyword-only, with a name for dotted names and files."""
 
     def made(cls: type[T]) -> type[T]:
         found = dataclass(frozen=True, kw_only=True, slots=True)(cls)

@@ -1,4 +1,4 @@
-"""A policy for a small window: numbers of tokens and characters become the share of it that they are of a large one (WIN-8)."""
+"""A policy for a small window: token and character counts keep the share that they have of a large one (WIN-8)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 __all__ = ["FULL_WINDOW_TOKENS", "fitted_values"]
 
 FULL_WINDOW_TOKENS: Final = 100_000
-"""From this window on a policy's numbers hold as they are."""
+"""From this window on, a policy's numbers apply unchanged."""
 
 _LEAST: Final[Mapping[str, int]] = {
     "tool_budget.max_result_chars": 2_000,
@@ -37,7 +37,7 @@ _LEAST: Final[Mapping[str, int]] = {
     "session_memory.total_max_tokens": 400,
     "offer.compact_min_tokens": 100,
 }
-"""What is fitted, and the least that makes sense of it in any window."""
+"""The fields that are fitted, with the smallest sensible value of each."""
 
 
 def fitted_values(
@@ -46,8 +46,8 @@ def fitted_values(
     """The values that differ in a small window; empty from 100 000 tokens on.
 
     Args:
-        values: Of a policy, by dotted name.
-        defaults: Of its preset: what somebody set otherwise stays as it is.
+        values: Values of a policy, by dotted name.
+        defaults: Values of its preset; a field that differs from it was set explicitly and stays.
         window_tokens: The context window.
     """
     if window_tokens >= FULL_WINDOW_TOKENS:

@@ -1,4 +1,4 @@
-"""A policy as it may be given: itself, or the name of a preset."""
+"""A policy argument: a `Policy`, or the name of a preset."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PRESETS = {"buffered": Policy.buffered, "ladder": Policy.ladder}
 
 
 def policy_given(given: Policy | str | None, usual: Policy | None = None) -> Policy:
-    """A policy, that of a preset's name, or where none is given the usual one: `None`: `buffered`.
+    """The policy that was passed, or the preset of that name; `None`: `Policy.buffered()`.
 
     Raises:
-        InvalidPolicy: It is neither; names what was given.
+        InvalidPolicy: It is neither; names the value.
     """
     if given is None:
         return Policy.buffered() if usual is None else usual

@@ -15,34 +15,35 @@ __all__ = [
 ]
 
 KEPT_TOOLS = ("AskUserQuestion", "TodoWrite", "Task", "Skill", "memory", "recall", "Snip")
-"""Tools whose results stay, by family: what a person or another agent said, lists that are worked from, what was brought back."""
+"""Tools whose results stay, by family: answers of the user or another agent, todo lists, recalled content."""
 
 
 @group("tool_budget")
 class ToolBudgetPolicy(Group):
     """Large tool results go to a store and leave a reference with a preview."""
 
-    enabled: bool = switch(True, "the cheapest level: nothing is lost")
+    enabled: bool = switch(True, "the cheapest level; lossless")
     max_result_chars: int = number(
         50_000, "characters", "one result above this is offloaded on arrival", low=1
     )
     max_message_chars: int = number(
         200_000,
         "characters",
-        "all results of one user message above this: the largest go first",
+        "if all results of one user message exceed this, the largest are offloaded first",
         low=1,
     )
     preview_bytes: int = number(
         2_000, "bytes", "how much of an offloaded result stays readable", low=0
     )
     unlimited_tools: tuple[str, ...] = names(
-        ("Read",), "their output would only be read back; in any spelling, such as read_file"
+        ("Read",),
+        "offloading these is pointless, since the agent reads the output back; in any spelling, such as read_file",
     )
 
 
 @group("snip")
 class SnipPolicy(Group):
-    """Long results lose their middle in place; whole turns leave when the model asks for it."""
+    """Long results lose their middle in place; whole turns are removed when the model asks for it."""
 
     enabled: bool = switch(True, "in-place snip of long results")
     max_chars: int = number(
@@ -67,51 +68,52 @@ class MicrocompactPolicy(Group):
     """Old results of tools become a placeholder or one line."""
 
     tools: tuple[str, ...] = names(
-        ("*",), "whose results: names, of any spelling, or patterns such as mcp__*"
+        ("*",),
+        "tools whose results are eligible: names in any spelling, or patterns such as mcp__*",
     )
     exclude_tools: tuple[str, ...] = names(
-        KEPT_TOOLS, "whose results stay all the same: names, of any spelling, or patterns"
+        KEPT_TOOLS, "tools whose results stay anyway: names in any spelling, or patterns"
     )
-    by_time: bool = switch(False, "clear after a pause: the prompt cache is cold by then")
+    by_time: bool = switch(False, "clear after a pause: the prompt cache has expired by then")
     idle_minutes: int = number(60, "minutes", "pause since the newest assistant message", low=1)
-    keep_recent: int = number(5, "results", "how many stay, the newest first", low=1)
+    keep_recent: int = number(5, "results", "how many of the newest results stay", low=1)
     by_line: bool = switch(False, "replace results of the older half by one line each")
     line_start_percent: int = number(
-        60, "percent of the window", "from here results become one line", high=100
+        60, "percent of the window", "from here results are replaced by one line each", high=100
     )
     line_max_tokens: int = number(100, "tokens", "length of one line from a model", low=10)
     by_supersession: bool = switch(
         True, "clear reads that a later read or write of the file replaced"
     )
     supersede_start_percent: int = number(
-        40, "percent of the window", "below this nothing is superseded", high=100
+        40, "percent of the window", "below this no superseded result is cleared", high=100
     )
     supersede_max_percent: int = number(
         50,
         "percent of the eligible tokens",
-        "most that one pass clears by supersession",
+        "maximum that one pass clears by supersession",
         low=1,
         high=100,
     )
-    by_provider: bool = switch(False, "let the provider clear old tool uses itself")
+    by_provider: bool = switch(False, "let the provider clear old tool uses")
     provider_trigger_tokens: int = number(
         180_000, "tokens", "input size at which the provider clears", low=1
     )
     provider_clear_tokens: int = number(
-        140_000, "tokens", "least that the provider clears at once", low=1
+        140_000, "tokens", "minimum that the provider clears at once", low=1
     )
     provider_clear_inputs: bool = switch(
         False, "let the provider clear the inputs of the calls too"
     )
     provider_thinking: str = choice(
-        "default", "thinking that the provider keeps: as it does, all, or of some turns",
+        "default", "thinking that the provider keeps: its default, all, or that of some turns",
         "default", "all", "turns",
     )  # fmt: skip
     provider_thinking_turns: int = number(
-        2, "turns", "newest turns whose thinking stays, where it is of some turns", low=1
+        2, "turns", "newest turns whose thinking stays, if limited to some turns", low=1
     )
     provider_compact_tokens: int = number(
-        0, "tokens", "input size at which the provider writes a summary itself; 0: never"
+        0, "tokens", "input size at which the provider writes a summary; 0: never"
     )
     by_cache_edit: bool = switch(
         False, "name old results as data, for a host that can drop them from a cache"
@@ -122,15 +124,15 @@ class MicrocompactPolicy(Group):
     min_freed_tokens: int = number(2_000, "tokens", "a pass that frees less is not done", low=0)
     low_watermark_percent: int = number(
         50,
-        "percent of what set it off",
-        "a pass clears down to here, so that the next is far off",
+        "percent of the trigger",
+        "a pass clears down to here, so that the next one comes late",
         low=1,
         high=100,
     )
     refetch_percent: int = number(
         25,
         "percent of the cleared results",
-        "fetched again above this: the stage backs off",
+        "the level backs off if more than this is fetched again",
         low=1,
         high=100,
     )
@@ -140,9 +142,9 @@ class MicrocompactPolicy(Group):
 class CollapsePolicy(Group):
     """Spans of old rounds are archived behind one placeholder each; replaces autocompact while on."""
 
-    enabled: bool = switch(False, "on: autocompact stands back")
+    enabled: bool = switch(False, "if on, automatic compaction is deferred")
     stage_percent: int = number(
-        70, "percent of the effective window", "from here spans are summarised ahead", high=100
+        70, "percent of the effective window", "from here spans are summarised in advance", high=100
     )
     commit_percent: int = number(
         90, "percent of the effective window", "from here staged spans are committed", high=100
@@ -166,7 +168,9 @@ class ProtectPolicy(Group):
     user_inputs: int = number(3, "messages", "the newest user inputs", low=1)
     assistant_messages: int = number(1, "messages", "the newest assistant messages", low=1)
     tool_results: int = number(5, "results", "the newest are at most snipped", low=0)
-    large_read_chars: int = number(20_000, "characters", "file reads above this go first", low=1)
+    large_read_chars: int = number(
+        20_000, "characters", "file reads above this are cleared first", low=1
+    )
 
 
 @group("cost")
@@ -174,23 +178,28 @@ class CostPolicy(Group):
     """Whether a rewrite waits until it pays."""
 
     wait_requests: int = number(
-        0, "requests", "clearing that pays only after more than this is put off; 0: never put off"
+        0,
+        "requests",
+        "clearing that pays only after more requests than this is postponed; 0: never",
     )
 
 
 @group("offer")
 class OfferPolicy(Group):
-    """What the model itself is told of its context, and may ask for; each tool only where the host offers it."""
+    """What the model learns about its context, and may request; each tool only where the host offers it."""
 
     notice_percent: int = number(
-        0, "percent of the window", "from here the model is told how full it is; 0: never", high=99
+        0,
+        "percent of the window",
+        "from here the model is notified how full its context is; 0: never",
+        high=99,
     )
     notice_step_percent: int = number(
-        10, "percent of the window", "growth until it is told again", low=1, high=100
+        10, "percent of the window", "growth until the next notice", low=1, high=100
     )
     compact_min_tokens: int = number(
         20_000, "tokens", "a compaction that the model asks for must be able to free this", low=0
     )
     compact_limit: int = number(
-        3, "compactions", "most that the model may ask for in a conversation", low=0
+        3, "compactions", "maximum requests by the model in a conversation", low=0
     )

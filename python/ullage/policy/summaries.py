@@ -1,4 +1,4 @@
-"""Settings of compaction: when, how much stays, the summary's call, what is put back, the last resort, session notes."""
+"""Settings of compaction: when, how much stays, the summary call, what is restored, the last resort, session notes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ __all__ = [
 
 @group("auto")
 class AutocompactPolicy(Group):
-    """When the conversation is replaced by a summary and its newest part."""
+    """When older messages are replaced by a summary."""
 
-    enabled: bool = switch(True, "off: only on demand and on overflow")
+    enabled: bool = switch(
+        True, "if off, compaction runs only on request or after an overflow error"
+    )
     reactive_only: bool = switch(False, "compact only after the provider refused")
     start_percent: int = number(
         0,
@@ -27,19 +29,25 @@ class AutocompactPolicy(Group):
         high=100,
     )
     target_percent: int = number(
-        50, "percent of the trigger", "where a share-based compaction should end", low=1, high=100
+        50,
+        "percent of the trigger",
+        "size at which a share-based compaction should end",
+        low=1,
+        high=100,
     )
-    max_failures: int = number(3, "failures in a row", "then no more automatic tries", low=1)
+    max_failures: int = number(
+        3, "failures in a row", "after this many, no more automatic tries", low=1
+    )
     refill_turns: int = number(
         3, "turns", "full again within this many turns counts as a refill", low=1
     )
     max_refills: int = number(
-        3, "refills in a row", "then stop and say what fills the window", low=1
+        3, "refills in a row", "after this many, stop and report what fills the window", low=1
     )
     background_percent: int = number(
         0,
         "percent of the trigger",
-        "from here a compaction runs ahead in the background; 0: never",
+        "from here a summary is written in advance, in the background; 0: never",
         high=100,
     )
     max_after_percent: int = number(
@@ -52,7 +60,7 @@ class KeepPolicy(Group):
     """How much of the newest conversation stays verbatim."""
 
     min_tokens: int = number(
-        10_000, "tokens", "enough to go on, together with the messages below", low=0
+        10_000, "tokens", "enough to continue, together with the messages below", low=0
     )
     max_tokens: int = number(40_000, "tokens", "enough by itself", low=1)
     min_text_messages: int = number(5, "messages", "messages with text that should stay", low=0)
@@ -60,7 +68,7 @@ class KeepPolicy(Group):
 
 @group("summary")
 class SummaryPolicy(Group):
-    """The call that writes a summary, and what is done with its answer."""
+    """The call that writes a summary, and the handling of its response."""
 
     max_output_tokens: int = number(20_000, "tokens", "room for the summary", low=100)
     retries: int = number(2, "tries", "further tries after a failed call", low=0, high=10)
@@ -68,26 +76,26 @@ class SummaryPolicy(Group):
         3, "tries", "head truncations when the call itself is too long", low=0, high=20
     )
     drop_percent: int = number(
-        20, "percent of the rounds", "dropped where the error names no gap", low=1, high=99
+        20, "percent of the rounds", "dropped if the error names no gap", low=1, high=99
     )
     deadline_seconds: int = number(180, "seconds", "for the whole call", low=1)
     stall_seconds: int = number(60, "seconds", "without any token", low=1)
     min_freed_percent: int = number(
         5,
         "percent of the context",
-        "a compaction by hand that frees less changes nothing",
+        "a compaction on demand that frees less changes nothing",
         high=90,
         low=0,
     )
     facts_max_tokens: int = number(6_000, "tokens", "appended facts that the summary lost", low=0)
     user_messages_max_tokens: int = number(
-        20_000, "tokens", "user messages kept word for word, newest first", low=100
+        20_000, "tokens", "user messages kept verbatim, newest first", low=100
     )
 
 
 @group("restore")
 class RestorePolicy(Group):
-    """What is put back after a compaction."""
+    """What is restored after a compaction."""
 
     max_files: int = number(5, "files", "recently read, newest first", low=0)
     file_max_tokens: int = number(5_000, "tokens", "of one file", low=1)
@@ -106,7 +114,7 @@ class TruncatePolicy(Group):
 
     start_percent: int = number(95, "percent of the window", "only above this", low=1, high=100)
     margin_tokens: int = number(
-        1_000, "tokens", "left free beside system prompt and messages", low=0
+        1_000, "tokens", "kept free in addition to system prompt and messages", low=0
     )
 
 

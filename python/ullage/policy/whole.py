@@ -1,4 +1,4 @@
-"""`Policy`: all groups together, presets, files, and what is printed."""
+"""`Policy`: all groups together, presets, files, printing."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ class Policy:
         15000
     """
 
-    preset: str = choice("buffered", "which preset this began as", "buffered", "ladder")
+    preset: str = choice(
+        "buffered", "the preset that this policy is based on", "buffered", "ladder"
+    )
     tool_budget: ToolBudgetPolicy = field(default_factory=ToolBudgetPolicy)
     snip: SnipPolicy = field(default_factory=SnipPolicy)
     micro: MicrocompactPolicy = field(default_factory=MicrocompactPolicy)
@@ -127,7 +129,7 @@ class Policy:
 
     @classmethod
     def ladder(cls) -> Self:
-        """By share of the window: nothing up to 40 %, snip from 40, one-line results from 60, summary from 80, truncation from 95."""
+        """Shares of the window: nothing up to 40 %, snip from 40, one-line results from 60, summary from 80, truncation from 95."""
         return cls(preset="ladder").change(
             {
                 "snip.start_percent": 40,
@@ -138,14 +140,14 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path | None = None, changes: Mapping[str, Any] | None = None) -> Self:
-        """A preset with a TOML file and overrides laid over it, in this order.
+        """A preset with a TOML file and then overrides applied to it.
 
         Args:
             path: A TOML file: `preset = "ladder"` at the top, then a table per group. `None`: none.
             changes: Dotted names or nested mappings to values.
 
         Raises:
-            InvalidPolicy: An unknown name or a bad value; the file's path stands in the hint.
+            InvalidPolicy: An unknown name or a bad value; the hint has the file's path.
         """
         found: dict[str, Any] = {}
         if path is not None:
@@ -160,7 +162,7 @@ class Policy:
         r"""As `load`, from the text of a TOML file.
 
         Raises:
-            InvalidPolicy: It is no TOML, or has an unknown name or a bad value.
+            InvalidPolicy: It is not TOML, or has an unknown name or a bad value.
 
         Example:
             >>> Policy.from_toml('preset = "ladder"\n[snip]\nmax_chars = 8000').snip.max_chars
@@ -198,7 +200,7 @@ class Policy:
         return dataclasses.replace(self, **groups)
 
     def effective(self) -> list[EffectiveValue]:
-        """Every setting as it stands, with unit and reason, in the order of the groups."""
+        """The current value of every setting, with unit and reason, in the order of the groups."""
         return [
             EffectiveValue(
                 f"{name}.{item.name}",
@@ -211,7 +213,7 @@ class Policy:
         ]
 
     def fitted(self, window_tokens: int) -> Self:
-        """The policy for a window: below 100 000 tokens its sizes are shares (WIN-8); what was set otherwise than in the preset stays.
+        """The policy for a window: below 100 000 tokens its sizes are shares (WIN-8); explicitly set values stay.
 
         Args:
             window_tokens: The context window.
@@ -225,7 +227,7 @@ class Policy:
         changes = fitted_values(now, then, window_tokens)
         try:
             return self.change(changes) if changes else self
-        except InvalidPolicy:  # beside what somebody set, fitted values can be out of order
+        except InvalidPolicy:  # next to explicitly set values, fitted ones can be out of order
             return self
 
     def _preset(self) -> Self:

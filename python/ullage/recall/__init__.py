@@ -1,6 +1,6 @@
-"""Recall: everything that left the context has a handle, and a handle brings it back.
+"""Recall: everything that was removed from the context has a handle by which it can be recalled.
 
-What leaves is never deleted: it lies in the history in memory, in the offload store or in the transcript file. A handle is
+Removed content is never deleted: it is in the history in memory, in the offload store or in the transcript file. A handle is
 a tool use id (a result), `m12` or `m12-40` (messages by their position in the history), a name that a level gave to a span
 (a snipped turn, a collapse), or in a transcript a uuid or `@1234` (the line at a byte offset).
 """

@@ -1,4 +1,4 @@
-"""Where things that left can still be found: the history in memory, the offload store, a transcript file."""
+"""Finds removed content: in the history in memory, the offload store, a transcript file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _OFFSET = re.compile(r"@(\d{1,18})\Z")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Messages [first, last] of the history that one name stands for, such as a snipped turn or a collapse.
+    """Messages [first, last] of the history under one name, such as a snipped turn or a collapse.
 
     Attributes:
         first: Position in the history.
-        last: Position of the last message, which belongs to it.
-        title: What it was about, in a line.
+        last: Position of the last message, inclusive.
+        title: Its description, one line.
     """
 
     first: int
@@ -45,12 +45,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a handle stands for.
+    """The content that a handle names.
 
     Attributes:
-        handle: As it was asked for.
+        handle: As requested.
         kind: `result`, `messages` or `stored` (only its text is left, in the store).
-        title: What it is, in a line.
+        title: Its description, one line.
         items: The stored objects: the messages, or the one `tool_result` block; empty for `stored`.
         text: All of it as text.
     """
@@ -66,9 +66,9 @@ class Archive:
     """Resolves handles.
 
     Args:
-        history: All messages or entries that were ever added, oldest first; only ever appended to. Read when asked, never copied.
+        history: All messages or entries that were ever added, oldest first; append-only. Read on demand, never copied.
         store: Where large results were offloaded; `None`: nowhere.
-        transcript: The session's file, or its path; `None`: there is none. A path is opened anew for each question, so that
+        transcript: The session's file, or its path; `None`: there is none. A path is opened again for each question, so that
             lines appended since are found.
     """
 
@@ -89,11 +89,11 @@ class Archive:
         self._indexed = 0
 
     def name(self, handle: str, span: Span) -> None:
-        """Give a span of the history a name of its own; the same name again moves it."""
+        """Name a span of the history; the same name again moves it."""
         self.spans[handle] = span
 
     def resolve(self, handle: str) -> Recalled:
-        """What a handle stands for, equal to what was added.
+        """The content that a handle names, equal to what was added.
 
         Raises:
             UnknownHandle: Nothing in this conversation has that handle.
@@ -109,14 +109,14 @@ class Archive:
         raise UnknownHandle(handle)
 
     def title(self, tool_use_id: str) -> str:
-        """What the call of a result was about, in a line; the id itself if the call is not known."""
+        """The target of a result's call, one line; the id itself if the call is unknown."""
         self._index()
         return self._calls.get(tool_use_id, tool_use_id)
 
     # ---- the history
 
     def _index(self) -> None:
-        """Takes in what was appended since the last question."""
+        """Index what was appended since the last query."""
         for at in range(self._indexed, len(self.history)):
             item = self.history[at]
             if uuid := uuid_of(item):
@@ -178,14 +178,14 @@ class Archive:
         return None if offset else _collapsed(transcript, handle) or _result_of(transcript, handle)
 
     def _stored(self, handle: str) -> Recalled | None:
-        """A text at a place of the store. An id alone is no right to it: another conversation may have put it there."""
+        """A text at a place of the store. An id alone does not suffice: another conversation may have stored it."""
         text = self._store.get(handle) if self._store is not None else None
         if text is None or not (digest_of(text) in handle or self._is_told(handle)):
             return None
         return Recalled(handle, "stored", self.title(handle), (), text)
 
     def _is_told(self, place: str) -> bool:
-        """Whether a result of this conversation says that it lies there."""
+        """Whether a result of this conversation names that place."""
         told = f"It lies in: {place}\n"
         return any(
             told in content_text(block.get("content"))
@@ -195,7 +195,7 @@ class Archive:
 
 
 def _collapsed(transcript: Transcript, collapse_id: str) -> Recalled | None:
-    """The entries that a collapse put away, in file order."""
+    """The entries that a collapse replaced, in file order."""
     rows = transcript.rows()
     for row in reversed(rows):
         commit = None

@@ -1,4 +1,4 @@
-"""What is in the history and not in the request, by comparing the two: no level has to remember to tell."""
+"""What is in the history but not in the request, found by comparing the two, so that no level can forget to report it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TITLE_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """One thing that left the context.
+    """One thing that was removed from the context.
 
     Attributes:
-        handle: Brings it back.
-        kind: `result` (another text stands in its place) or `messages` (they are not in the request at all).
-        title: What it is, in a line.
+        handle: The name by which `recall` returns it.
+        kind: `result` (another text replaced it) or `messages` (they are not in the request at all).
+        title: Its description, one line.
         chars: Its length as text.
-        first: Position in the history.
+        first: Position of its first message in the history.
         last: Position of its last message.
     """
 
@@ -42,12 +42,12 @@ class Left:
 
 
 def left(archive: Archive, sources: Sequence[int | str], shown: Sequence[Item]) -> list[Left]:
-    """All that left, oldest first; each once.
+    """Everything that was removed, oldest first, each once.
 
     Args:
-        archive: With the history.
-        sources: For each message of the request its position in the history, or anything else for what a level made.
-        shown: The messages as they are sent, one for each source: results that another text stands for differ.
+        archive: Holds the history.
+        sources: For each message of the request its position in the history, or any other value if a level made it.
+        shown: The messages as they are sent, one for each source: replaced results differ.
     """
     sent = {at: showing for at, showing in zip(sources, shown, strict=True) if isinstance(at, int)}
     found: list[Left] = []
@@ -72,7 +72,7 @@ def _replaced(archive: Archive, at: int, item: Item, showing: Item) -> Iterator[
 
 
 def _gone(archive: Archive, positions: Sequence[int]) -> list[Left]:
-    """A run of messages that are gone: spans that a level named, and what stands between them, by turns."""
+    """A run of removed messages: spans that a level named, and the messages between them, by turns."""
     if not positions:
         return []
     first, last = positions[0], positions[-1]

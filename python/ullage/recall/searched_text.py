@@ -1,4 +1,4 @@
-"""Messages and results as text for a model or a person, whole: nothing is shortened here."""
+"""Messages and results as text for a model or a user, never shortened."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MEDIA = ("image", "document", "image_url", "input_image", "file", "input_file")
 
 
 def content_text(content: Any) -> str:
-    """The text of a result's content, character for character; of media only that they were there.
+    """The text of a result's content, character for character; media only as placeholders.
 
     Args:
-        content: A string, a list of blocks, or anything else that stood there.
+        content: A string, a list of blocks, or any other value.
     """
     if isinstance(content, str):
         return content
@@ -39,18 +39,18 @@ def _part(part: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    # A foreign object may stand in a message; its type says more than a failure would.
+    # A message may contain a foreign object; naming its type is better than failing.
     return orjson.dumps(value, default=lambda found: f"<{type(found).__name__}>").decode()
 
 
 def call_title(name: Any, given: Any) -> str:
-    """One line for a tool call: the tool and what it was about."""
+    """One line for a tool call: the tool and its target."""
     effects = read_call(name, given)
     return describe(effects[0], 120) if effects else str(name)
 
 
 def render(item: Any) -> str:
-    """A message with all its blocks, each under who said it."""
+    """A message with all its blocks, each with its author."""
     role = role_of(item) or "entry"
     return "\n".join(_block(role, block) for block in blocks_of(item))
 

@@ -1,7 +1,7 @@
-"""Where large tool results go: a store with two methods, files by default.
+"""Stores for large tool results: an interface with two methods, files by default.
 
-A text is kept under its id and a hash of itself, since ids repeat: between conversations that share a store, after restarts, and
-where a provider gives none. What `put` answers names that very text for ever; an id names it only while nothing else was kept under it.
+A text is stored under its id and its hash, since ids repeat: between conversations that share a store, after restarts, and
+where a provider sends none. The place that `put` returns names that text for ever; an id names it only while no other text has the same id.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ __all__ = ["FileStore", "MemoryStore", "OffloadStore", "digest_of", "file_stem"]
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|clock\$|com\d|lpt\d)\Z", re.IGNORECASE)
-"""Names of devices on Windows, with any ending."""
+"""Device names on Windows, with any suffix."""
 
 _PLACE = re.compile(r"([A-Za-z0-9_-]{1,100})\.([0-9a-f]{32})\.[a-z]{1,8}")
-"""What a store's file is called: stem, hash of the text, ending."""
+"""The name of a store's file: stem, hash of the text, suffix."""
 
 _SUFFIX = re.compile(r"\.[a-z]{1,8}\Z")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 class OffloadStore(Protocol):
-    """Keeps texts. Two different texts under one id are two texts: none is ever given for the other."""
+    """Keeps texts. Two different texts under one id stay separate: neither is ever returned for the other."""
 
     def put(self, name: str, text: str, *, suffix: str = ".txt") -> str:
-        """Keep a text; returns where it lies, in words that a model or a person can use."""
+        """Store a text; returns its place, readable for a model or a user."""
         ...
 
     def get(self, name: str) -> str | None:
-        """The text at a place that `put` gave; or under an id, if only one is kept under it. Else `None`."""
+        """The text at a place that `put` returned, or under an id that has only one text. Else `None`."""
         ...
 
 
 def digest_of(text: str) -> str:
-    """What tells a text from others under the same id: 32 hexadecimal digits."""
+    """Distinguishes a text from others under the same id: 32 hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def file_stem(name: str) -> str:
     """A file name for any id: the id itself where it is plain, else a hash of it.
 
-    Ids come from models and servers; none may name a place outside of the store's folder.
+    Ids come from models and servers; none may lead out of the store's folder.
     """
     if _SAFE.match(name) and not _RESERVED.match(name):
         return name
@@ -63,12 +63,12 @@ def file_name(name: str, text: str, suffix: str) -> str:
 
 
 class FileStore:
-    """One file per text in a folder, written whole or not at all, on the disk before its place is told.
+    """One file per text in a folder, written whole or not at all, on the disk before its place is returned.
 
-    A link that somebody put in a file's place is never followed.
+    A symbolic link in a file's place is never followed.
 
     Args:
-        folder: Made when the first text comes. Conversations may share it.
+        folder: Created with the first text. Conversations may share it.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -78,8 +78,8 @@ class FileStore:
         """Keep a text.
 
         Raises:
-            InvalidPolicy: The suffix is none.
-            StoreError: The folder or the file cannot be written; nothing was kept.
+            InvalidPolicy: The suffix is invalid.
+            StoreError: The folder or the file cannot be written; nothing was stored.
         """
         if not _SUFFIX.match(suffix):
             raise InvalidPolicy("suffix", suffix, "must be a dot and up to 8 small letters")
@@ -87,7 +87,7 @@ class FileStore:
         data = text.encode("utf-8", "surrogatepass")
         draft = self.folder / f".{target.name}.{os.getpid()}-{threading.get_ident()}.part"
         try:
-            # What somebody cut or changed is written anew.
+            # A file that was truncated or changed is written again.
             if _is_own(target) and target.read_bytes() == data:
                 return str(target)
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ class FileStore:
         return str(target)
 
     def get(self, name: str) -> str | None:
-        """The text at a place that `put` gave; or under an id, if only one is kept under it. Else `None`."""
+        """The text at a place that `put` returned, or under an id that has only one text. Else `None`."""
         place = Path(name).name if "\0" not in name else ""
         if (found := _PLACE.fullmatch(place)) and name in (place, str(self.folder / place)):
             text = self._read(self.folder / place)
@@ -111,7 +111,7 @@ class FileStore:
         return texts.pop() if len(texts) == 1 else None
 
     def _under(self, name: str) -> Iterator[Path]:
-        """Files of an id; those without a hash are of older versions."""
+        """Files of an id; those without a hash were written by older versions."""
         stem = file_stem(name)
         with suppress(OSError):
             for path in self.folder.iterdir():
@@ -130,7 +130,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """A new file with these bytes, on the disk; what a killed process left under the name goes first."""
+    """Write a new file, synced to disk; a leftover of a killed process under its name is removed first."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
     try:
@@ -143,7 +143,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Makes a new name durable; only POSIX systems need and have it."""
+    """Make a new name durable; only POSIX systems need and have this."""
     if os.name != "posix":
         return
     fd = os.open(folder, os.O_RDONLY)
@@ -157,7 +157,7 @@ class MemoryStore:
     """Keeps texts in memory; for tests and for hosts without a disk.
 
     Attributes:
-        texts: By place, as `put` gave it.
+        texts: Texts by the place that `put` returned.
     """
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class MemoryStore:
         return place
 
     def get(self, name: str) -> str | None:
-        """The text at a place that `put` gave; or under an id, if only one is kept under it. Else `None`."""
+        """The text at a place that `put` returned, or under an id that has only one text. Else `None`."""
         if name in self.texts:
             return self.texts[name]
         found = {self.texts[place] for place in self._under.get(name, ())}

@@ -43,17 +43,17 @@ RECALL_TOOL = Tool(
         "additionalProperties": False,
     },
 )
-"""What the model is told; put it among the request's tools to offer it."""
+"""The definition for the model; add it to the request's tools to offer it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallLimits:
-    """How long an answer may be.
+    """The limits of an answer.
 
     Attributes:
-        max_chars: Of one answer, so that bringing something back does not fill the window again.
+        max_chars: Characters of one answer, so that a recall does not fill the window again.
         max_hits: Lines of a search, or entries of a list, in one answer.
-        line_chars: Of one line of a search.
+        line_chars: Characters of one line of a search.
     """
 
     max_chars: int = 20_000
@@ -70,9 +70,9 @@ class Recall:
     """Executes the `recall` tool over an archive.
 
     Args:
-        archive: Where handles are resolved.
-        listing: Gives what is out of the context now; `None`: nothing can be listed or searched without a handle.
-        limits: Of one answer.
+        archive: Resolves the handles.
+        listing: Returns what is currently removed from the context; `None`: nothing can be listed or searched without a handle.
+        limits: Limits of one answer.
 
     Example:
         >>> archive = Archive([{"role": "user", "content": "The port is 8123"}])
@@ -92,7 +92,7 @@ class Recall:
         self._limits = limits or RecallLimits()
 
     def get(self, handle: str) -> Recalled:
-        """Everything that a handle stands for: the stored objects and their text, without any limit.
+        """Everything that a handle names: the stored objects and their text, without a limit.
 
         Raises:
             UnknownHandle: Nothing has it.
@@ -101,7 +101,7 @@ class Recall:
         return self.archive.resolve(handle)
 
     def call(self, given: Any) -> ToolAnswer:
-        """The answer to a call of the tool; a call that makes no sense is answered, never raised.
+        """The answer to a call of the tool; an invalid call is answered with an error, never raised.
 
         Args:
             given: The call's `input`.
@@ -123,7 +123,7 @@ class Recall:
         return self._cut(found, start, stop)
 
     def _cut(self, found: Recalled, start: int, stop: int) -> str:
-        """A part of a text with a head that says which, never longer than an answer may be."""
+        """A part of a text with a header that names it, within the limit of an answer."""
         if not found.text:
             return f"[{found.handle}: {found.title}; it is empty]"
         end = min(stop, start + self._limits.max_chars)
@@ -151,7 +151,7 @@ class Recall:
         return self._paged(page, asked.skip, len(hits), "lines")
 
     def _hits(self, handle: str, query: str) -> list[str]:
-        """Lines that hold the query, case folded; if none does, lines that hold all of its words."""
+        """Lines that contain the query, ignoring case; if none does, lines that contain all of its words."""
         lines = self.archive.resolve(handle).text.split("\n")
         folded = [line.casefold() for line in lines]
         whole = query.casefold()
@@ -188,7 +188,7 @@ class _Asked:
 
 
 def _read(given: Any) -> _Asked:
-    """The call's input, checked: models send strings for numbers, and numbers where none make sense."""
+    """The call's input, checked: models send strings for numbers, and senseless numbers."""
     body = given if isinstance(given, Mapping) else {}
     numbers: dict[str, Any] = {
         name: _number(name, body[name], least)
@@ -219,7 +219,7 @@ def _number(name: str, value: Any, least: int) -> int:
 
 
 def _range(text: str, asked: _Asked) -> tuple[int, int]:
-    """Characters [start, stop) of a text that were asked for."""
+    """The requested characters [start, stop) of a text."""
     if asked.first_line is not None or asked.last_line is not None:
         return _lines(text, asked.first_line or 1, asked.last_line)
     start = asked.offset or 0

@@ -1,4 +1,4 @@
-"""Tools that the library offers to a model: one definition for every provider, and answers that never raise."""
+"""Tools that the library offers to a model: one definition for every provider, and calls that never raise."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Style: TypeAlias = Literal["anthropic", "openai_chat", "openai_responses"]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool's name, what it says of itself, and the JSON Schema of its input."""
+    """A tool's name, its description, and the JSON Schema of its input."""
 
     name: str
     description: str = field(repr=False)
     schema: Mapping[str, Any] = field(repr=False)
 
     def definition(self, style: Style = "anthropic") -> dict[str, Any]:
-        """The definition as a provider wants it among a request's `tools`.
+        """The definition in a provider's format, for a request's `tools`.
 
         Args:
             style: `anthropic` (also Bedrock's invoke form), `openai_chat` (also compatible servers) or `openai_responses`.
@@ -47,18 +47,18 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a tool of the library says to the model.
+    """The result of one of the library's tools.
 
     Attributes:
-        text: The answer.
-        is_error: The model asked for something that cannot be; the text says what can.
+        text: The text for the model.
+        is_error: The call was invalid; the text says what is possible.
     """
 
     text: str
     is_error: bool = False
 
     def block(self, tool_use_id: str) -> dict[str, Any]:
-        """The answer as a `tool_result` block of Anthropic's form."""
+        """The result as a `tool_result` block in Anthropic's format."""
         block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": self.text}
         return {**block, "is_error": True} if self.is_error else block
 

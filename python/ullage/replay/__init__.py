@@ -1,7 +1,7 @@
-"""A real session turn by turn through every level, as if live, and what that would have cost.
+"""Replays a real session turn by turn through every level, as if it were live, with its cost.
 
-`script_of` takes a session apart into what was said, compacted or not; `replay_session` plays it to a context manager
-and notes every request; `Run.compare` sets runs side by side. Nothing is written and no model is asked.
+`script_of` extracts what was said in a session, compacted or not; `replay_session` feeds it to a context manager
+and records every request; `Run.compare` compares runs. Nothing is written and no model is asked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plays a session to a context manager, request by request, and reckons what the provider's cache makes of it."""
+"""Feeds a session to a context manager, request by request, and computes the effect on the provider's cache."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Turn:
 
     Attributes:
         number: From 1.
-        message: How many messages had been said.
-        tokens: Of the request, by estimate; `unmanaged_tokens`: had nobody touched it.
-        own_tokens: What the session's own prompt was, as reported; 0: it is not known.
-        by_category: Of the request.
+        message: Number of messages before it.
+        tokens: Estimated size of the request; `unmanaged_tokens`: its size without any management.
+        own_tokens: Reported size of the session's own prompt; 0: unknown.
+        by_category: Tokens of the request by category.
         acted: Level, reason and freed tokens of each that acted.
         rewritten_from: First message that differs from the request before; `None`: none does.
         read_tokens: Read from the provider's cache; `written_tokens`: written to it.
-        rewritten_tokens: Of the written ones, those that were in the cache before a level changed what stands before them.
+        rewritten_tokens: Those written tokens that were in the cache until a level changed something before them.
     """
 
     number: int
@@ -52,13 +52,13 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A session played under one policy.
+    """A session replayed under one policy.
 
     Attributes:
         name: Of the policy, or `unmanaged`.
         turns: Every request.
-        error: Why it ended early; empty: it did not.
-        nanousd: What all prompts cost, cached as they could be; one dollar is 10⁹.
+        error: Why it ended early; empty if it did not.
+        nanousd: Cost of all prompts, cached where possible, in 10⁻⁹ dollars.
         window_tokens: The model's window.
     """
 
@@ -73,7 +73,7 @@ class Run:
 
     @property
     def rewrites(self) -> int:
-        """Requests that changed what had been sent."""
+        """Requests that changed what was sent before."""
         return sum(turn.rewritten_from is not None for turn in self.turns)
 
     @property
@@ -95,14 +95,14 @@ def replay_session(
     seen: Seen | None = None,
     **outside: Any,
 ) -> Run:
-    """Plays a session.
+    """Replay a session.
 
     Args:
         script: What was said.
-        policy: `None`: nobody manages the context.
-        model: Whose window; empty: the session's.
-        table: Where to look it up; `None`: the built-in table.
-        seen: Told of every request, with the manager as it then stands.
+        policy: `None`: the context is not managed.
+        model: Model whose window applies; empty: the session's.
+        table: Model table; `None`: the built-in one.
+        seen: Called for every request, with the manager in its state at that point.
         **outside: Further arguments of `ContextManager`.
     """
     known = table or ModelTable.builtin()
@@ -150,7 +150,7 @@ def _sizes(script: Script, row: Model) -> Iterator[tuple[int, int]]:
 
 
 def _own(script: Script, at: int) -> int:
-    """The prompt that the session itself sent here, as the answer reports it."""
+    """The prompt that the session itself sent here, as the response reports it."""
     return script.own_tokens[at + 1] if at + 1 < len(script.own_tokens) else 0
 
 
@@ -181,7 +181,7 @@ def _managed(
 def _turn(
     manager: ContextManager, request: Request, unmanaged: int, own: int, at: int, sent: int
 ) -> Turn:
-    """What the cache holds is the last request up to where this one differs."""
+    """The cache holds the last request up to where this one differs."""
     ledger, overhead = manager.machine.view.ledger, manager.machine.overhead_tokens
     size, first = int(ledger.tokens()), request.rewritten_from
     same = sent if first is None else min(size, int(ledger.tokens(0, first)))

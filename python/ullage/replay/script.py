@@ -1,4 +1,4 @@
-"""What was said in a session, from its first message on, whatever it compacted meanwhile."""
+"""What was said in a session from its first message on, regardless of its own compactions."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Script", "script_of"]
 
 
 MOST_OVERHEAD = 60_000
-"""Tokens of system prompt and tools; more says that the first figure is of something else."""
+"""Maximum tokens for system prompt and tools; a larger first figure includes something else."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Script:
-    """A session as it was said.
+    """The messages of a session in the order in which they were said.
 
     Attributes:
-        messages: Bare messages; without the figures of the context that the session itself kept.
-        times: When each came, in milliseconds since the epoch; 0: unknown.
-        own_tokens: For each message that is a response the prompt as it was reported; else 0.
-        compactions: Messages that had been said when the session compacted itself.
+        messages: Bare messages, without the usage figures of the session's own context.
+        times: Time of each, in milliseconds since the epoch; 0: unknown.
+        own_tokens: For each response, the reported size of its prompt; for other messages 0.
+        compactions: Number of messages before each of the session's own compactions.
         model: The newest model named.
         overhead_tokens: System prompt and tools, by the first figure; 0: nothing was reported.
     """
@@ -54,10 +54,10 @@ class Script:
 
 
 def script_of(session: Session) -> Script:
-    """Takes a session apart.
+    """Extract the messages of a session.
 
     Args:
-        session: As opened; Claude Code's files are read again from their beginning.
+        session: An opened session; Claude Code's files are read again from the start.
     """
     entries, cuts = _said(session)
     view = to_messages(entries)
@@ -79,13 +79,13 @@ def script_of(session: Session) -> Script:
 
 
 def _sendable(message: dict[str, Any]) -> dict[str, Any] | None:
-    """The message without what only another provider could read; `None`: nothing of it is left."""
+    """The message without parts that only another provider can read; `None`: nothing is left."""
     found = anthropic.to_provider([message]).parts["messages"]
     return found[0] if found else None
 
 
 def _said(session: Session) -> tuple[list[Item], list[int]]:
-    """Entries that a person or the model said, in order; and how many of them stood before each compaction."""
+    """Entries of the user and the model, in order, and their number before each compaction."""
     if session.transcript is not None and session.conversation is not None:
         gone = session.conversation.report.removed
         left_out = {"sidechain", "synthetic", "rewound", "unfinished"}
@@ -120,7 +120,7 @@ def _prompt(entry: Item) -> int:
 
 
 def _overhead(messages: Sequence[Item], own: Sequence[int], model: str) -> int:
-    """What the first figure holds beyond the messages before it."""
+    """The tokens of the first figure beyond the messages before it."""
     first = next((at for at, prompt in enumerate(own) if prompt), None)
     if first is None:
         return 0

@@ -64,7 +64,7 @@ def compact_session(
     """Compact a session and write a transcript that its own tool, or Claude Code, and Ullage can resume.
 
     The written file holds the whole history; the compaction is appended to it, so nothing is lost. Files of
-    Claude Code, Codex and pi keep their format. One of another tool is written anew in Claude Code's, which
+    Claude Code, Codex and pi keep their format. One of another tool is written again in Claude Code's, which
     has no place for what only that tool's provider can read (encrypted reasoning, say): `losses` counts it,
     the file itself stays as it is.
 

@@ -96,7 +96,7 @@ def render(
         facts: What was collected.
         tokens: Budget, in UTF-8 bytes / 4.
         newest_apart: The newest user input stands elsewhere, whole: if long, it is shortened here.
-        instructions: What the person wants the summary to mind: repeated in section 1, and what holds
+        instructions: What the user wants the summary to mind: repeated in section 1, and what holds
             one of its words comes before what does not.
         user_tokens: Most that section 6 may have; `None`: no limit but the budget.
 

@@ -83,7 +83,7 @@ def request(facts: Facts, instructions: str = "") -> list[Unit]:
 
 
 def standing(facts: Facts, words: str = "") -> tuple[list[Unit], list[Unit]]:
-    """The person's rules for section 1: those that section 6 does not hold whole, and those that it does.
+    """The user's rules for section 1: those that section 6 does not hold whole, and those that it does.
 
     Args:
         facts: What is known.
@@ -105,7 +105,7 @@ def _ranked_rules(rules: list[UserInput]) -> list[Unit]:
 
 
 def rule_line(rule: UserInput) -> str:
-    """A rule of the person, word for word."""
+    """A rule of the user, verbatim."""
     kind = "Lasting instruction" if rule.lasting else "Rule"
     return f"- {kind} (user): “{one_line(rule.text, 400)}”"
 

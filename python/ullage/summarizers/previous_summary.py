@@ -73,7 +73,7 @@ def _said(piece: list[str]) -> Iterator[str]:
 
 
 def _ruled(piece: str, facts: Facts) -> bool:
-    """Whether a rule is among those of the messages, which are weighed anew."""
+    """Whether a rule is among those of the messages, which are weighed again."""
     said = "(user): “" in piece
     return said and any(rule.text in piece for rule in facts.standing)
 

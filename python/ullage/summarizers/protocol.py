@@ -33,9 +33,9 @@ class SummaryRequest:
         system: System prompt of a plain call; `None` in mode `shared`.
         max_output_tokens: Room for the answer.
         facts: What code knows of the same messages; a summarizer without a model needs only this.
-        instructions: The person's own and those of hooks, which `prompt` holds too.
+        instructions: The user's own and those of hooks, which `prompt` holds too.
         user_messages_tokens: Most that the user's messages may take in the summary, in UTF-8 bytes / 4.
-        newest_apart: The newest user input stands word for word elsewhere, after the summary.
+        newest_apart: The newest user input stands verbatim elsewhere, after the summary.
         deadline_seconds: For the whole call; `None`: none.
         stall_seconds: Longest wait for the next token of a stream; `None`: none.
         attempt: From 1; grows with each retry.
@@ -76,7 +76,7 @@ class SummaryReply:
         refused: The provider marked the answer as a refusal.
         model: Who answered; empty: unknown.
         usage: Token counts as reported; `None`: not reported.
-        carried: What the provider made in place of a text: messages that go in front of the summary
+        carried: What the provider made instead of a text: messages that go in front of the summary
             message, as they are.
     """
 

@@ -73,7 +73,7 @@ class _Row:
 
 
 def user_messages(inputs: Sequence[UserInput], tokens: int, focus: Sequence[str] = ()) -> str:
-    """Every message of the person, word for word as far as they fit.
+    """Every message of the user, verbatim as far as they fit.
 
     Args:
         inputs: The messages, oldest first.
@@ -167,7 +167,7 @@ def trimmed(text: str, tokens: int, rules: Sequence[str] | None = None) -> str:
     """The beginning and end of a text, and between them the sentences that bind, whole.
 
     Args:
-        text: The person's words.
+        text: The user's words.
         tokens: About how much may stay, in UTF-8 bytes / 4; the rules may take somewhat more.
         rules: The sentences that bind, the weightiest first; `None`: they are looked for.
     """

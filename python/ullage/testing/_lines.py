@@ -33,7 +33,7 @@ _USAGE_KEYS = (
 
 
 def is_input(message: Message) -> bool:
-    """Whether a person wrote it: a user message without results."""
+    """Whether a user wrote it: a user message without results."""
     content = message["content"]
     if message["role"] != "user":
         return False

@@ -106,7 +106,7 @@ class Session:
         return min(chars, max(200, left // 4)) if self.budget else chars
 
     def user(self, content: str | list[Block], *, pause: int = 0) -> None:
-        """What a person writes; text is part of the truth."""
+        """What a user writes; text is part of the truth."""
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         for block in blocks:
             if block["type"] == "text":

@@ -36,7 +36,7 @@ class Layout:
         errors: Share of responses with a synthetic error line before them.
         ui_copies: Results carry `toolUseResult`.
         compactions: How many boundaries, spread evenly over the user inputs.
-        preserve: Messages that each of them keeps word for word.
+        preserve: Messages that each of them keeps verbatim.
         linking: What the first line after a boundary with kept messages has as parent: the `tail` of
             the kept ones, or the `summary`. Both occur.
         microcompact: A microcompact boundary before the last third.

@@ -75,7 +75,7 @@ class Failure:
     Attributes:
         status: HTTP status.
         kind: The provider's own name for it, such as `overloaded_error`.
-        text: What a person would read.
+        text: What a user would read.
         code: Machine-readable code, or empty.
         headers: Of the answer, such as `retry-after`.
         extra: Further fields of the error object.

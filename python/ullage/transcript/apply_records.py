@@ -1,6 +1,6 @@
 """Which entries of a transcript are in the context: a fold over its lines in file order.
 
-File order is the truth; links between entries are used only to leave out what the person went
+File order is the truth; links between entries are used only to leave out what the user went
 back on. Parallel calls make the tree branch, compaction cuts it, and links may point forward or
 nowhere, so that walking it from the last leaf would lose results.
 """
@@ -24,7 +24,7 @@ class RowFlag:
     SIDECHAIN = 1
     SYNTHETIC = 2
     SUMMARY = 4
-    PROMPT = 8  # a person's own input
+    PROMPT = 8  # a user's own input
 
 
 class Row(NamedTuple):
@@ -114,7 +114,7 @@ def _remove(state: Replay, row: Row, reason: str) -> None:
 
 
 def _rewound(rows: Sequence[Row], source: Source) -> set[int]:
-    """A person's prompt that has a later sibling was taken back, with all that hangs on it."""
+    """A user's prompt that has a later sibling was taken back, with all that hangs on it."""
     newest: dict[tuple[str, int], Row] = {}
     taken_back = []
     linked = {row.parent for row in rows}
@@ -160,7 +160,7 @@ def _unfinished(rows: Sequence[Row], source: Source, state: Replay) -> set[int]:
             continue
         entry = source.load(row.at)
         group = _group(entry)
-        # Codex puts the history that is left in place of a summary.
+        # Codex puts the history that is left instead of a summary.
         complete = has_summary or _metadata(entry).get("replacementHistory") is True
         if not complete or not group <= known:
             out.add(row.at)

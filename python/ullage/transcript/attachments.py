@@ -1,7 +1,7 @@
 """Attachments of a transcript as the user text that the model is shown.
 
 A transcript stores what was attached (a file, a listing, a reminder) as data, not the words that
-were sent; the words here are our own, the same for every call. Kinds that only inform the person
+were sent; the words here are our own, the same for every call. Kinds that only inform the user
 or the host, and kinds that nobody here knows, are not shown to the model.
 """
 
@@ -50,7 +50,7 @@ def render(attachment: Attachment) -> Content | None:
 
 
 def reminder(text: str) -> str:
-    """Text marked as coming from the host, not from the person.
+    """Text marked as coming from the host, not from the user.
 
     A closing tag inside the text is broken up, so that data cannot step out of its frame.
     """
@@ -58,11 +58,11 @@ def reminder(text: str) -> str:
     return f"<system-reminder>\n{inner}\n{_CLOSING}"
 
 
-# ---- what a person or a file says ------------------------------------------------------------
+# ---- what a user or a file says ------------------------------------------------------------
 
 
 def _queued(attachment: Attachment) -> Content | None:
-    """Text that was typed while the model worked: verbatim, as the person's own."""
+    """Text that was typed while the model worked: verbatim, as the user's own."""
     prompt = attachment.get("prompt")
     if isinstance(prompt, str) and prompt:
         return prompt
@@ -241,7 +241,7 @@ SHOWN_KINDS = (*_WRITERS, *_MODES, "queued_command")
 """Kinds of attachment that the model is shown, if they hold anything."""
 
 PERSON_KINDS = ("queued_command",)
-"""Kinds that hold a person's own words: user input, not meta."""
+"""Kinds that hold a user's own words: user input, not meta."""
 
 
 def _name(attachment: Attachment) -> str:

@@ -60,9 +60,9 @@ class Conversation:
             the user text that they become, what a compaction kept without its usage figures (they are
             of the context before it); what needed no change is the stored object.
         boundary: The newest compact boundary that counts, or `None`.
-        replaced: Tool use id to the text that the tool-result budget put in place of its result.
+        replaced: Tool use id to the text that the tool-result budget put instead of its result.
         kept: Tool use ids whose result the budget decided to send whole.
-        cleared: Tool use id to the text that microcompaction put in place of its result.
+        cleared: Tool use id to the text that microcompaction put instead of its result.
         commits: Collapsed spans in the context, by collapse id.
         snapshot: State of context collapse, or `None`.
         report: What was left out.

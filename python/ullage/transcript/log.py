@@ -192,15 +192,15 @@ class TranscriptLog:
         """Appends entries with one write: after a crash all of them are there, or a torn part.
 
         Args:
-            items: As for `append`; each follows the one before.
+            items: See `append`; each follows the one before.
 
         Returns:
             The entries as written.
 
         Raises:
-            InvalidMessage: As for `append`; nothing was written.
-            LogConflict: As for `append`.
-            StoreError: As for `append`.
+            InvalidMessage: See `append`; nothing was written.
+            LogConflict: See `append`.
+            StoreError: See `append`.
         """
         with self.one_writer:
             leaf = self._leaf
@@ -216,12 +216,12 @@ class TranscriptLog:
         """The entry that an item becomes, not written.
 
         Args:
-            item: As for `append`.
+            item: See `append`.
             parent: Uuid for `parentUuid`, where the item has none.
             index: For errors: position in the list that was passed.
 
         Raises:
-            InvalidMessage: As for `append`.
+            InvalidMessage: See `append`.
         """
         found = _as_entry(item, index)
         if found["type"] not in _TREE_TYPES:
@@ -244,8 +244,8 @@ class TranscriptLog:
 
         Raises:
             InvalidMessage: One of them cannot be written as JSON.
-            LogConflict: As for `append`.
-            StoreError: As for `append`.
+            LogConflict: See `append`.
+            StoreError: See `append`.
         """
         if not entries:
             return []
@@ -287,7 +287,7 @@ def _next_leaf(entry: Mapping[str, Any], leaf: str | None) -> str | None:
 
 def _as_entry(item: Item, index: int | None) -> dict[str, Any]:
     if not isinstance(item, Mapping):
-        raise InvalidMessage("is no object", index=index, got=type(item).__name__)
+        raise InvalidMessage("must be a mapping", index=index, got=type(item).__name__)
     if "role" not in item or "message" in item:
         return _checked(dict(item), index)
     role = item["role"]

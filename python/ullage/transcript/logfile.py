@@ -217,7 +217,7 @@ class LogFile:
                 spans.append((at, stop))
 
     def _blank(self, data: bytes, spans: list[tuple[int, int]]) -> None:
-        """Puts blanks in place of what was written here, and of nothing else: others wrote behind it."""
+        """Puts blanks instead of what was written here, and of nothing else: others wrote behind it."""
         flags = os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         fd = os.open(self.path, flags)  # one that appends cannot write elsewhere
         try:
@@ -259,7 +259,7 @@ def _reason(exc: OSError) -> str:
 def _open(path: str, *, create: bool) -> FileIO:
     flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     flags |= os.O_CREAT if create else 0
-    # Transcripts hold what a person said: for the owner's eyes, as Claude Code has it.
+    # Transcripts hold what a user said: for the owner's eyes, as Claude Code has it.
     with _reported(path):
         fd = os.open(path, flags, 0o600)
         return FileIO(fd, "r+")

@@ -135,7 +135,7 @@ def parse_snip(entry: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Microcompact:
-    """Tool results and attachments that were cleared, with the text left in place of some."""
+    """Tool results and attachments that were cleared, with the text left instead of some."""
 
     tool_use_ids: tuple[str, ...]
     attachment_uuids: tuple[str, ...]
@@ -159,7 +159,7 @@ def microcompact(
         pre_tokens: Size of the context before.
         tokens_saved: What was freed.
         attachment_uuids: Attachment entries that left the context as well.
-        texts: What stands in place of a result, by tool use id, where it is not the usual
+        texts: What stands instead of a result, by tool use id, where it is not the usual
             placeholder (MIC-4).
     """
     metadata: Record = {
@@ -307,7 +307,7 @@ def compact_boundary(metadata: Mapping[str, Any], *, content: str = "") -> Recor
 
     Args:
         metadata: `compactMetadata`, such as `trigger`, `preTokens`, `messagesSummarized`.
-        content: What the person reads; empty: the usual words.
+        content: What the user reads; empty: the usual words.
     """
     extra = {"compactMetadata": dict(metadata)}
     return _marker(BOUNDARY, content or "Conversation compacted", extra)

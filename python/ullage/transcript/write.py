@@ -119,16 +119,16 @@ def compaction_lines(
     """The lines that `write_compaction` writes, not written: the boundary's group, and what is repeated behind it.
 
     Args:
-        log: As for `write_compaction`.
-        boundary: As for `write_compaction`.
-        summaries: As for `write_compaction`.
+        log: See `write_compaction`.
+        boundary: See `write_compaction`.
+        summaries: See `write_compaction`.
         parent: Uuid of the entry that the boundary follows; `None`: there is none.
-        kept: As for `write_compaction`.
-        attachments: As for `write_compaction`.
-        metadata: As for `write_compaction`.
+        kept: See `write_compaction`.
+        attachments: See `write_compaction`.
+        metadata: See `write_compaction`.
 
     Raises:
-        InvalidMessage: As for `write_compaction`.
+        InvalidMessage: See `write_compaction`.
         ValueError: There is no summary.
     """
     if not summaries:

@@ -1,6 +1,6 @@
 """Commands that a model may have run: a few programs that only read, on paths of the notes' folder only (MEM-4).
 
-What is checked is what runs: the words are made anew, each path absolute and behind `--`, so that neither the folder in
+What is checked is what runs: the words are made again, each path absolute and behind `--`, so that neither the folder in
 which the host runs them nor a name that looks like an option changes what they mean.
 """
 
@@ -49,7 +49,7 @@ def read_only(command: str, folder: Sandbox) -> list[str] | None:
     """The words to run for a command that can only read, and only in the folder; `None`: it is refused.
 
     Args:
-        command: As a person would type it; relative paths are seen from the folder, no path means the folder.
+        command: As a user would type it; relative paths are seen from the folder, no path means the folder.
         folder: Where its paths must lie, links not followed.
 
     Example:

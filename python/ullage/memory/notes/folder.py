@@ -54,11 +54,11 @@ class MemoryFolder:
     Example:
         >>> import tempfile
         >>> folder = MemoryFolder(tempfile.mkdtemp())
-        >>> note = folder.add("Runs tests with make", "how the person tests", "user", "They run `make test`.")
+        >>> note = folder.add("Runs tests with make", "how the user tests", "user", "They run `make test`.")
         >>> note.path
         'runs-tests-with-make.md'
         >>> print(folder.index().text)
-        - [Runs tests with make](runs-tests-with-make.md): how the person tests
+        - [Runs tests with make](runs-tests-with-make.md): how the user tests
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -200,7 +200,7 @@ class MemoryFolder:
         """Replace a note's text, if nobody changed it since it was read.
 
         Raises:
-            LogConflict: The file is not as `note` was read; read it again and decide anew.
+            LogConflict: The file is not as `note` was read; read it again and decide again.
         """
         changed = replace(
             note, body=body, description=note.description if description is None else description

@@ -47,7 +47,7 @@ class NoteKeeper:
 
     Args:
         folder: Where notes lie.
-        model: A summarizer, a function or a line such as `anthropic:claude-haiku-4-5`; `None`: the person's lasting
+        model: A summarizer, a function or a line such as `anthropic:claude-haiku-4-5`; `None`: the user's lasting
             instructions are copied, nothing else.
         run_command: Runs a command that was checked; `None`: no commands.
         every_turns: Turns between extractions, at least 1.

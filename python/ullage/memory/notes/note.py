@@ -20,8 +20,8 @@ MAX_NAME: Final = 120
 class NoteType(StrEnum):
     """What a note is about."""
 
-    USER = "user"  # who the person is, how they work
-    FEEDBACK = "feedback"  # what the person corrected or confirmed
+    USER = "user"  # who the user is, how they work
+    FEEDBACK = "feedback"  # what the user corrected or confirmed
     PROJECT = "project"  # goals, decisions, dates that the code does not tell
     REFERENCE = "reference"  # where things outside lie
 

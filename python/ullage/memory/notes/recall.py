@@ -106,7 +106,7 @@ class NoteRecall:
         """Find the notes for a question, as a generator of effects.
 
         Args:
-            question: What the person asks, or what the agent is about to do.
+            question: What the user asks, or what the agent is about to do.
             tools: Names of tools in use right now: notes on how to use them are left out, warnings stay.
             most: Notes at most.
 

@@ -158,7 +158,7 @@ class Sandbox:
             new: Refuse to replace a file.
 
         Raises:
-            PathRefused: As for `read`, or another spelling of the name exists.
+            PathRefused: See `read`, or another spelling of the name exists.
             LogConflict: The file changed since it was read, or exists although it must be new; nothing is lost.
             StoreError: Too large, or it cannot be written; nothing has changed.
         """
@@ -200,7 +200,7 @@ class Sandbox:
         """Remove a file.
 
         Raises:
-            PathRefused: As for `read`.
+            PathRefused: See `read`.
             StoreError: It is missing or cannot be removed.
         """
         with self._parent(path) as (folder, name):
@@ -212,7 +212,7 @@ class Sandbox:
         """Give a file another name.
 
         Raises:
-            PathRefused: As for `read`.
+            PathRefused: See `read`.
             LogConflict: The target exists.
             StoreError: The file is missing or cannot be renamed.
         """

@@ -28,7 +28,7 @@ MAX_TURNS = 4
 """Answers of one update: the edits, and what is left to mend of them."""
 
 OUTPUT_TOKENS = 16_000
-"""Room for an answer: all notes could be written anew."""
+"""Room for an answer: all notes could be written again."""
 
 PLAIN_SYSTEM = (
     "You keep the notes of a working session: exact, dense, only what the conversation says."

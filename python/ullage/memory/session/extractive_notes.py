@@ -1,6 +1,6 @@
 """Notes without a model: the ten sections filled with copies and counts from the conversation (SM-1).
 
-Each fact is one line, so that lines of a person's can be told from ours: what the last update did not write, a person did.
+Each fact is one line, so that lines of a user's can be told from ours: what the last update did not write, a user did.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PROMPTS = (Kind.PROMPT, Kind.COMMAND)
 
 
 class Merged(NamedTuple):
-    """Notes brought up to date: the text, the lines that code wrote, and hashes of those that a person took out."""
+    """Notes brought up to date: the text, the lines that code wrote, and hashes of those that a user took out."""
 
     text: str
     generated: dict[str, tuple[str, ...]]
@@ -51,13 +51,13 @@ def merged(
     total_tokens: int,
     measure: Measure,
 ) -> Merged:
-    """Notes with what facts say; what a person wrote stays, word for word and first in its section.
+    """Notes with what facts say; what a user wrote stays, verbatim and first in its section.
 
     Args:
         notes: As they are now: headings decide where lines go, sections of other names are left alone.
         facts: Of the conversation so far.
         generated: Lines that the last update wrote.
-        removed: Hashes of lines that a person took out before.
+        removed: Hashes of lines that a user took out before.
         section_tokens: Limit of one section.
         total_tokens: Limit of all.
         measure: Tokens of a text.
@@ -96,7 +96,7 @@ def _hash(line: str) -> str:
 
 
 def _written(section: Section, ours: Sequence[str]) -> str:
-    """What a person or a model wrote in a section: all lines but ours; inside code fences none is ours."""
+    """What a user or a model wrote in a section: all lines but ours; inside code fences none is ours."""
     left, kept = Counter(ours), []
     for line, inside in open_fences(section.body):
         if not inside and left[line] > 0:

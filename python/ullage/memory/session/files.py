@@ -118,7 +118,7 @@ class NotesFolder:
             inside: Name of a folder in the folder.
 
         Raises:
-            StoreError: It is not a plain file, or too large.
+            StoreError: It is not a regular file, or too large.
         """
         with self._opened(inside) as folder:
             return None if folder is None else folder.read(name)
@@ -319,7 +319,7 @@ def _refuse_link(path: Path) -> None:
 
 def _plain_file(found: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise StoreError("is no plain file", path=str(path))
+        raise StoreError("is not a regular file", path=str(path))
     if found.st_nlink > 1:
         raise StoreError("has a second name elsewhere", path=str(path))
     if found.st_size > MAX_BYTES:

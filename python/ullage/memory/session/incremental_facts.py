@@ -13,7 +13,7 @@ __all__ = ["FactsFeed"]
 
 
 class FactsFeed:
-    """Collects facts of a list that only grows; another list begins anew."""
+    """Collects facts of a list that only grows; another list starts again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -47,7 +47,7 @@ def update_prompt(
     """The last user message of an update.
 
     Args:
-        template: `DEFAULT_PROMPT`, or what a person put in its place.
+        template: `DEFAULT_PROMPT`, or what a user put in its place.
         notes: As they are now.
         path: Of the notes.
         over: What is too long.

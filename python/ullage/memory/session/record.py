@@ -26,8 +26,8 @@ class Record:
         session_id: Whose notes these are; empty: unknown.
         covered: Name of the last message that the notes have absorbed; empty: unknown.
         written: Digest of the notes when code wrote them last.
-        generated: Lines that code wrote, by section: all others are a person's or a model's.
-        removed: Hashes of lines that code wrote and a person took out; they are not written again.
+        generated: Lines that code wrote, by section: all others are a user's or a model's.
+        removed: Hashes of lines that code wrote and a user took out; they are not written again.
         known: There is a record; false: the file is missing or cannot be read.
     """
 

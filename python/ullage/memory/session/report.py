@@ -15,7 +15,7 @@ class UpdateOutcome(StrEnum):
 
     UPDATED = "updated"
     UNCHANGED = "unchanged"  # looked at, and nothing was to be written
-    CONFLICT = "conflict"  # a person changed the same lines meanwhile: theirs stay
+    CONFLICT = "conflict"  # a user changed the same lines meanwhile: theirs stay
     FAILED = "failed"
     BUSY = "busy"  # another updater is at work
     DROPPED = "dropped"  # no longer wanted, or nothing new
@@ -33,7 +33,7 @@ class UpdateReport:
         absorbed: Messages that were read.
         edits: Edits that were done.
         refusals: What the model tried beside them, and was not given.
-        conflicts: Edits that were lost to a person's change.
+        conflicts: Edits that were lost to a user's change.
         over: Titles of sections that are too long; the next update is asked to shorten them.
         calls: Calls of the summarizer; 0: no model was asked.
         chars: Length of the notes.

@@ -125,7 +125,7 @@ class SessionMemory:
         Args:
             root: The project's folder.
             session_id: Any string; no id can name a place outside of the root.
-            **options: As for `SessionMemory`.
+            **options: See `SessionMemory`.
         """
         home = Path(root) / file_stem(session_id)
         folder = NotesFolder(home / FOLDER, guarded=(home,))
@@ -164,7 +164,7 @@ class SessionMemory:
             tokens: Its size.
             source: Who asked; only `main` starts updates.
             history: All that was ever said, growing only, with the same end as `items`; facts are then read on and
-                not anew. `None`: `items`.
+                not again. `None`: `items`.
 
         Returns:
             Whether an update is due, and why or why not.
@@ -314,7 +314,7 @@ class SessionMemory:
         """How the notes stand beside a conversation.
 
         Raises:
-            StoreError: As for `notes`.
+            StoreError: See `notes`.
         """
         settings = self._set
         return look(settings.folder, items, config=settings.config, weights=settings.weights)

@@ -38,7 +38,7 @@ _FORM = (
     ("Learnings", "What worked, what did not, what to avoid; nothing that another section says"),
     (
         "Key results",
-        "Results that the user asked for, word for word: an answer, a table, a document",
+        "Results that the user asked for, verbatim: an answer, a table, a document",
     ),
     ("Worklog", "Step by step, in one short line each: what was tried and what was done"),
 )

@@ -1,7 +1,7 @@
 """One update of the notes as a flow of effects: read, let the model or code edit, write whole or not at all (SM-3).
 
 The model is given the conversation and the notes, and answers with edits. Nothing is written before the last edit is in;
-what a person wrote meanwhile is merged, never overwritten.
+what a user wrote meanwhile is merged, never overwritten.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COPIES = "copies"
 """Name of the updater that needs no model."""
 
 MERGES = 5
-"""Tries to put an update beside the changes of a person who saves at the same time."""
+"""Tries to put an update beside the changes of a user who saves at the same time."""
 
 MAX_CHARS = MAX_BYTES // 4
 """Of the notes after an edit: a character has up to four bytes."""
@@ -235,7 +235,7 @@ class _Part:
 def _commit(
     part: _Part, lock: Lock, make: Callable[[str], tuple[str, Any]]
 ) -> Flow[tuple[str, Any, str]]:
-    """Writes what `make` makes of the notes, made again for as long as a person saves in between.
+    """Writes what `make` makes of the notes, made again for as long as a user saves in between.
 
     Returns:
         The text, what `make` gave beside it, and the digest of the notes that stand there now.
@@ -312,7 +312,7 @@ def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
     text, lost, digest = yield from _commit(part, lock, partial(_replayed, draft=draft))
     told.update(edits=len(draft.edits) - lost, conflicts=lost)
     if lost:
-        # What a person changed stands; since some of the update is not in the notes, they cover no more than before.
+        # What a user changed stands; since some of the update is not in the notes, they cover no more than before.
         yield from _save(part, lock, part.record(digest))
         reason = "the notes were changed meanwhile"
         return part.report(text, outcome=UpdateOutcome.CONFLICT, reason=reason, **told)

@@ -1,4 +1,4 @@
-"""What a file is that no reader knows: the place and the value that a person can look at."""
+"""What a file is that no reader knows: the place and the value that a user can look at."""
 
 from __future__ import annotations
 

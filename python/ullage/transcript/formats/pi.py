@@ -201,7 +201,7 @@ def _result(message: Mapping[str, Any]) -> Block:
 
 
 def _execution(message: Mapping[str, Any]) -> str:
-    """A command that the person ran, as text for the model."""
+    """A command that the user ran, as text for the model."""
     lines = [
         f"Ran `{message.get('command', '')}`",
         "```",
