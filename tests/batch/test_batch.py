@@ -75,7 +75,7 @@ def test_each_file_comes_once(folder: Path) -> None:
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no file and no folder") as caught:
+    with pytest.raises(StoreError, match="is neither a file nor a folder") as caught:
         find_transcripts([tmp_path / "none"])
     assert caught.value.path == str(tmp_path / "none")
 
@@ -188,7 +188,7 @@ def test_a_line_that_a_killed_run_did_not_finish_is_cut_off(folder: Path, tmp_pa
 def test_a_file_that_is_no_manifest_is_refused_and_stays(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "mine"
     path.write_bytes(line + b"\n")
-    with pytest.raises(StoreError, match="line 1 is no record of a batch"):
+    with pytest.raises(StoreError, match="line 1 is not a batch record"):
         Manifest.open(path)
     assert path.read_bytes() == line + b"\n"
 
@@ -219,7 +219,7 @@ def test_compacting_writes_below_the_output_and_can_be_resumed(folder: Path, tmp
 
 def test_a_session_is_never_written_over(folder: Path, content: bytes) -> None:
     for found in find_transcripts([folder]):
-        with pytest.raises(StoreError, match="would be written over"):
+        with pytest.raises(StoreError, match="would be overwritten"):
             compact_file(found, output=folder, overwrite=True, options={"keep": 2_000})
         assert found.path.read_bytes() == content
 

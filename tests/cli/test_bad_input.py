@@ -469,7 +469,7 @@ def test_a_window_smaller_than_what_must_stay(tmp_path, capsys):
     path.write_text(line(message))
     assert run("replay", path, "--model", "claude-opus-4-5") == 1
     assert (
-        "buffered ended early, after 0 requests: what must stay needs " in capsys.readouterr().out
+        "buffered ended early, after 0 requests: what has to stay needs " in capsys.readouterr().out
     )
 
 

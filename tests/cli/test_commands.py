@@ -174,7 +174,7 @@ def test_replay_fits_a_terminal_and_names_every_run(session, columns, monkeypatc
     for name in ("ladder", "unmanaged", "buffered"):
         row = next(line for line in shown.splitlines() if line.startswith(f"{name} "))
         assert "$" in row
-    assert "what fills it" in shown
+    assert "contents" in shown
     acted = [line for line in shown.splitlines() if line.startswith("snip, ")]
     assert acted or "no level had to act" in shown
 

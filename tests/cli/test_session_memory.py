@@ -69,7 +69,7 @@ def test_for_a_person(session):
     assert "updated" in ullage("session-memory", "update", session).stdout
     shown = ullage("session-memory", "show", session).stdout
     assert "# Current State" in shown
-    assert "tokens of 12,000; they hold" in shown
+    assert "tokens of 12,000; they cover" in shown
 
 
 def test_bad_input_is_told_without_a_traceback(session, tmp_path):

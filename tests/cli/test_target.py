@@ -112,7 +112,7 @@ def test_what_is_over_the_target_is_told(tmp_path, capsys):
     assert f"over_target:{over}" in found["warnings"]
     assert main(["compact", str(path), "--dry-run", "--target", "2k"]) == 0
     shown = capsys.readouterr()
-    assert f"target  2,000 tokens: {over:,} over" in shown.out
+    assert f"target  2,000 tokens: exceeded by {over:,}" in shown.out
     assert f"over_target:{over}" in shown.err
 
 

@@ -200,10 +200,10 @@ BAD = {
     "models.x.context_window: must be positive": '[models.x]\nlike = "gpt-5"\ncontext_window = 0',
     "models.x.max_images: must be a whole number": '[models.x]\nlike = "gpt-5"\nmax_images = true',
     "models.x.prefill: must be true or false": '[models.x]\nlike = "gpt-5"\nprefill = 1',
-    "models.x.windows: is no field": '[models.x]\nlike = "gpt-5"\nwindows = 1',
-    "models.x.known: is no field": '[models.x]\nlike = "gpt-5"\nknown = false',
+    "models.x.windows: is not a field": '[models.x]\nlike = "gpt-5"\nwindows = 1',
+    "models.x.known: is not a field": '[models.x]\nlike = "gpt-5"\nknown = false',
     "models.x.like: must name a row": '[models.x]\nlike = "nobody"',
-    "models.y.like: must name a row, and no circle": '[models.x]\nlike = "y"\n[models.y]\nlike = "x"',
+    "models.y.like: must name a row, without a cycle": '[models.x]\nlike = "y"\n[models.y]\nlike = "x"',
     "models.x.like: must be a string": "[models.x]\nlike = [1]",
     "models.x.prices: must have": '[models.x]\nlike = "gpt-5"\nprices = { input = 1 }',
     "models.x.prices.input: must be a number": '[models.x]\nlike = "gpt-5"\n'

@@ -301,7 +301,7 @@ def test_a_second_call_is_refused_by_name_and_changes_nothing(name):
         with pytest.raises(ManagerBusy) as caught:
             await called(SECOND[name], manager)
         assert (caught.value.asked, caught.value.running) == (name, "aprepare")
-        assert str(caught.value).startswith(f"{name} was called while aprepare is at work")
+        assert str(caught.value).startswith(f"{name} was called while aprepare is running")
         assert manager.save() == before
         manager.add(GO_ON)  # what comes meanwhile is taken
         first.cancel()
@@ -340,7 +340,7 @@ def test_in_threads_too():
     thread = threading.Thread(target=lambda: got.append(manager.prepare()))
     thread.start()
     until(lambda: bool(writer.threads))
-    with pytest.raises(ManagerBusy, match="prepare was called while prepare is at work"):
+    with pytest.raises(ManagerBusy, match="prepare was called while prepare is running"):
         manager.prepare()
     writer.open.set()
     thread.join(WAIT)

@@ -96,7 +96,7 @@ def test_pipes_folders_huge_and_binary_files_are_refused(folder):
     folder.mkdir()
     path = folder / "summary.md"
     os.mkfifo(path)
-    refused(folder, "no plain file")
+    refused(folder, "not a regular file")
     path.unlink()
     path.mkdir()
     refused(folder, "")
