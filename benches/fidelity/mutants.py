@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ullage import _reference
-from ullage.legality import RULES, anthropic, chat, documents, ledgers, rewrites
+from ullage.legality import anthropic, chat, documents, ledgers, rewrites, rules
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "legality" / "test_rules_vectors.py"
 MODULES = (
@@ -67,7 +67,7 @@ def rule_of(node: ast.AST) -> str:
     if not isinstance(value, ast.Call):
         return ""
     names = [a.value for a in value.args if isinstance(a, ast.Constant)]
-    return next((name for name in names if name in RULES), "")
+    return next((name for name in names if name in rules()), "")
 
 
 def codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ullage.exceptions import InvalidPolicy
 from ullage.providers import Classified, classify
-from ullage.providers.error_rows import ROWS, VETOES
-from ullage.providers.errors import Kind
+from ullage.providers.error_rows import ErrorKind, built_in, parsed
 
 CASES: dict[str, list[dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "data" / "provider_errors.json").read_text(encoding="utf-8")
@@ -60,11 +60,37 @@ def test_an_output_over_the_models_maximum_needs_no_room(case: dict[str, Any]) -
 
 
 def test_the_table_holds_only_kinds_and_every_row_has_a_case() -> None:
-    kinds = set(get_args(Kind))
-    assert {row.kind for row in VETOES + ROWS} <= kinds
+    rows = built_in().vetoes + built_in().rows
+    assert {row.kind for row in rows} <= set(get_args(ErrorKind))
     met = {classify(case["text"]).matched for cases in CASES.values() for case in cases}
-    missing = {row.name for row in VETOES + ROWS} - met
+    missing = {row.name for row in rows} - met
     assert missing == {"llama_cpp.figures_first"}, "the one is proven below"
+
+
+GROUP = """[[groups]]
+name = "mine"
+source = "the documentation"
+read = 2026-11-21
+rows = [["a", "auth", "", 'x']]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ('"auth"', '"oops"', "groups[0].rows[0]"),
+        ("'x'", "'('", "groups[0].rows[0]"),
+        ('["a", ', '["a", 1, ', "groups[0].rows[0]"),
+        ("2026-11-21", '"lately"', "groups[0]"),
+        ('source = "the documentation"', "", "groups[0]"),
+        ("[[groups]]", "[[groups", "my.toml"),
+    ],
+)
+def test_a_broken_row_is_named_by_its_place(old: str, new: str, place: str) -> None:
+    assert parsed(GROUP, "my.toml").rows[0].name == "a"
+    with pytest.raises(InvalidPolicy) as found:
+        parsed(GROUP.replace(old, new), "my.toml")
+    assert place in str(found.value)
 
 
 # ---- the same text in other clothes --------------------------------------------------------------

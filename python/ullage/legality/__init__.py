@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ullage.legality.capabilities import RequestFacts, facts_for
-from ullage.legality.catalogue import RULES, Rule
+from ullage.legality.catalogue import Rule, rules
 from ullage.legality.check import validate
 from ullage.legality.compare import Comparison, compare_requests
 from ullage.legality.originals import Originals
@@ -11,7 +11,6 @@ from ullage.legality.report import Report, Violation, describe
 from ullage.legality.rewrites import check_operation, check_rewrite
 
 __all__ = [
-    "RULES",
     "Comparison",
     "Originals",
     "Report",
@@ -23,5 +22,6 @@ __all__ = [
     "compare_requests",
     "describe",
     "facts_for",
+    "rules",
     "validate",
 ]

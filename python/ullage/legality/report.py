@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ullage._engine.digests import Violation
-from ullage.legality.catalogue import RULES
+from ullage.legality.catalogue import rules
 
 __all__ = ["Report", "Violation", "describe"]
 
@@ -57,7 +57,7 @@ class Report:
 
 def describe(found: Violation) -> str:
     """One finding as a line: rule, place, what is wrong, what to do, source."""
-    rule = RULES.get(found.rule)
+    rule = rules().get(found.rule)
     place = "request" if found.message < 0 else f"message {found.message}"
     place += "" if found.block < 0 else f", block {found.block}"
     line = f"{found.rule} {found.severity}, {place}: {found.detail}"

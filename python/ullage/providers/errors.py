@@ -1,36 +1,22 @@
 """Tells what a provider's error, or a suspicious success, means for the conversation.
 
-The texts are data (`_error_table`), the reading of SDK objects is `_evidence`; this module only
+The texts are data (`errors.toml`), the reading of SDK objects is `error_fields`; this module only
 decides. Vetoes go first: a throttled request is never taken for a full window.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from ullage.providers import error_fields
 from ullage.providers.error_fields import Evidence, get
-from ullage.providers.error_rows import ROWS, VETOES, Row
+from ullage.providers.error_rows import ErrorKind, Row, built_in, read_errors
+from ullage.providers.registry import AnyProvider, provider_of
 
-__all__ = ["Classified", "Kind", "classify"]
-
-Kind: TypeAlias = Literal[
-    "overflow_tokens",
-    "overflow_bytes",
-    "silent_overflow",
-    "output_budget",
-    "thinking_binding",
-    "tool_pairing",
-    "malformed_history",
-    "rate_limit",
-    "overloaded",
-    "auth",
-    "none",
-    "unknown",
-]
+__all__ = ["Classified", "classify"]
 
 _OVERFLOWS = frozenset({"overflow_tokens", "overflow_bytes", "silent_overflow"})
 
@@ -63,7 +49,7 @@ class Classified:
         status: HTTP status, or `None`.
     """
 
-    kind: Kind
+    kind: ErrorKind
     used_tokens: int | None = None
     limit_tokens: int | None = None
     gap_tokens: int | None = None
@@ -95,7 +81,11 @@ class Classified:
 
 
 def classify(
-    error_or_response: Any, *, model: str | None = None, window_tokens: int | None = None
+    error_or_response: Any,
+    *,
+    model: str | None = None,
+    window_tokens: int | None = None,
+    provider: AnyProvider | None = None,
 ) -> Classified:
     """Says what an error, or a response, means for the conversation.
 
@@ -108,6 +98,7 @@ def classify(
         model: The model that was asked. A limit in an answer that names another is not learned.
         window_tokens: The model's context window. With it, a successful response whose usage is
             larger is a `silent_overflow`. `None`: not checked.
+        provider: Who was asked, where its row names wordings of its own; they are tried first. `None`: the common ones.
 
     Returns:
         The class with the figures that the answer names.
@@ -121,21 +112,23 @@ def classify(
         return _of_response(evidence, window_tokens)
     if not evidence.texts and (evidence.status is None or evidence.status < 400):
         return Classified("none" if error_or_response is None or evidence.status else "unknown")
-    found = _of_error(evidence)
+    found = _of_error(evidence, provider)
     return replace(found, learned_limit=None) if _other_model(error_or_response, model) else found
 
 
-def _of_error(evidence: Evidence) -> Classified:
-    hit = _search(VETOES, evidence)
+def _of_error(evidence: Evidence, provider: AnyProvider | None) -> Classified:
+    own = "" if provider is None else provider_of(provider).errors
+    tables = [*([read_errors(own)] if own else ()), built_in()]
+    hit = _search([row for table in tables for row in table.vetoes], evidence)
     if hit is None and evidence.status in _DECIDING:
         return _by_status(evidence)
     if hit is None:
-        hit = _search(ROWS, evidence)
+        hit = _search([row for table in tables for row in table.rows], evidence)
     return _by_status(evidence) if hit is None else _from_hit(*hit, evidence)
 
 
 _DECIDING = {429: "rate_limit", 529: "overloaded"}
-_STATUS_KINDS: dict[int, Kind] = {
+_STATUS_KINDS: dict[int, ErrorKind] = {
     429: "rate_limit",
     529: "overloaded",
     503: "overloaded",
@@ -159,15 +152,10 @@ def _by_status(evidence: Evidence) -> Classified:
     )
 
 
-@cache
-def _compiled(rows: tuple[Row, ...]) -> tuple[tuple[Row, re.Pattern[str]], ...]:
-    return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in rows)
-
-
-def _search(rows: tuple[Row, ...], evidence: Evidence) -> tuple[Row, re.Match[str]] | None:
+def _search(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, re.Match[str]] | None:
     """The first row that matches, and of its matches the one that tells most figures."""
-    for row, pattern in _compiled(rows):
-        hits = [hit for text in evidence.texts if (hit := pattern.search(text)) is not None]
+    for row in rows:
+        hits = [hit for text in evidence.texts if (hit := row.pattern.search(text)) is not None]
         if hits:
             return row, max(hits, key=_told)
     return None
@@ -201,11 +189,11 @@ def _learnable(limit: int | None) -> int | None:
     return limit if plausible else None
 
 
-def _refined(kind: str, used: int | None, limit: int | None) -> Kind:
+def _refined(kind: ErrorKind, used: int | None, limit: int | None) -> ErrorKind:
     """Where the prompt alone already is too much, no smaller output would help."""
     if kind == "output_budget" and used is not None and limit is not None and used >= limit:
         return "overflow_tokens"
-    return kind  # type: ignore[return-value]  # the table holds only kinds; a test checks it
+    return kind
 
 
 def _gap(used: int | None, output: int | None, limit: int | None) -> int | None:
@@ -219,20 +207,8 @@ def _figure(text: str) -> int:
     return int(text.replace(",", "").replace("_", ""))
 
 
-_ORIGINS = {
-    "anthropic": "anthropic",
-    "mistralai": "mistral",
-    "google": "gemini",
-    "botocore": "bedrock",
-    "boto3": "bedrock",
-    "groq": "groq",
-    "ollama": "ollama",
-}
-"""Packages that speak to one provider only; `openai` speaks to every compatible server."""
-
-
 def _known_origin(origin: str) -> str:
-    return _ORIGINS.get(origin, "")
+    return built_in().packages.get(origin, "")
 
 
 def _other_model(source: Any, model: str | None) -> bool:
