@@ -410,7 +410,11 @@ class ContextManager(Keeping):
         return self.machine
 
     def _recover(self, error: Any) -> Flow[Recovery]:
-        return recover(self._seen(classify(error).is_overflow), self.host, error)
+        return recover(
+            self._seen(classify(error, provider=self.machine.provider).is_overflow),
+            self.host,
+            error,
+        )
 
     def _look_ahead(self, *, asynchronous: bool) -> None:
         """Have written beside the conversation what will be needed soon: a summary of the whole, or of spans."""

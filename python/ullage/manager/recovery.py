@@ -94,7 +94,7 @@ def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
     Raises:
         ContextTooLarge: Every step was tried and what must stay is still too much.
     """
-    found = classify(error)
+    found = classify(error, provider=machine.provider)
     if machine.recovered != machine.requests:
         machine.recovered, machine.steps_tried = machine.requests, []
     if found.kind == "output_budget":

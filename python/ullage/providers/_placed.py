@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.messages import message_of
 
-__all__ = ["placed", "refused"]
+__all__ = ["BROKEN", "placed", "refused"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Write: TypeAlias = Callable[[Sequence[Any]], object]
 
-_BROKEN: Final = (
+BROKEN: Final = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -35,7 +35,7 @@ def placed(write: F) -> F:
             return write(items, *args, **named)
         except UllageError:
             raise
-        except _BROKEN as exc:
+        except BROKEN as exc:
             raise refused(lambda part: write(part, *args, **named), items, exc) from exc
 
     return cast("F", told)
@@ -75,6 +75,6 @@ def _breaks(work: Write, part: Sequence[Any]) -> bool:
         work(part)
     except UllageError:
         return False
-    except _BROKEN:
+    except BROKEN:
         return True
     return False

@@ -10,6 +10,7 @@ from typing import Any, Final
 from ullage.exceptions import InvalidMessage
 from ullage.messages import Item
 from ullage.providers._common import FOREIGN, is_anthropic_only
+from ullage.providers._placed import BROKEN
 from ullage.providers.registry import AnyProvider, Provider, provider_of, recognised
 
 __all__ = ["FormList", "read_form", "read_item"]
@@ -153,13 +154,19 @@ class FormList:
         return made
 
 
-def read_form(items: Sequence[Any], provider: AnyProvider | None = None) -> FormList | None:
+def read_form(
+    items: Sequence[Any],
+    provider: AnyProvider | None = None,
+    *,
+    unread: list[int] | None = None,
+) -> FormList | None:
     """A list in a form that the engine does not read, translated.
 
     Args:
         items: Messages, entries or items; not changed.
         provider: Whose form they have; `None`: items of the Responses API and Gemini's contents are told
             by their keys.
+        unread: Filled with the indices of items that cannot be read, which are left out; `None`: they raise.
 
     Returns:
         `None` for bare messages, of Anthropic or the chat form, and for entries: they are read as they are.
@@ -174,15 +181,28 @@ def read_form(items: Sequence[Any], provider: AnyProvider | None = None) -> Form
     owners: list[int] = []
     waiting: dict[str, str] = {}
     for at, item in enumerate(items):
-        if isinstance(item, Mapping) and item.get("role") in ("system", "developer"):
-            made = [item]
-        else:
-            made = read_item(item, row, position=at, open_calls=lambda: list(waiting.items()))
+        made = _read(item, row, at, waiting, unread)
         for message in made:
             messages.append(message)
             owners.append(at)
             _note_calls(message, waiting)
     return FormList(row, items, messages, owners)
+
+
+def _read(
+    item: Any, row: Provider, at: int, waiting: Mapping[str, str], unread: list[int] | None
+) -> list[Item]:
+    if isinstance(item, Mapping) and item.get("role") in ("system", "developer"):
+        return [item]
+    try:
+        made = read_item(item, row, position=at, open_calls=lambda: list(waiting.items()))
+    except BROKEN:
+        if unread is None:
+            raise
+        made = []
+    if unread is not None and not made:
+        unread.append(at)
+    return made
 
 
 def _note_calls(message: Item, waiting: dict[str, str]) -> None:

@@ -73,7 +73,6 @@ class Provider:
         vendor: Whose models it serves, as the model table names them; a model of another vendor does not count.
         list_key: What the request calls the conversation.
         system_key: Where the system prompt stands; empty: it is the first message.
-        blocks_key: What a message calls its content.
         answer: The way from a response's body to the model's message, or to a list of items.
         internal: The form is the internal view itself: messages go in and out as they are.
         read_as_is: The engine's ledger reads the form without translation.
@@ -101,7 +100,6 @@ class Provider:
     vendor: str = ""
     list_key: str = "messages"
     system_key: str = ""
-    blocks_key: str = "content"
     answer: tuple[str | int, ...] = ("choices", 0, "message")
     internal: bool = False
     read_as_is: bool = False
@@ -130,7 +128,8 @@ class Provider:
 
     def user_message(self, text: str) -> dict[str, Any]:
         """A user's message with this text."""
-        return {"role": "user", self.blocks_key: [{"text": text}] if self.untyped else text}
+        written = self.shape.to_provider([{"role": "user", "content": text}])
+        return cast("dict[str, Any]", written.parts[self.list_key][-1])
 
     def owns(self, item: Mapping[str, Any]) -> bool:
         """Whether something without a role is an item of this form."""
@@ -224,7 +223,6 @@ _ROWS: Final = (
         vendor="google",
         list_key="contents",
         system_key="systemInstruction",
-        blocks_key="parts",
         answer=("candidates", 0, "content"),
         untyped=True,
         speakers_only=False,

@@ -121,7 +121,7 @@ def outgoing(
         messages, provider, model, system, tools, original, parameters(outgoing, params, named)
     )
     given = form.shape.parts[form.provider.list_key]
-    waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1], form.provider)
+    waits = _waits(given, form.provider)
     # The user's next message will stand there: a model's last word is no fault.
     asked = [*given, form.provider.user_message(".")] if waits else given
     done = _on_each(lambda part: repair(part, **form.arguments()), asked)
@@ -187,7 +187,7 @@ def report_of(
         messages, provider, model, system, tools, original, parameters(report_of, params, named)
     )
     given = form.shape.parts[form.provider.list_key]
-    waits = bool(given) and _is_models(given[-1]) and not _calls(given[-1], form.provider)
+    waits = _waits(given, form.provider)
     # The user's next message will stand there: a model's last word is no fault.
     asked = [*given, form.provider.user_message(".")] if waits else given
     return _on_each(lambda part: validate(part, **form.arguments()), asked)
@@ -233,17 +233,23 @@ def _read(messages: Sequence[Item]) -> list[Item]:
     return items
 
 
-def _is_models(message: Any) -> bool:
-    role = message.get("role") if isinstance(message, Mapping) else None
-    kind = message.get("type") if isinstance(message, Mapping) else None
-    return role in ("assistant", "model") or (role is None and kind in ("reasoning", "message"))
-
-
-def _calls(item: Mapping[str, Any], provider: Provider) -> bool:
-    """Whether calls are open at the end: their answers come before any word of the user."""
-    read = provider.shape.from_provider([item]).messages
-    return any(
+def _waits(items: Sequence[Any], provider: Provider) -> bool:
+    """Whether the model spoke last and no call is open: only words of the user can follow."""
+    last = items[-1] if items else None
+    if not isinstance(last, Mapping):
+        return False
+    read = provider.shape.from_provider([last]).messages
+    called = any(
         block.get("type") == "tool_use"
         for message in read
         for block in blocks_of(message.get("content"))
     )
+    return not called and _is_models(last, read)
+
+
+def _is_models(item: Mapping[str, Any], read: Sequence[Item]) -> bool:
+    if "role" in item:
+        return item["role"] in ("assistant", "model")
+    if "type" in item:
+        return item["type"] in ("reasoning", "message")
+    return bool(read) and read[-1]["role"] == "assistant"

@@ -1,0 +1,28 @@
+"""A number that both engines and the Python rooms hold has one value."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ullage._reference.blocks import CLEARED_TEXT
+from ullage._reference.rules import blocks, cache
+from ullage._reference.rules.facts import Facts
+from ullage.legality import capabilities
+from ullage.messages import CLEARED
+
+RULES = Path(__file__).parents[2] / "rust" / "core" / "src"
+
+
+def test_python_has_the_numbers_of_its_twin():
+    assert capabilities.MAX_MARKERS == cache.MAX_MARKERS
+    assert capabilities.STRICT_VERSION == blocks.STRICT_VERSION == Facts().version
+    assert CLEARED == CLEARED_TEXT
+
+
+def test_rust_has_them_too():
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(RULES.rglob("*.rs")))
+    versions = re.findall(r"(?:STRICT_VERSION: u64 =|version:) ([\d_]+)[;,]", text)
+    assert {int(found.replace("_", "")) for found in versions} == {capabilities.STRICT_VERSION}
+    assert re.search(rf"MAX_MARKERS: u64 = {capabilities.MAX_MARKERS};", text)
+    assert f'"{CLEARED}"' in text
