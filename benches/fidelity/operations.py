@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -20,10 +20,12 @@ from ullage.levels import (
     fold,
     hard_truncation,
     microcompact,
+    pipeline,
     snip,
     tool_budget,
     turn_snip,
 )
+from ullage.levels.level import Context, Level
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 
@@ -67,20 +69,29 @@ def _view(messages: Messages) -> View:
     return view
 
 
+def _context(view: View, policy: Policy = EAGER, **more: Any) -> Context:
+    states = pipeline.fresh_states()
+    return Context(view=view, policy=policy, states=states, store=MemoryStore(), **more)
+
+
+def _act(level: Level, context: Context) -> None:
+    outcome = level.run(context)
+    if isinstance(outcome, Generator):
+        drive(outcome, lambda effect: effect.function(*effect.args))
+
+
 def _snip_turn(view: View) -> None:
-    state = turn_snip.TurnSnip()
-    turn_snip.apply(view, EAGER, 0, state)
+    context = _context(view, tools=frozenset({turn_snip.SNIP_TOOL.name}))
+    state = context.state(turn_snip.TurnSnip)
+    _act(turn_snip.LEVEL, context)
     turn_snip.answer({"ids": list(state.ids.values())[:2], "reason": "done"}, view, state)
-    turn_snip.apply(view, EAGER, 0, state)
+    _act(turn_snip.LEVEL, context)
 
 
 def _collapse(view: View) -> None:
-    room = collapse.Room(max(1, view.ledger.tokens()), 0, None, "main", 0)
-    state = collapse.Collapse()
+    context = _context(view, window_tokens=max(1, view.ledger.tokens()))
     for _ in range(2):  # staged, then committed
-        outcome = collapse.apply(view, EAGER, room, state)
-        if hasattr(outcome, "send"):
-            drive(outcome, lambda effect: None)
+        _act(collapse.LEVEL, context)
 
 
 def _half(view: View) -> int:
@@ -88,14 +99,14 @@ def _half(view: View) -> int:
 
 
 LEVELS: dict[str, Callable[[View], Any]] = {
-    "tool budget": lambda view: tool_budget.apply(view, EAGER, MemoryStore()),
-    "snip": lambda view: snip.apply(view, EAGER, 100),
+    "tool budget": lambda view: _act(tool_budget.LEVEL, _context(view)),
+    "snip": lambda view: _act(snip.LEVEL, _context(view)),
     "turn snip": _snip_turn,
-    "clear by time": lambda view: microcompact.apply(view, EAGER, 100, 10**15),
-    "clear by line": lambda view: microcompact.apply(view, LINES, 100, None),
+    "clear by time": lambda view: _act(microcompact.LEVEL, _context(view, now_ms=10**15)),
+    "clear by line": lambda view: _act(microcompact.LEVEL, _context(view, LINES)),
     "collapse": _collapse,
-    "fold": lambda view: fold.apply(view, EAGER, _half(view), 0),
-    "truncate": lambda view: hard_truncation.apply(view, _half(view), 0, 0),
+    "fold": lambda view: fold.folded(_context(view), _half(view)),
+    "truncate": lambda view: hard_truncation.truncated(_context(view), _half(view)),
 }
 
 

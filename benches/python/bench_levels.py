@@ -10,14 +10,14 @@ microseconds a message, so that growth with length shows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
 from ullage.effects import drive
-from ullage.levels import View, collapse, fold, microcompact, turn_snip
-from ullage.levels.microcompact_state import Micro
+from ullage.levels import View, collapse, fold, microcompact, pipeline, turn_snip
+from ullage.levels.level import Context, Level
 from ullage.policy import Policy
 from ullage.recall import Archive, left
 
@@ -53,27 +53,38 @@ def quiet(effect: Any) -> None:
     raise AssertionError(effect)
 
 
+def acted(level: Level, view: View, window_tokens: int, **states: Any) -> Any:
+    known = {**pipeline.fresh_states(), **states}
+    context = Context(
+        view=view,
+        policy=POLICY,
+        states=known,
+        window_tokens=window_tokens,
+        tools=frozenset({turn_snip.SNIP_TOOL.name}),
+    )
+    outcome = level.run(context)
+    return drive(outcome, quiet) if isinstance(outcome, Generator) else outcome
+
+
 def collapsed(view: View) -> Any:
-    room = collapse.Room(view.tokens() * 100 // 92)
-    return drive(collapse.apply(view, POLICY, room, collapse.Collapse()), quiet)
+    return acted(collapse.LEVEL, view, view.tokens() * 100 // 92)
 
 
 def folded(view: View) -> Any:
-    return fold.apply(view, POLICY, view.tokens() // 2, 0)
+    context = Context(view=view, policy=POLICY)
+    return fold.folded(context, view.tokens() // 2)
 
 
 def cleared(view: View) -> Any:
-    pressure = microcompact.Pressure(70, view.tokens() * 100 // 70)
-    return drive(microcompact.flow(view, POLICY, pressure, Micro()), quiet)
+    return acted(microcompact.LEVEL, view, view.tokens() * 100 // 70)
 
 
 def looked(view: View) -> Any:
     """Below every mark."""
-    room = collapse.Room(view.tokens() * 2)
-    pressure = microcompact.Pressure(10, view.tokens() * 10)
-    assert drive(collapse.apply(view, POLICY, room, collapse.Collapse()), quiet) is None
-    assert drive(microcompact.flow(view, POLICY, pressure, Micro()), quiet) is None
-    turn_snip.apply(view, POLICY, 0, turn_snip.TurnSnip(base_tokens=10**9))
+    assert acted(collapse.LEVEL, view, view.tokens() * 2) is None
+    assert acted(microcompact.LEVEL, view, view.tokens() * 10) is None
+    state = turn_snip.TurnSnip(base_tokens=10**9)
+    acted(turn_snip.LEVEL, view, view.tokens() * 10, turn_snip=state)
 
 
 def check(messages: list[dict[str, Any]], view: View, report: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from tests.attack.talks import TOOLS
@@ -16,10 +16,12 @@ from ullage.levels import (
     fold,
     hard_truncation,
     microcompact,
+    pipeline,
     snip,
     tool_budget,
     turn_snip,
 )
+from ullage.levels.level import Context, Level
 from ullage.levels.view import View
 from ullage.manager import ContextManager
 from ullage.policy import Policy
@@ -54,6 +56,7 @@ _POLICY = Policy.ladder().change(
         "protect.tool_results": 0,
     }
 )
+_NO_MARGIN = _POLICY.change({"truncate.margin_tokens": 0})
 _BY_TIME = _POLICY.change({"micro.by_time": True, "micro.idle_minutes": 1})
 _BY_LINE = _POLICY.change({"micro.by_supersession": False, "micro.by_time": False})
 _SUPERSEDED = _POLICY.change({"micro.by_line": False, "micro.by_time": False})
@@ -86,22 +89,36 @@ def _view(items: Items) -> View:
     return view
 
 
-def _viewed(act: Callable[[View], object]) -> Plan:
+def _context(view: View, policy: Policy, **more: Any) -> Context:
+    states = pipeline.fresh_states()
+    return Context(view=view, policy=policy, states=states, store=_Store(), **more)
+
+
+def _act(how: Callable[[Context], Any], context: Context) -> None:
+    """A level's `run` or `drain`, with a store that answers at once and no model."""
+    outcome = how(context)
+    if isinstance(outcome, Generator):
+        drive(outcome, lambda effect: effect.function(*effect.args))  # type: ignore[union-attr]
+
+
+def _level(level: Level, policy: Policy = _POLICY) -> Plan:
     def plan(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
         view = _view(items)
-        act(view)
+        _act(level.run, _context(view, policy))
         return list(view.messages)
 
     return plan
 
 
 def _snip_turns(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
-    view, state = _view(items), turn_snip.TurnSnip()
-    turn_snip.apply(view, _POLICY, 0, state)
+    view = _view(items)
+    context = _context(view, _POLICY, tools=frozenset({turn_snip.SNIP_TOOL.name}))
+    state = context.state(turn_snip.TurnSnip)
+    _act(turn_snip.LEVEL.run, context)
     names = list(state.ids.values())
     if names:
         turn_snip.answer({"ids": rng.sample(names, rng.randint(1, len(names)))}, view, state)
-        turn_snip.apply(view, _POLICY, 0, state)
+        _act(turn_snip.LEVEL.run, context)
     return list(view.messages)
 
 
@@ -119,7 +136,7 @@ def _timed(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
         for at, item in enumerate(items)
     ]
     view = _view(stamped)
-    microcompact.apply(view, _BY_TIME, 100, 1_900_000_000_000)
+    _act(microcompact.LEVEL.run, _context(view, _BY_TIME, now_ms=1_900_000_000_000))
     return [item.get("message", item) for item in view.messages]
 
 
@@ -129,22 +146,22 @@ def _room(rng: random.Random, view: View) -> int:
 
 def _truncate(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
     view = _view(items)
-    hard_truncation.apply(view, _room(rng, view), 0, 0)
+    hard_truncation.truncated(_context(view, _NO_MARGIN), _room(rng, view))
     return list(view.messages)
 
 
 def _fold(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
     view = _view(items)
-    fold.apply(view, _POLICY.change({"truncate.margin_tokens": 0}), _room(rng, view), 0)
+    fold.folded(_context(view, _NO_MARGIN), _room(rng, view))
     return list(view.messages)
 
 
 def _collapse(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
-    view, state = _view(items), collapse.Collapse()
-    room = collapse.Room(view.tokens() * 100 // 97)
-    drive(collapse.apply(view, _COLLAPSE, room, state), lambda effect: None)
-    if rng.random() < 0.5:
-        collapse.drain(view, _COLLAPSE, state)
+    view = _view(items)
+    context = _context(view, _COLLAPSE, window_tokens=view.tokens() * 100 // 97)
+    _act(collapse.LEVEL.run, context)
+    if rng.random() < 0.5 and collapse.LEVEL.drain is not None:
+        _act(collapse.LEVEL.drain, context)
     return list(view.messages)
 
 
@@ -207,12 +224,12 @@ def _answer(item: Any, asked: Sequence[Any], model: str) -> Any:
 
 
 PLANS: dict[str, Plan] = {
-    "tool_budget": _viewed(lambda view: tool_budget.apply(view, _POLICY, _Store())),
-    "snip": _viewed(lambda view: snip.apply(view, _POLICY, 100)),
+    "tool_budget": _level(tool_budget.LEVEL),
+    "snip": _level(snip.LEVEL),
     "snip_turns": _snip_turns,
     "micro_time": _timed,
-    "micro_line": _viewed(lambda view: microcompact.apply(view, _BY_LINE, 100, None)),
-    "micro_superseded": _viewed(lambda view: microcompact.apply(view, _SUPERSEDED, 100, None)),
+    "micro_line": _level(microcompact.LEVEL, _BY_LINE),
+    "micro_superseded": _level(microcompact.LEVEL, _SUPERSEDED),
     "truncate": _truncate,
     "fold": _fold,
     "collapse": _collapse,

@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
-from ullage.effects import Summarize, Together, Wait, drive
+from ullage.effects import Flow, Summarize, Together, Wait, drive
 from ullage.exceptions import UnknownHandle
 from ullage.levels import Made, View, collapse
-from ullage.levels.collapse import Candidate, Collapse, Room, Staged, level
+from ullage.levels.collapse import Candidate, Collapse, Staged, level
 from ullage.levels.collapse.spans import candidates, protected
 from ullage.levels.cut_points import whole_cuts
+from ullage.levels.level import Context
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall import Archive
@@ -79,13 +81,27 @@ def view_of(items: list[dict]) -> View:
     return view
 
 
-def room(view: View, percent: int, **more: Any) -> Room:
+def room(view: View, percent: int, **more: Any) -> dict[str, Any]:
     """A window of which the view takes so many percent."""
-    return Room(view.tokens() * 100 // percent, **more)
+    return {"effective_tokens": view.tokens() * 100 // percent, **more}
 
 
-def run(view: View, policy: Policy, where: Room, state: Collapse, perform: Any = None) -> Any:
-    return drive(collapse.apply(view, policy, where, state), perform or (lambda effect: None))
+def context(view: View, where: dict[str, Any], state: Collapse, policy: Policy = ON) -> Context:
+    return context_of(view, policy, state, **where)
+
+
+def run(
+    view: View, policy: Policy, where: dict[str, Any], state: Collapse, perform: Any = None
+) -> Any:
+    return act(collapse.LEVEL, context(view, where, state, policy), perform)
+
+
+def drain(view: View, state: Collapse) -> Any:
+    return act(collapse.LEVEL.drain, context_of(view, ON, state))
+
+
+def stage(view: View, where: dict[str, Any], state: Collapse) -> Flow[int]:
+    return collapse.stage(context(view, where, state), state)
 
 
 def good(effect: Any) -> Any:
@@ -167,7 +183,7 @@ def test_between_the_marks_spans_are_staged_and_the_request_is_as_it_was():
     assert view.messages == before
     assert report.freed == 0
     assert report.records[0]["armed"] is True
-    need = room(view, 75).effective_tokens * 25 // 100
+    need = room(view, 75)["effective_tokens"] * 25 // 100
     assert (
         sum(view.ledger.tokens(*collapse.level._place(view, each)) for each in state.staged) >= need
     )
@@ -178,11 +194,11 @@ def test_at_the_second_mark_spans_are_committed_until_below_the_target():
     items = session(20)
     view, state = view_of(items), Collapse()
     where = room(view, 90)
-    run(view, ON, where._replace(effective_tokens=where.effective_tokens * 9 // 8), state)
+    run(view, ON, {"effective_tokens": where["effective_tokens"] * 9 // 8}, state)
     risks = {each.collapse_id: (each.risk, each.first) for each in state.staged}
     assert not state.commits
     report = run(view, ON, where, state)
-    assert where.percent(view) < ON.collapse.target_percent
+    assert collapse.percent(context(view, where, state)) < ON.collapse.target_percent
     assert report.freed > 0
     assert len(state.commits) >= 2
     shown = [m for m in view.messages if "<context-collapse" in str(m["content"])]
@@ -197,7 +213,7 @@ def test_at_the_second_mark_spans_are_committed_until_below_the_target():
         risks.get(name, (0, 0)) <= min(left_over, default=(1001, 0)) for name in state.commits
     )
     collapse.expand(view, state, last, items)
-    assert where.percent(view) >= ON.collapse.target_percent
+    assert collapse.percent(context(view, where, state)) >= ON.collapse.target_percent
 
 
 def test_just_below_the_second_mark_nothing_is_committed():
@@ -220,7 +236,7 @@ def test_what_would_free_too_little_is_not_done():
 
 def test_a_model_is_asked_under_its_own_source_a_few_at_once():
     view, state = view_of(session(20)), Collapse()
-    flow = collapse.stage(view, ON, room(view, 80, summarizer=Model()), state)
+    flow = stage(view, room(view, 80, summarizer=Model()), state)
     effect = next(flow)
     assert isinstance(effect, Together)
     assert 1 <= len(effect.effects) <= 4
@@ -235,7 +251,7 @@ def test_a_model_is_asked_under_its_own_source_a_few_at_once():
 
 def test_summaries_of_a_model_stand_in_the_placeholder():
     view, state = view_of(session(20)), Collapse()
-    assert drive(collapse.stage(view, ON, room(view, 80, summarizer=Model()), state), good)
+    assert drive(stage(view, room(view, 80, summarizer=Model()), state), good)
     run(view, ON, room(view, 92, summarizer=Model()), state)
     assert "It was all fine." in str(view.messages[0])
 
@@ -263,7 +279,7 @@ def test_a_bad_answer_is_replaced_by_lines(reply):
         return reply
 
     view, state = view_of(session(20)), Collapse()
-    assert drive(collapse.stage(view, ON, room(view, 80, summarizer=Model()), state), perform)
+    assert drive(stage(view, room(view, 80, summarizer=Model()), state), perform)
     run(view, ON, room(view, 92, summarizer=Model()), state)
     assert state.commits
     assert "- Read /src/module_0.py" in str(view.messages[0])
@@ -283,7 +299,7 @@ def test_no_model_is_asked_on_the_way_and_from_the_last_mark_on_lines_must_do():
 def test_a_running_summary_is_not_waited_for_where_what_is_ready_suffices():
     view, state = view_of(session(20)), Collapse()
     where = room(view, 95, summarizer=Model())
-    assert drive(collapse.stage(view, ON, where, state), good) > 1
+    assert drive(stage(view, where, state), good) > 1
     state.running = 1  # somebody writes more
     assert run(view, ON, where, state, never).freed > 0
 
@@ -297,7 +313,7 @@ def test_spans_are_looked_for_again_only_when_the_context_has_grown(monkeypatch)
     for _ in range(3):
         run(view, ON, where, state)
     assert len(looks) == 1
-    enough = view.tokens() + where.effective_tokens * level.LOOK_PERCENT // 100
+    enough = view.tokens() + where["effective_tokens"] * level.LOOK_PERCENT // 100
     while view.tokens() < enough:
         run(view, ON, where, state)
         assert len(looks) == 1
@@ -319,9 +335,9 @@ def test_a_commit_that_frees_a_few_percent_only_is_not_done(monkeypatch):
 def test_at_the_last_mark_a_running_summary_is_waited_for():
     view, state = view_of(session(20)), Collapse()
     where = room(view, 95, summarizer=Model())
-    beside = collapse.stage(view, ON, where, state)
+    beside = stage(view, where, state)
     effect = next(beside)
-    flow = collapse.apply(view, ON, where, state)
+    flow = collapse.LEVEL.run(context(view, where, state))
     assert isinstance(next(flow), Wait)
     while effect is not None:
         try:
@@ -336,7 +352,7 @@ def test_at_the_last_mark_a_running_summary_is_waited_for():
 
 def test_spans_that_changed_while_they_were_summarised_are_dropped():
     view, state = view_of(session(20)), Collapse()
-    beside = collapse.stage(view, ON, room(view, 80, summarizer=Model()), state)
+    beside = stage(view, room(view, 80, summarizer=Model()), state)
     effect = next(beside)
     view.rearrange(range(8, len(view)))
     while effect is not None:
@@ -356,18 +372,17 @@ def test_a_span_that_lost_a_part_is_not_staged_any_more(where, counted):
     state.staged = [span if counted else replace(span, count=0)]
     at = {"first": span.first, "middle": span.first + 1, "last": span.last}[where]
     view.rearrange([index for index in range(len(view)) if index != at])
-    report = collapse.drain(view, ON, state)
+    report = drain(view, state)
     # Without a count a gap inside may have been there before the span was staged.
     assert (report is None) == (counted or where != "middle")
 
 
 def test_the_mark_itself_arms():
     view, state = view_of(session()), Collapse()
-    where = Room(1_000)
     size = view.tokens()
     for tokens, armed in ((699, False), (700, True)):
-        fitted = where._replace(effective_tokens=size * 1_000 // tokens)
-        assert (fitted.percent(view) >= 70) == armed
+        fitted = {"effective_tokens": size * 1_000 // tokens}
+        assert (collapse.percent(context(view, fitted, state)) >= 70) == armed
         run(view, ON.change({"collapse.keep_recent_rounds": 99}), fitted, state)
         assert state.armed == armed
 
@@ -392,7 +407,7 @@ def test_what_a_model_is_shown_of_a_long_message_are_its_two_ends():
     items = session(20)
     items[2]["content"][0]["content"] = "BEGIN " + "word " * 9_000 + " END"
     view = view_of(items)
-    flow = collapse.stage(view, ON, room(view, 80, summarizer=Model()), Collapse())
+    flow = stage(view, room(view, 80, summarizer=Model()), Collapse())
     asked = []
     effect = next(flow)
     while effect is not None:
@@ -413,11 +428,11 @@ def test_a_refusal_commits_everything_that_is_staged():
     view, state = view_of(session(20)), Collapse()
     run(view, ON, room(view, 75), state)
     count = len(state.staged)
-    report = collapse.drain(view, ON, state)
+    report = drain(view, state)
     assert len(state.commits) == count >= 2
     assert not state.staged
     assert report.freed > 0
-    assert collapse.drain(view, ON, state) is None
+    assert drain(view, state) is None
 
 
 def test_a_span_is_expanded_and_stays_so():
@@ -432,7 +447,7 @@ def test_a_span_is_expanded_and_stays_so():
         assert report.records[0]["collapseId"] == name
     assert all(a is b for a, b in zip(view.messages, items, strict=True))
     assert view.sources == list(range(len(items)))
-    for span in candidates(view, ON, where.effective_tokens, state):
+    for span in candidates(view, ON, where["effective_tokens"], state):
         assert all(not (e.first <= span.start <= e.last) for e in state.expanded)
     with pytest.raises(UnknownHandle):
         collapse.expand(view, state, "nothing", items)
@@ -567,7 +582,7 @@ def test_spans_of_any_conversation(seed, style, data):
     run(view, ON, where, state)
     drained = data.draw(st.booleans())
     if drained:
-        collapse.drain(view, ON, state)
+        drain(view, state)
     assert_legal("anthropic", view.messages, model=MODEL)
     shown = {id(message) for message in view.messages}
     assert all(id(item) in shown for item in untouched)
@@ -582,7 +597,7 @@ def test_spans_of_any_conversation(seed, style, data):
     again, other = view_of(items), Collapse()
     run(again, ON, where, other)
     if drained:
-        collapse.drain(again, ON, other)
+        drain(again, other)
     assert again.messages == view.messages
     assert other.dump() == state.dump()
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.level_kit import context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.levels import View, fold
@@ -56,7 +57,7 @@ def view_of(messages: list[dict]) -> View:
 def test_the_record_holds_words_whole_and_a_line_for_each_call():
     messages = session(6)
     view = view_of(messages)
-    report = fold.apply(view, POLICY, 2_200, 0)
+    report = fold.folded(context_of(view, POLICY), 2_200)
     record = view.messages[0]["content"]
     cut = report.removed[0].stop
     for at in range(0, cut, 4):
@@ -73,15 +74,15 @@ def test_the_record_holds_words_whole_and_a_line_for_each_call():
 
 def test_what_fits_is_not_folded():
     view = view_of(session(3))
-    assert fold.apply(view, POLICY, 100_000, 0) is None
-    assert fold.apply(view, POLICY, view.ledger.tokens() + 1_000, 0) is None
-    assert fold.apply(view, POLICY, view.ledger.tokens() + 999, 0) is not None
+    assert fold.folded(context_of(view, POLICY), 100_000) is None
+    assert fold.folded(context_of(view, POLICY), view.ledger.tokens() + 1_000) is None
+    assert fold.folded(context_of(view, POLICY), view.ledger.tokens() + 999) is not None
 
 
 def test_in_one_long_turn_the_request_stands_after_the_record():
     messages = session(1, loop=30)
     view = view_of(messages)
-    fold.apply(view, POLICY, 7_000, 0)
+    fold.folded(context_of(view, POLICY), 7_000)
     assert view.originals[1] is messages[0]
     assert messages[0]["content"] not in view.messages[0]["content"]
     assert "failed: Error: no rule to make it; exit 2" in view.messages[0]["content"]
@@ -107,7 +108,7 @@ def test_words_that_do_not_fit_are_left_to_truncation():
     messages[0]["content"] = "word " * 20_000
     view = view_of(messages)
     before = list(view.messages)
-    assert fold.apply(view, POLICY, 6_000, 0) is None
+    assert fold.folded(context_of(view, POLICY), 6_000) is None
     assert view.messages == before
 
 
@@ -117,7 +118,7 @@ def test_a_fold_of_a_fold_ends():
     for turn in range(12, 40):
         for message in session(turn + 1)[4 * turn - 1 :]:
             view.add(message)
-        if fold.apply(view, POLICY, 4_000, 0) is not None:
+        if fold.folded(context_of(view, POLICY), 4_000) is not None:
             sizes.append(view.ledger.tokens())
             assert_legal("anthropic", view.messages, model=MODEL)
     assert len(sizes) >= 3
@@ -127,7 +128,7 @@ def test_a_fold_of_a_fold_ends():
 def test_a_system_message_in_front_stays():
     messages = [{"role": "system", "content": "rules"}, *session(6)]
     view = view_of(messages)
-    fold.apply(view, POLICY, 2_200, 0)
+    fold.folded(context_of(view, POLICY), 2_200)
     assert view.messages[0] is messages[0]
     assert view.sources[1].startswith("fold:")
 
@@ -168,7 +169,7 @@ def test_any_conversation(seed, style, percent):
     view = view_of(messages)
     inputs = [line.text for line in lines_of(view, 0, len(view)) if line.kind == "user"]
     limit = view.ledger.tokens() * percent // 100 + POLICY.truncate.margin_tokens
-    report = fold.apply(view, POLICY, limit, 0)
+    report = fold.folded(context_of(view, POLICY), limit)
     if report is None:
         assert all(shown is item for shown, item in zip(view.messages, messages, strict=True))
         return
@@ -191,7 +192,9 @@ def test_words_that_came_with_a_result_keep_its_call():
     view = View()
     for message in said:
         view.add(message)
-    report = fold.apply(view, POLICY.change({"truncate.margin_tokens": 0}), view.tokens() // 3, 0)
+    report = fold.folded(
+        context_of(view, POLICY.change({"truncate.margin_tokens": 0})), view.tokens() // 3
+    )
     assert report is not None
     assert said[at] in view.messages
     assert_legal("anthropic", view.messages)
@@ -200,8 +203,8 @@ def test_words_that_came_with_a_result_keep_its_call():
 @pytest.mark.parametrize("engine_policy", [Policy.buffered(), Policy.ladder()])
 def test_the_same_in_every_run(engine_policy):
     a, b = view_of(session(6)), view_of(session(6))
-    fold.apply(a, engine_policy, 2_200, 0)
-    fold.apply(b, engine_policy, 2_200, 0)
+    fold.folded(context_of(a, engine_policy), 2_200)
+    fold.folded(context_of(b, engine_policy), 2_200)
     assert a.messages == b.messages
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.oracle.legality import assert_legal
 from ullage.counting.models import ModelTable
-from ullage.levels.pipeline import LEVELS
+from ullage.levels.pipeline import ORDER
 from ullage.levels.turn_snip import SNIP_TOOL
 from ullage.manager import ContextManager
 from ullage.policy import Policy
@@ -229,8 +229,6 @@ def test_cache_edits_alone_are_named_and_below_the_mark_nothing_is():
 
 
 def test_every_level_has_a_case():
-    """Of the pipeline, and what comes after it."""
-    after = {"autocompact", "fold", "squeeze", "truncate"}
-    asked_for = {"offers"}  # tools and notices: nothing of it is taken from a request
-    named = {level.name for level in LEVELS} - asked_for
-    assert {case.stage for case in CASES} == named | after
+    # Nothing is taken from a request by these: tools and notices, thinking that is stale, what was pinned.
+    apart = {"offers", "drop_stale_thinking", "pins", "autocompact_after_collapse"}
+    assert {case.stage for case in CASES} == {level.name for level in ORDER} - apart

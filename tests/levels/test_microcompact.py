@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
-from ullage.effects import Summarize, Together, drive
+from ullage.effects import Summarize, Together
 from ullage.levels import View, microcompact
-from ullage.levels.microcompact import Pressure
 from ullage.levels.microcompact_state import MOST_CAUTION, Micro, fingerprint
 from ullage.levels.one_line_records import outcome
 from ullage.manager import ContextManager
@@ -47,12 +47,14 @@ def view_of(*steps: list[dict]) -> View:
     return view
 
 
-def run(view: View, policy: Policy, pressure: Pressure, state: Micro, perform: Any = None) -> Any:
-    return drive(microcompact.flow(view, policy, pressure, state), perform or (lambda effect: None))
+def run(
+    view: View, policy: Policy, where: dict[str, Any], state: Micro, perform: Any = None
+) -> Any:
+    return act(microcompact.LEVEL, context_of(view, policy, state, **where), perform)
 
 
-def at(view: View, percent: int, **more: Any) -> Pressure:
-    return Pressure(percent, view.tokens() * 100 // percent, **more)
+def at(view: View, percent: int, **more: Any) -> dict[str, Any]:
+    return {"window_tokens": view.tokens() * 100 // percent, **more}
 
 
 def shown(view: View) -> dict[str, str]:
@@ -73,7 +75,9 @@ class Writer:
 
 def test_a_small_model_writes_the_lines_a_few_at_once():
     view = view_of(*[step(n, size=9_000) for n in range(1, 41)])
-    flow = microcompact.flow(view, LADDER, at(view, 70, writer=Writer()), Micro())
+    flow = microcompact.LEVEL.run(
+        context_of(view, LADDER, **at(view, 70, line_summarizer=Writer()))
+    )
     effect, asked = next(flow), []
     while True:
         assert isinstance(effect, Together)
@@ -103,13 +107,15 @@ def test_without_an_answer_the_line_is_put_together(reply):
         return reply
 
     view = view_of(*[step(n) for n in range(1, 21)])
-    run(view, LADDER, at(view, 70, writer=Writer()), Micro(), perform)
+    run(view, LADDER, at(view, 70, line_summarizer=Writer()), Micro(), perform)
     assert shown(view)["t1"].startswith("[Compacted: Read /f1; 2 lines, 4,0")
 
 
 def test_the_model_is_shown_the_two_ends_of_a_long_result():
     view = view_of(*[step(n, size=60_000) for n in range(1, 21)])
-    effect = next(microcompact.flow(view, LADDER, at(view, 70, writer=Writer()), Micro()))
+    effect = next(
+        microcompact.LEVEL.run(context_of(view, LADDER, **at(view, 70, line_summarizer=Writer())))
+    )
     text = effect.effects[0].request.messages[0]["content"]
     assert 14_000 < len(text) < 18_000
     assert "characters taken out here" in text
@@ -133,7 +139,7 @@ def test_what_a_result_comes_to(text, is_error, said):
 def test_a_line_is_never_longer_than_it_may_be():
     view = view_of(*[step(n) for n in range(1, 21)])
     long = SummaryReply(text="word " * 5_000)
-    run(view, LADDER, at(view, 70, writer=Writer()), Micro(), lambda effect: long)
+    run(view, LADDER, at(view, 70, line_summarizer=Writer()), Micro(), lambda effect: long)
     assert len(shown(view)["t1"]) < 100 * 4 + 60
 
 
@@ -167,7 +173,7 @@ def test_large_file_reads_go_first_and_no_more_than_to_the_low_watermark():
     others = set(report.tool_use_ids) - {"t9"}
     assert "t9" in report.tool_use_ids
     assert others - {"t9"} == {f"t{n}" for n in range(1, len(others) + 2)} - {"t9"}
-    goal = pressure.window_tokens * 60 * 50 // 10_000
+    goal = pressure["window_tokens"] * 60 * 50 // 10_000
     assert view.tokens() < goal + 500
     assert len(report.tool_use_ids) < 14
     # One less, and it would not have been low enough.
@@ -229,7 +235,7 @@ def test_the_next_pass_waits_until_the_context_has_grown():
         for message in step(number, size=2_000):
             view.add(message)
         before, floor = view.tokens(), state.floor_tokens
-        if run(view, low, Pressure(before * 100 // window, window), state) is not None:
+        if run(view, low, {"window_tokens": window}, state) is not None:
             grown.append(before - floor)
         view.mark_sent()
     assert len(grown) >= 3
@@ -296,7 +302,7 @@ def test_a_cautious_pass_protects_more():
             message["timestamp"] = "2026-01-01T00:00:00Z"
         view = view_of(*[[m] for m in view.originals[1:]])
         now = 1_767_225_600_000 + 3_600_000
-        report = run(view, policy, Pressure(10, 10**6, now_ms=now), Micro(caution=caution))
+        report = run(view, policy, {"window_tokens": 10**6, "now_ms": now}, Micro(caution=caution))
         counts.append(len(report.tool_use_ids))
     assert counts == [10, 8, 4]
 
@@ -356,7 +362,8 @@ def test_where_what_was_replaced_is_enough_nothing_becomes_a_line():
 
 
 def test_a_pass_that_just_frees_the_least_is_done():
-    gain = run(view_of(*[step(n) for n in range(1, 31)]), LADDER, Pressure(70, 10**5), Micro())
+    view = view_of(*[step(n) for n in range(1, 31)])
+    gain = run(view, LADDER, at(view, 70), Micro())
     assert gain is not None
     for least, done in ((10**6, False), (1, True)):
         view = view_of(*[step(n) for n in range(1, 31)])
@@ -405,7 +412,7 @@ def test_a_pass_by_time_forgets_the_cache_edits():
         each[0]["timestamp"] = "2026-01-01T00:00:00Z"
     view = view_of(*steps)
     now = 1_767_225_600_000 + 3_600_000
-    assert run(view, policy, Pressure(90, 10**6, now_ms=now), state) is not None
+    assert run(view, policy, {"window_tokens": 10**6, "now_ms": now}, state) is not None
     assert state.edits == []
 
 

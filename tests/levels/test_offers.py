@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.levels import View, model_tools
 from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL, Offers
@@ -71,8 +72,8 @@ def notices(view: View) -> list[str]:
 
 def at(percent: int, state: Offers, view: View, policy: Policy = TELL) -> list[str]:
     view.add({"role": "assistant", "content": "ok"})
-    view.add({"role": "user", "content": f"turn {len(view)}"})
-    model_tools.notice(view, policy, percent, state)
+    view.add({"role": "user", "content": f"turn {len(view)} " + "word " * 300})
+    act(model_tools.LEVEL, context_of(view, policy, state, percent=percent))
     view.mark_sent()
     return notices(view)
 
@@ -98,9 +99,9 @@ def test_off_by_default(percent):
 
 def test_what_was_sent_is_not_changed_for_a_notice():
     view, state = View(), Offers()
-    view.add({"role": "user", "content": "x"})
+    view.add({"role": "user", "content": "word " * 300})
     view.mark_sent()
-    model_tools.notice(view, TELL, 80, state)
+    act(model_tools.LEVEL, context_of(view, TELL, state, percent=80))
     assert notices(view) == []
     assert state.told_percent == 0
     assert len(at(80, state, view)) == 1

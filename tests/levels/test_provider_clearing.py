@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.models import lookup
 from ullage.exceptions import InvalidPolicy
@@ -23,6 +24,7 @@ from ullage.levels.context_management import (
 from ullage.levels.provider_clearing import ProviderClearing
 from ullage.manager import ContextManager
 from ullage.policy import Policy
+from ullage.providers.registry import provider_of
 from ullage.testing import conversation
 
 ON = Policy.buffered().change({"micro.by_provider": True})
@@ -142,20 +144,22 @@ def test_what_the_policy_asks_for():
     assert provider_clearing.management(Policy.buffered(), tools) is None
 
 
+def sent(policy: Policy, provider: str, model: str) -> tuple[dict, dict]:
+    """Parameters and headers that the level puts into a request."""
+    where = context_of(View(), policy, provider=provider_of(provider), model=lookup(model))
+    act(provider_clearing.LEVEL, where)
+    return where.extras.params, where.extras.headers
+
+
 def test_only_where_it_is_known():
-    state = ProviderClearing()
-    params, betas = provider_clearing.parameters(
-        ON, "anthropic", lookup("claude-opus-5-5"), (), state
-    )
+    params, headers = sent(ON, "anthropic", "claude-opus-5-5")
     assert params["context_management"]["edits"][0]["type"] == "clear_tool_uses_20250919"
-    assert betas == ("context-management-2025-06-27",)
-    for provider, model in (("anthropic", "gpt-5"), ("openai_chat", "claude-opus-5-5")):
-        assert provider_clearing.parameters(ON, provider, lookup(model), (), state) == ({}, ())
+    assert headers == {"anthropic-beta": "context-management-2025-06-27"}
+    assert sent(ON, "anthropic", "gpt-5") == ({}, {})
+    assert sent(ON, "openai_chat", "claude-opus-5-5") == ({}, {})
     more = ON.change({"micro.provider_compact_tokens": 120_000})
-    assert provider_clearing.parameters(more, "openai_responses", lookup("gpt-5"), (), state) == (
-        {"context_management": [{"type": "compaction", "compact_threshold": 120_000}]},
-        (),
-    )
+    edit = {"type": "compaction", "compact_threshold": 120_000}
+    assert sent(more, "openai_responses", "gpt-5") == ({"context_management": [edit]}, {})
 
 
 # ---- what the answer says
@@ -172,19 +176,21 @@ def answered(uses: int, tokens: int = 900, **more: object) -> dict:
 
 def test_what_was_cleared_is_taken_in_reported_once_and_left_alone_by_us():
     view, state = view_of(reads(12)), ProviderClearing(exclude_tools=("Ask",))
-    provider_clearing.observe(answered(4), view, state)
+    provider_clearing.observe(context_of(view, Policy.buffered(), state), answered(4))
     assert state.cleared == ["t1", "t2", "t3", "t4"]
-    report = provider_clearing.report(view, state)
+    report = act(provider_clearing.LEVEL, context_of(view, Policy.buffered(), state))
     assert report.tool_use_ids == ("t1", "t2", "t3", "t4")
     assert report.paths == ("/f1", "/f2", "/f3", "/f4")
     assert report.first_changed is None
     assert "900 tokens" in report.why
-    assert provider_clearing.report(view, state) is None
+    assert act(provider_clearing.LEVEL, context_of(view, Policy.buffered(), state)) is None
     ladder = Policy.ladder().change({"micro.min_freed_tokens": 0, "micro.keep_recent": 1})
-    ours = microcompact.apply(view, ladder, 70, None)
+    ours = act(microcompact.LEVEL, context_of(view, ladder, percent=70))
     assert not {"t1", "t2", "t3", "t4"} & set(ours.tool_use_ids)
-    provider_clearing.observe(answered(6), view, state)
-    assert provider_clearing.report(view, state).tool_use_ids == ("t5", "t6")
+    provider_clearing.observe(context_of(view, Policy.buffered(), state), answered(6))
+    assert act(
+        provider_clearing.LEVEL, context_of(view, Policy.buffered(), state)
+    ).tool_use_ids == ("t5", "t6")
     assert ProviderClearing.load(json.loads(json.dumps(state.dump()))) == state
 
 
@@ -199,18 +205,18 @@ def test_what_was_cleared_is_taken_in_reported_once_and_left_alone_by_us():
 )
 def test_an_answer_that_says_nothing_of_use_clears_nothing(response):
     view, state = view_of(reads(3)), ProviderClearing()
-    provider_clearing.observe(response, view, state)
+    provider_clearing.observe(context_of(view, Policy.buffered(), state), response)
     assert state.cleared == []
 
 
 def test_the_provider_comes_first_only_where_thinking_is_bound_and_until_it_was_not_enough():
     view = view_of(reads(3))
     bound, free = lookup("claude-opus-5-5"), lookup("claude-opus-4-5")
-    assert provider_clearing.comes_first(view, ON, "anthropic", bound)
-    assert not provider_clearing.comes_first(view, ON, "anthropic", free)
-    assert not provider_clearing.comes_first(view, Policy.buffered(), "anthropic", bound)
+    assert provider_clearing.comes_first(context_of(view, ON, model=bound))
+    assert not provider_clearing.comes_first(context_of(view, ON, model=free))
+    assert not provider_clearing.comes_first(context_of(view, Policy.buffered(), model=bound))
     view.add(answered(0, usage={"input_tokens": 190_000, "output_tokens": 1}))
-    assert not provider_clearing.comes_first(view, ON, "anthropic", bound)
+    assert not provider_clearing.comes_first(context_of(view, ON, model=bound))
 
 
 def test_through_the_manager():

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.models import ModelTable
 from ullage.exceptions import ContextTooLarge
-from ullage.levels import View, shrink_results
+from ullage.levels import StageReport, View, shrink_results
+from ullage.levels.level import Goal
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 
@@ -47,9 +49,13 @@ def view_of(messages: list[dict]) -> View:
     return view
 
 
+def shrunk(view: View, room: int) -> StageReport | None:
+    return act(shrink_results.LEVEL, context_of(view, BARE, goal=Goal(room, refused=True)))
+
+
 def test_the_largest_give_way_and_small_ones_stay():
     view = view_of(burst(20_000, 90, 9_000))
-    report = shrink_results.apply(view, 15_000)
+    report = shrunk(view, 15_000)
     assert report.tool_use_ids == ("t0", "t2")
     assert view.ledger.tokens() <= 15_000
     shown = [block["content"] for block in view.messages[2]["content"]]
@@ -60,13 +66,13 @@ def test_the_largest_give_way_and_small_ones_stay():
 
 def test_what_fits_stays():
     view = view_of(burst(900))
-    assert shrink_results.apply(view, view.ledger.tokens()) is None
-    assert shrink_results.apply(view, view.ledger.tokens() - 1) is not None
+    assert shrunk(view, view.ledger.tokens()) is None
+    assert shrunk(view, view.ledger.tokens() - 1) is not None
 
 
 def test_words_of_the_person_do_not_give_way():
     view = view_of([{"role": "user", "content": "word " * 9_000}])
-    assert shrink_results.apply(view, 5_000) is None
+    assert shrunk(view, 5_000) is None
     manager = ContextManager(
         model=MODEL, policy=BARE, table=ModelTable.builtin().learned(MODEL, 8_000)
     )
@@ -78,7 +84,7 @@ def test_words_of_the_person_do_not_give_way():
 
 def test_results_with_images_say_that_they_held_some():
     view = view_of(burst(5_000, media=True))
-    shrink_results.apply(view, 1_000)
+    shrunk(view, 1_000)
     assert "characters and media left out" in view.messages[2]["content"][0]["content"]
 
 

@@ -6,8 +6,9 @@ import copy
 
 import pytest
 
+from tests.level_kit import act, context_of
 from ullage.exceptions import ContextTooLarge, StoreError
-from ullage.levels import View, hard_truncation, microcompact, snip, tool_budget
+from ullage.levels import StageReport, View, hard_truncation, microcompact, snip, tool_budget
 from ullage.levels.text_truncation import head, snipped, tail
 from ullage.policy import Policy
 from ullage.recall.store import FileStore, MemoryStore
@@ -44,6 +45,17 @@ def shown(view: View, number: int) -> object:
     return view.messages[2 * number]["content"][0]["content"]
 
 
+def micro(
+    view: View, policy: Policy, percent: int, now_ms: int | None = None
+) -> StageReport | None:
+    return act(microcompact.LEVEL, context_of(view, policy, percent=percent, now_ms=now_ms))
+
+
+def truncate(view: View, limit: int, overhead: int, margin: int) -> StageReport | None:
+    policy = POLICY.change({"truncate.margin_tokens": margin})
+    return hard_truncation.truncated(context_of(view, policy, overhead_tokens=overhead), limit)
+
+
 def lines(count: int) -> str:
     return "".join(f"line {at} of the output\n" for at in range(count))
 
@@ -54,7 +66,7 @@ def lines(count: int) -> str:
 def test_a_large_result_goes_to_the_store_and_comes_back_equal():
     text, store = lines(4_000), MemoryStore()
     view = view_of((call(1), result(1, text)), (call(2), result(2, "short")))
-    report = tool_budget.apply(view, POLICY, store)
+    report = act(tool_budget.LEVEL, context_of(view, POLICY, store=store))
     assert report.tool_use_ids == ("t1",)
     assert shown(view, 1).startswith("<persisted-output>")
     assert f"{len(text):,} characters" in shown(view, 1)
@@ -73,19 +85,19 @@ def test_results_of_one_message_are_budgeted_together_largest_first():
     view.add({"role": "assistant", "content": [call(n)["content"][0] for n in sizes]})
     for number, size in sizes.items():
         view.add(result(number, "x" * size))
-    report = tool_budget.apply(view, policy, store)
+    report = act(tool_budget.LEVEL, context_of(view, policy, store=store))
     assert report.tool_use_ids == ("t2",)
 
 
 def test_a_decision_is_made_once():
     store = MemoryStore()
     view = view_of((call(1), result(1, "x" * 1_000)))
-    assert tool_budget.apply(view, POLICY, store) is None
+    assert act(tool_budget.LEVEL, context_of(view, POLICY, store=store)) is None
     view.sent = len(view)
     strict = POLICY.change(
         {"tool_budget.max_result_chars": 100, "tool_budget.max_message_chars": 100}
     )
-    assert tool_budget.apply(view, strict, store) is None
+    assert act(tool_budget.LEVEL, context_of(view, strict, store=store)) is None
 
 
 def test_tools_without_a_limit_images_and_empty_results():
@@ -98,7 +110,7 @@ def test_tools_without_a_limit_images_and_empty_results():
         (call(2), result(2, [{"type": "text", "text": "y" * 90_000}, image])),
         (call(3), result(3, "")),
     )
-    report = tool_budget.apply(view, POLICY, MemoryStore())
+    report = act(tool_budget.LEVEL, context_of(view, POLICY, store=MemoryStore()))
     assert report.tool_use_ids == ("t3",)
     assert "no output" in shown(view, 3)
 
@@ -112,7 +124,7 @@ def test_a_failing_store_means_a_snip_and_is_reported():
             return None
 
     view = view_of((call(1), result(1, lines(4_000))))
-    report = tool_budget.apply(view, POLICY, Full())
+    report = act(tool_budget.LEVEL, context_of(view, POLICY, store=Full()))
     assert "no space left" in report.failures[0]
     assert "characters taken out here" in shown(view, 1)
 
@@ -146,39 +158,44 @@ def test_a_store_that_cannot_be_written_is_a_typed_error(tmp_path):
 def test_a_long_result_loses_its_middle():
     text = lines(1_000)
     view = view_of((call(1), result(1, text)), (call(2), result(2, "short")))
-    assert snip.apply(view, POLICY, 49) is None
-    report = snip.apply(view, POLICY, 50)
+    assert act(snip.LEVEL, context_of(view, POLICY, percent=49)) is None
+    report = act(snip.LEVEL, context_of(view, POLICY, percent=50))
     short = shown(view, 1)
     assert report.tool_use_ids == ("t1",)
     assert short.startswith("line 0 of")
     assert short.endswith("line 999 of the output\n")
     assert 'recall handle "t1"' in short
-    assert snip.apply(view, POLICY, 99) is None
+    assert act(snip.LEVEL, context_of(view, POLICY, percent=99)) is None
 
 
 @pytest.mark.parametrize("size", [10_001, 17_000, 200_000, 3_000_000])
 @pytest.mark.parametrize("text", ["a", "line of code\n", "語 "])
 def test_a_snipped_result_is_bounded_however_long_it_was(size, text):
     view = view_of((call(1), result(1, text * (size // len(text) + 1))), (call(2), result(2, "")))
-    assert snip.apply(view, POLICY, 50) is not None
+    assert act(snip.LEVEL, context_of(view, POLICY, percent=50)) is not None
     assert 5_000 < len(shown(view, 1)) < 6_000 + 150
 
 
 def test_the_ladder_snips_results_only_under_pressure_and_after_an_answer():
     ladder = Policy.ladder()
     view = view_of((call(1), result(1, lines(1_000))))
-    assert snip.apply(view, ladder, 99) is None  # the model has not seen it
+    assert (
+        act(snip.LEVEL, context_of(view, ladder, percent=99)) is None
+    )  # the model has not seen it
     view.add({"role": "assistant", "content": "I see."})
-    assert snip.apply(view, ladder, 39) is None
-    assert snip.apply(view, ladder, 40) is not None
+    assert act(snip.LEVEL, context_of(view, ladder, percent=39)) is None
+    assert act(snip.LEVEL, context_of(view, ladder, percent=40)) is not None
 
 
 def test_what_no_answer_has_followed_is_shortened_only_where_the_request_does_not_fit():
     view = view_of((call(1), result(1, lines(1_000))))
-    assert snip.apply(view, POLICY, 99) is None
-    assert snip.apply(view, POLICY, 101, fits=False) is not None
+    assert act(snip.LEVEL, context_of(view, POLICY, percent=99)) is None
+    assert act(snip.LEVEL, context_of(view, POLICY, percent=101)) is not None
     view = view_of((call(1), result(1, lines(1_000))))
-    assert snip.apply(view, POLICY.change({"snip.on_arrival": True}), 0) is not None
+    assert (
+        act(snip.LEVEL, context_of(view, POLICY.change({"snip.on_arrival": True}), percent=0))
+        is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,22 +227,22 @@ def test_supersession_clears_the_older_read_only():
     pairs[8] = (call(9, "Read", file_path="/f1"), pairs[8][1])
     view = view_of(*pairs)
     policy = POLICY.change({"micro.min_freed_tokens": 0})
-    report = microcompact.apply(view, policy, 50, None)
+    report = micro(view, policy, 50)
     assert report.tool_use_ids == ("t1",)
     assert report.paths == ("/f1",)
     assert shown(view, 1) == microcompact.CLEARED
-    assert microcompact.apply(view_of(*pairs), policy, 39, None) is None
+    assert micro(view_of(*pairs), policy, 39) is None
 
 
 def test_lines_for_the_older_half_keep_the_newest_and_errors():
     pairs = reads(20)
     pairs[1] = (pairs[1][0], result(2, "boom " * 800, is_error=True))
     view = view_of(*pairs)
-    report = microcompact.apply(view, Policy.ladder(), 60, None)
+    report = micro(view, Policy.ladder(), 60)
     assert "t2" not in report.tool_use_ids
     assert report.tool_use_ids == tuple(f"t{n}" for n in range(1, 10) if n != 2)
     assert shown(view, 1).startswith("[Compacted: Read /f1; ")
-    assert microcompact.apply(view, Policy.ladder(), 60, None) is None
+    assert micro(view, Policy.ladder(), 60) is None
 
 
 def test_by_time_only_after_the_pause_and_only_where_it_is_on():
@@ -235,25 +252,22 @@ def test_by_time_only_after_the_pause_and_only_where_it_is_on():
         asked["timestamp"] = "2026-01-01T00:00:00Z"
     now = 1_767_225_600_000
     view = view_of(*pairs)
-    assert microcompact.apply(view, on, 0, now + HOUR - 1) is None
-    assert (
-        microcompact.apply(view, POLICY.change({"micro.by_supersession": False}), 99, now + HOUR)
-        is None
-    )
-    report = microcompact.apply(view, on, 0, now + HOUR)
+    assert micro(view, on, 0, now + HOUR - 1) is None
+    assert micro(view, POLICY.change({"micro.by_supersession": False}), 99, now + HOUR) is None
+    report = micro(view, on, 0, now + HOUR)
     assert report.tool_use_ids == ("t1", "t2", "t3")
 
 
 def test_a_pass_that_frees_too_little_is_not_done():
     view = view_of(*reads(8, size=50))
-    assert microcompact.apply(view, Policy.ladder(), 90, None) is None
+    assert micro(view, Policy.ladder(), 90) is None
 
 
 def test_other_tools_are_left_alone():
     view = view_of(
         *[(call(n, "AskUser", q=str(n)), result(n, "word " * 900)) for n in range(1, 12)]
     )
-    assert microcompact.apply(view, Policy.ladder(), 90, None) is None
+    assert micro(view, Policy.ladder(), 90) is None
 
 
 # ---- truncation
@@ -263,19 +277,19 @@ def test_oldest_rounds_go_and_the_newest_input_stays():
     view = view_of(*reads(10))
     view.add({"role": "assistant", "content": "done"})
     view.add({"role": "user", "content": "and now?"})
-    report = hard_truncation.apply(view, 5_000, 500, 100)
+    report = truncate(view, 5_000, 500, 100)
     assert view.ledger.tokens() <= 4_400
     assert view.messages[-1]["content"] == "and now?"
     assert f"{report.removed_messages} earlier messages" in view.messages[0]["content"]
     assert not view.ledger.keep_window(0).orphans
-    assert hard_truncation.apply(view, 5_000, 500, 100) is None
+    assert truncate(view, 5_000, 500, 100) is None
 
 
 def test_a_floor_that_does_not_fit_is_named():
     view = View()
     view.add({"role": "user", "content": "word " * 9_000})
     with pytest.raises(ContextTooLarge) as caught:
-        hard_truncation.apply(view, 2_000, 700, 100)
+        truncate(view, 2_000, 700, 100)
     assert caught.value.limit_tokens == 2_000
     assert caught.value.parts["system and tools"] == 700
     assert len(view) == 1
@@ -288,8 +302,8 @@ def test_inputs_are_not_touched_and_other_messages_stay_the_same_objects():
     pairs = reads(20, size=30_000)
     before = copy.deepcopy(pairs)
     view = view_of(*pairs)
-    snip.apply(view, POLICY, 0)
-    microcompact.apply(view, Policy.ladder(), 70, None)
+    act(snip.LEVEL, context_of(view, POLICY, percent=0))
+    micro(view, Policy.ladder(), 70)
     assert pairs == before
     assert all(view.messages[2 * n - 1] is pairs[n - 1][0] for n in range(1, 21))
 
@@ -304,7 +318,7 @@ def test_truncation_keeps_the_call_of_a_result_that_words_came_with():
     view.add(call(6))
     answer = result(6, "done")["content"]
     view.add({"role": "user", "content": [*answer, {"type": "text", "text": "and the docs"}]})
-    report = hard_truncation.apply(view, 900, 0, 0)
+    report = truncate(view, 900, 0, 0)
     assert report is not None
     assert [message["role"] for message in view.messages] == ["user", "assistant", "user"]
     assert view.messages[1] == call(6)

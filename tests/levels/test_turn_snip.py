@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
-from ullage.levels import View, turn_snip
+from ullage.levels import StageReport, View, turn_snip
 from ullage.levels.cut_points import turn_starts, turn_starts_from, whole_cuts
 from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip, answer, short_id
 from ullage.policy import Policy
@@ -53,11 +54,16 @@ def chat(*turns: str, work: str = "ok") -> list[dict]:
     return said[:-1]
 
 
+def run(view: View, policy: Policy, state: TurnSnip) -> StageReport | None:
+    offered = frozenset({SNIP_TOOL.name})
+    return act(turn_snip.LEVEL, context_of(view, policy, state, tools=offered))
+
+
 def prepared(items: list[dict], state: TurnSnip, policy: Policy = ON) -> View:
     view = View()
     for item in items:
         view.add(item)
-    turn_snip.apply(view, policy, 0, state)
+    run(view, policy, state)
     view.mark_sent()
     return view
 
@@ -90,7 +96,7 @@ def test_turns_that_carry_no_id_cannot_be_named():
     view = prepared(chat("one", "two"), TurnSnip(), Policy.buffered().change({"snip.turns": False}))
     for item in chat("three")[:1]:
         view.add(item)
-    turn_snip.apply(view, ON, 0, state)
+    run(view, ON, state)
     assert list(state.ids) == [7]
     said = answer({"ids": [short_id(view.originals[0], 0, ())]}, view, state)
     assert said.is_error
@@ -122,7 +128,7 @@ def test_ids_stand_behind_user_inputs_in_the_copy_only_and_stay():
     sent = list(view.messages)
     for item in ({"role": "assistant", "content": "x"}, {"role": "user", "content": "three"}):
         view.add(item)
-    turn_snip.apply(view, ON, 0, state)
+    run(view, ON, state)
     assert view.messages[: len(sent)] == sent
     assert texts(view, len(view) - 1)[1] == f"[id:{state.ids[8]}]"
 
@@ -130,7 +136,7 @@ def test_ids_stand_behind_user_inputs_in_the_copy_only_and_stay():
 def test_messages_that_were_sent_without_an_id_stay_so():
     view = prepared(chat("one"), TurnSnip(), Policy.buffered().change({"snip.turns": False}))
     assert view.messages[0]["content"] == "one"
-    assert turn_snip.apply(view, ON, 0, TurnSnip()) is None
+    assert run(view, ON, TurnSnip()) is None
     assert view.messages[0]["content"] == "one"
 
 
@@ -145,12 +151,12 @@ def test_a_turn_is_removed_whole_from_the_next_request_on():
     assert not said.is_error
     assert state.ids[0] in said.text
     assert len(view) == 11
-    report = turn_snip.apply(view, ON, 0, state)
+    report = run(view, ON, state)
     assert [m["content"] for m in view.originals] == [m["content"] for m in items[4:]]
     assert (report.removed_messages, report.first_changed) == (4, 0)
     assert "done" in report.why
     assert_legal("anthropic", view.messages, model="claude-opus-4-5")
-    assert turn_snip.apply(view, ON, 0, state) is None
+    assert run(view, ON, state) is None
     archive = Archive(items)
     archive.name(state.ids[0], state.removed[state.ids[0]])
     assert archive.resolve(state.ids[0]).items == tuple(items[:4])
@@ -164,7 +170,7 @@ def test_unknown_ids_are_named_and_the_current_turn_is_refused():
     assert said.is_error
     assert "zzzzzz" in said.text
     assert f"current turn ({current}) cannot" in said.text
-    assert turn_snip.apply(view, ON, 0, state) is None
+    assert run(view, ON, state) is None
     mixed = answer({"ids": ["zzzzzz", state.ids[0]]}, view, state)
     assert not mixed.is_error
     assert "zzzzzz" in mixed.text
@@ -211,7 +217,7 @@ def test_removed_uuids_are_recorded_and_replayed(tmp_path):
     state = TurnSnip()
     view = prepared(items, state)
     answer({"ids": [state.ids[4]], "reason": "done"}, view, state)
-    report = turn_snip.apply(view, ON, 0, state)
+    report = run(view, ON, state)
     (record,) = report.records
     assert record["snipMetadata"]["removedUuids"] == [item["uuid"] for item in items[4:8]]
     assert record["snipMetadata"]["freedTokens"] == report.freed > 0
@@ -241,7 +247,7 @@ def test_after_a_resume_a_figure_from_before_the_snip_is_not_used(tmp_path, answ
     state = TurnSnip()
     view = prepared(items, state)
     answer({"ids": [state.ids[0]]}, view, state)
-    report = turn_snip.apply(view, ON, 0, state)
+    report = run(view, ON, state)
     later = {
         "role": "assistant",
         "content": "ok",
@@ -258,7 +264,7 @@ def test_the_state_survives():
     state = TurnSnip()
     view = prepared(chat("one", "two", "three"), state)
     answer({"ids": [state.ids[0]]}, view, state)
-    turn_snip.apply(view, ON, 0, state)
+    run(view, ON, state)
     answer({"ids": [state.ids[4]]}, view, state)
     assert TurnSnip.load(state.dump()) == state
 
@@ -270,7 +276,7 @@ def test_freed_tokens_correct_the_reported_figure():
     view = prepared(items, state)
     before = view.tokens()
     answer({"ids": [state.ids[0]]}, view, state)
-    report = turn_snip.apply(view, ON, 0, state)
+    report = run(view, ON, state)
     assert view.tokens() == before - report.freed
     assert report.freed > 4_000
 
@@ -284,7 +290,7 @@ def test_one_reminder_after_each_growth_without_a_snip():
     for at, item in enumerate(chat(*"abcdefgh", work="word " * 300)):
         view.add(item)
         if item["role"] == "user":
-            turn_snip.apply(view, policy, 0, state)
+            run(view, policy, state)
             view.mark_sent()
             if turn_snip.REMINDER in str(view.messages[-1]["content"]):
                 reminded.append((at, view.ledger.tokens()))
@@ -309,8 +315,8 @@ def test_a_snip_or_a_compaction_begins_the_count_anew():
     view = prepared(chat("one", "two", "three", work="word " * 300), state, policy)
     for item in chat("four", work="word " * 2_000):
         view.add({**item} if item["role"] == "user" else item)
-    turn_snip.reset(state)
-    turn_snip.apply(view, policy, 0, state)
+    turn_snip.reset(context_of(view, policy, state))
+    run(view, policy, state)
     assert turn_snip.REMINDER not in str(view.messages)
 
 
@@ -331,7 +337,7 @@ def test_any_turns_of_any_conversation(seed, data):
     names = data.draw(st.lists(st.sampled_from(list(state.ids.values())), min_size=1, unique=True))
     current = state.ids[max(state.ids)]
     answer({"ids": names}, view, state)
-    report = turn_snip.apply(view, ON, 0, state)
+    report = run(view, ON, state)
     gone = {at for span in (report.removed if report else ()) for at in range(*span)}
     kept = {source for source in view.sources if isinstance(source, int)}
     assert gone | kept == set(range(len(items)))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.level_kit import act, context_of
 from ullage.exceptions import InvalidPolicy, UnknownHandle
 from ullage.levels import Made, View, hard_truncation, microcompact, snip, tool_budget
 from ullage.policy import Policy
@@ -206,7 +207,8 @@ def test_the_list_names_results_and_messages_once():
     view = View()
     for item in items:
         view.add(item)
-    snip.apply(view, Policy.buffered().change({"snip.max_chars": 1_000}), 50)
+    short = Policy.buffered().change({"snip.max_chars": 1_000})
+    act(snip.LEVEL, context_of(view, short, percent=50))
     archive = Archive(items)
     tool = Recall(archive, listing=lambda: left(archive, view.sources, view.messages))
     assert tool.call({}).text == f"t1: Bash cat log ({len(LOG):,} characters)"
@@ -220,12 +222,12 @@ def play(messages: list[dict], policy: Policy) -> tuple[View, MemoryStore]:
     view, store = View(), MemoryStore()
     for message in messages:
         view.add(message)
-    tool_budget.apply(view, policy, store)
-    snip.apply(view, policy, 100)
-    microcompact.apply(view, policy, 100, None)
+    for level in (tool_budget.LEVEL, snip.LEVEL, microcompact.LEVEL):
+        act(level, context_of(view, policy, percent=100, store=store))
     room = view.ledger.tokens() // 2
     if view.ledger.tokens(len(view) - 3) < room:
-        hard_truncation.apply(view, room, 0, 0)
+        bare = policy.change({"truncate.margin_tokens": 0})
+        hard_truncation.truncated(context_of(view, bare), room)
     return view, store
 
 

@@ -20,6 +20,7 @@ from ullage.levels.context_management import (
     Compact,
     ContextManagement,
 )
+from ullage.levels.level import Context, Level
 from ullage.levels.provider_clearing import understands
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.tool_results import fresh_from
@@ -29,7 +30,7 @@ from ullage.policy import Policy
 from ullage.providers.registry import AnyProvider
 from ullage.transcript import records
 
-__all__ = ["ContextEdits", "apply", "apply_context_management", "policy_for"]
+__all__ = ["LEVEL", "ContextEdits", "apply_context_management", "policy_for"]
 
 STAGE = "context_edits"
 
@@ -75,12 +76,26 @@ class ContextEdits:
         return found
 
 
-def apply(view: View, overhead_tokens: int, state: ContextEdits) -> StageReport | None:
-    """Do what `state.config` asks for; `None` if nothing was due.
+def run(context: Context) -> StageReport | None:
+    """Send the parameter on where the provider knows it, else do what it asks for; `None` if nothing was due.
 
     Raises:
         InvalidPolicy: The parameter is one that the API would refuse.
     """
+    state, extras = context.state(ContextEdits), context.extras
+    if state.config is None:
+        return None
+    if understands(context.provider, context.model):
+        extras.params["context_management"] = state.config
+        for beta in ContextManagement.read(state.config).headers():
+            extras.add_header("anthropic-beta", beta)
+        return None
+    report = _edited(context.view, context.overhead_tokens, state)
+    extras.applied_edits += state.applied_edits()
+    return report
+
+
+def _edited(view: View, overhead_tokens: int, state: ContextEdits) -> StageReport | None:
     before, changed = view.ledger.tokens(), list[int | None]()
     cleared: list[Result] = []
     for edit in ContextManagement.read(state.config).edits:
@@ -140,7 +155,7 @@ def apply_context_management(
     view, state = View(weights), ContextEdits(config=dict(context_management))
     for message in messages:
         view.add(message)
-    apply(view, overhead_tokens, state)
+    _edited(view, overhead_tokens, state)
     return list(view.messages), state.applied_edits()
 
 
@@ -222,3 +237,6 @@ def _old_thinking(view: View, keep_turns: int) -> list[list[int]]:
             turns[-1].append(at)
     found = [turn for turn in turns if turn]
     return found[: max(0, len(found) - keep_turns)]
+
+
+LEVEL = Level(STAGE, run, ContextEdits)

@@ -7,17 +7,43 @@ tears the open turn, the turn is ended with two lines of text, which stay too.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ullage._engine.digests import BlockKind, Role
+from ullage.counting.models import Model
 from ullage.legality.repair import turn_end
 from ullage.legality.repair.texts import TURN_CLOSED
-from ullage.levels.report import Made
+from ullage.levels.level import Context, Level
+from ullage.levels.report import Made, StageReport
 from ullage.levels.view import View
 from ullage.messages import THINKING
 from ullage.providers.manual_thinking import is_torn
 
-__all__ = ["end_torn_turn", "unbind"]
+__all__ = ["LEVEL", "after", "end_torn_turn", "unbind"]
+
+STAGE = "drop_stale_thinking"
 
 _THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
+
+
+def after(report: StageReport, view: View, model: Model | None) -> StageReport:
+    """The step after each rewrite: on a model that binds thinking, what the rewrite made stale is left out.
+
+    Returns:
+        The report, with the tokens that are left.
+    """
+    first = report.first_changed
+    if first is None or model is None or not model.bound_thinking or not unbind(view, first):
+        return report
+    return replace(report, tokens_after=int(view.ledger.tokens()))
+
+
+def run(context: Context) -> None:
+    """With manual thinking, end the open turn where something may have cut off the thinking that it began with."""
+    if context.manual_thinking:
+        first = context.request == 1 or context.view.changed_from is not None
+        if first or context.reports:
+            end_torn_turn(context.view)
 
 
 def unbind(view: View, first_changed: int) -> int:
@@ -83,3 +109,6 @@ def _closing(view: View) -> tuple[Made, Made]:
     key = f"closed:{view.sources[-1]}"
     received, closed = turn_end()
     return Made(f"{key}.a", received), Made(f"{key}.u", closed)
+
+
+LEVEL = Level(STAGE, run)

@@ -8,12 +8,12 @@ from typing import Any
 from ullage._engine import core
 from ullage.levels.carry_items import item_tokens, opens_with
 from ullage.levels.cut_points import newest_input, whole_cuts
+from ullage.levels.level import Context, Level
 from ullage.levels.one_line_records import RECORD_HEAD, RECORD_TAIL, Line, fitted, lines_of
 from ullage.levels.report import Made, StageReport
 from ullage.levels.view import View
-from ullage.policy import Policy
 
-__all__ = ["apply"]
+__all__ = ["LEVEL", "STAGE", "folded"]
 
 STAGE = "fold"
 
@@ -21,29 +21,25 @@ AIM_PERCENT = 60
 """Percent of the room that a fold should end at, so that the next is far off (P-8); a share of it is the newest part."""
 
 
-def apply(
-    view: View,
-    policy: Policy,
-    limit_tokens: int,
-    overhead_tokens: int,
-    *,
-    whole_words: bool = True,
-    history: Sequence[Mapping[str, Any]] = (),
-) -> StageReport | None:
+def run(context: Context) -> StageReport | None:
     """Fold all but the newest part; `None` if everything fits, or if the fold would not bring it below the limit.
 
-    The person's words stay whole, the newest of them in a message of its own after the record. Each tool call is a line.
+    The user's words stay whole, the newest of them in a message of its own after the record. Each tool call is a line.
+    """
+    return folded(context, context.limit_tokens()) if context.over_goal() else None
+
+
+def folded(context: Context, limit_tokens: int, *, whole_words: bool = True) -> StageReport | None:
+    """The fold, whether it is due or not.
 
     Args:
-        view: Changed in place.
-        policy: `truncate.margin_tokens` stay free; `keep.max_tokens` is the most that the newest part takes.
+        context: `truncate.margin_tokens` stay free; `keep.max_tokens` is the most that the newest part takes. What an earlier
+            record or summary holds of the user's words is taken from the history.
         limit_tokens: What the request may take.
-        overhead_tokens: System prompt and tool definitions.
-        whole_words: Older words of the person stay whole, or there is no fold; else they may be shortened too. The newest stay.
-        history: All that was added, whose positions stand in `view.sources`: what an earlier record or summary holds of the
-            person's words is taken from there.
+        whole_words: Older words of the user stay whole, or there is no fold; else they may be shortened too. The newest stay.
     """
-    room = limit_tokens - overhead_tokens - policy.truncate.margin_tokens
+    view, policy, history = context.view, context.policy, context.history
+    room = limit_tokens - context.overhead_tokens - policy.truncate.margin_tokens
     if view.ledger.tokens() <= room:
         return None
     aim = room * AIM_PERCENT // 100
@@ -112,3 +108,6 @@ def _record(view: View, lines: list[Line], cut: int, budgets: tuple[int, int]) -
 
 _FRAME_TOKENS = 120
 """Of head and tail, in the family with the most tokens for the same text."""
+
+
+LEVEL = Level(STAGE, run, drain=run)

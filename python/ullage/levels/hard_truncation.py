@@ -3,32 +3,60 @@
 from __future__ import annotations
 
 from ullage.exceptions import ContextTooLarge
+from ullage.levels import fold
 from ullage.levels.carry_items import item_tokens
 from ullage.levels.cut_points import newest_input, whole_cuts
+from ullage.levels.level import Context, Level
 from ullage.levels.report import Made, StageReport
-from ullage.levels.view import View
 
-__all__ = ["apply"]
+__all__ = ["LEVEL", "truncated"]
 
 STAGE = "truncate"
 
+DRAIN_PERCENT = 80
+"""Percent of a refused request that may be left, whatever the error said."""
 
-def apply(
-    view: View, limit_tokens: int, overhead_tokens: int, margin_tokens: int
-) -> StageReport | None:
+
+def run(context: Context) -> StageReport | None:
+    """Drop whole rounds where a fold did not help; `None` if everything fits.
+
+    Where only the newest turn is left, it is folded, and older words are shortened.
+
+    Raises:
+        ContextTooLarge: What must stay does not fit; names the floor.
+    """
+    folded_now = any(report.stage == fold.STAGE for report in context.reports)
+    if folded_now or not context.over_goal():
+        return None
+    return _shortened(context, context.limit_tokens())
+
+
+def drain(context: Context) -> StageReport | None:
+    """As `run`, and by a good part in any case: nothing else is left to try."""
+    goal, share = context.goal.tokens or 0, context.estimated() * DRAIN_PERCENT // 100
+    return _shortened(context, min(goal, share) + context.policy.truncate.margin_tokens)
+
+
+def _shortened(context: Context, limit_tokens: int) -> StageReport | None:
+    try:
+        return truncated(context, limit_tokens)
+    except ContextTooLarge:
+        report = fold.folded(context, limit_tokens, whole_words=False)
+        if report is None:
+            raise
+        return report
+
+
+def truncated(context: Context, limit_tokens: int) -> StageReport | None:
     """Drop oldest rounds; `None` if everything fits.
 
     The newest user input stays, with all that follows it. A marker says how many messages were dropped.
 
-    Args:
-        view: Begins anew from what is left.
-        limit_tokens: What the request may take.
-        overhead_tokens: System prompt and tool definitions.
-        margin_tokens: Left free beside them.
-
     Raises:
         ContextTooLarge: Even the newest user input and what follows it do not fit; nothing has changed.
     """
+    view, overhead_tokens = context.view, context.overhead_tokens
+    margin_tokens = context.policy.truncate.margin_tokens
     room = limit_tokens - overhead_tokens - margin_tokens
     ledger = view.ledger
     if ledger.tokens() <= room:
@@ -50,3 +78,6 @@ def apply(
     text = f"[{cut} earlier messages were dropped to fit the context window.]"
     marker = Made(f"truncate:{view.sources[cut]}", {"role": "user", "content": text})
     return view.rearranged(STAGE, f"over {limit_tokens:,} tokens", [marker, *range(cut, len(view))])
+
+
+LEVEL = Level(STAGE, run, drain=drain)

@@ -6,22 +6,25 @@ a bare placeholder after a pause, when the provider's cache is cold anyway. Call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 from ullage._engine.digests import Role
-from ullage.effects import Flow, drive
+from ullage.effects import Flow
 from ullage.facts.tool_names import family_of, matches
+from ullage.levels.cost import expected_cost, is_cold
+from ullage.levels.level import Context, Level
 from ullage.levels.microcompact_state import Micro, fingerprint
 from ullage.levels.one_line_writer import line_for, lines_for
+from ullage.levels.provider_clearing import comes_first
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.tool_results import fresh_from
 from ullage.levels.view import Result, View
 from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
+from ullage.recall import RECALL_TOOL
 
-__all__ = ["Pressure", "apply", "flow", "line_for"]
+__all__ = ["LEVEL", "line_for"]
 
 STAGE = "microcompact"
 
@@ -50,104 +53,83 @@ LOOK_PERCENT = 1
 """Percent of the window that must have come before all results are looked at again."""
 
 
-class Pressure(NamedTuple):
-    """What the level is told beside the view.
-
-    Attributes:
-        fill_percent: Of the window, what the next request takes.
-        window_tokens: 0: unknown; then as the fill says.
-        overhead_tokens: System prompt and tool definitions.
-        now_ms: The host's clock in milliseconds since the epoch; `None`: unknown, nothing goes by time.
-        writer: A summarizer with a small model for the lines; `None`: none.
-        pays: Whether a rewrite from a message on that frees so many tokens is worth its cost now; `None`: always.
-        source: Who asks; by time and by cache edit only `main` is cleared (MIC-0).
-        recall: A tool that brings things back is offered: what is cleared names its handle.
-    """
-
-    fill_percent: int
-    window_tokens: int = 0
-    overhead_tokens: int = 0
-    now_ms: int | None = None
-    writer: Any = None
-    pays: Callable[[int, int], bool] | None = None
-    source: str = "main"
-    recall: bool = False
-
-
-def apply(view: View, policy: Policy, fill_percent: int, now_ms: int | None) -> StageReport | None:
-    """One pass without a model and without memory of earlier ones; see `flow`."""
-    pressure = Pressure(fill_percent, now_ms=now_ms)
-    return drive(flow(view, policy, pressure, Micro()), lambda effect: None)
-
-
-def flow(view: View, policy: Policy, pressure: Pressure, state: Micro) -> Flow[StageReport | None]:
-    """Clear or shorten old results; `None` if nothing is due or it would free too little.
-
-    Args:
-        view: Changed by the decisions.
-        policy: Which ways are on, and their numbers.
-        pressure: How full the window is.
-        state: Of the conversation; changed in place.
-    """
-    micro = policy.micro
+def run(context: Context) -> Flow[StageReport | None] | None:
+    """Clear or shorten old results; `None` if nothing is due or it would free too little."""
+    view, state = context.view, context.state(Micro)
+    if comes_first(context):
+        return None
     state.watch(view)
     view.cleared_elsewhere.update(state.edits)
-    if not _any_due(view, micro, pressure) or not _worth_a_look(view, micro, pressure, state):
+    if not _any_due(context) or not _worth_a_look(context, state):
+        context.extras.cache_edits += state.edits
         return None
+    return _looked(context, state)
+
+
+def _looked(context: Context, state: Micro) -> Flow[StageReport | None]:
+    report = yield from _due(context, state)
+    context.extras.cache_edits += state.edits
+    return report
+
+
+def _due(context: Context, state: Micro) -> Flow[StageReport | None]:
+    view, micro = context.view, context.policy.micro
     results = list(view.results())
     caution = state.weigh(micro.refetch_percent)
-    if _idle(view, micro, pressure):
+    if _idle(context):
         # The cache is cold: what was named for it is cleared in the messages like the rest.
         named, elsewhere = set(state.edits), set(view.cleared_elsewhere)
         view.cleared_elsewhere -= named
         why = f"no answer for {micro.idle_minutes} minutes"
-        old = _eligible(view, policy, results, micro.keep_recent * caution, longer=1)
-        report = _cleared(view, why, old, policy, state, pressure)
+        old = _eligible(context, results, micro.keep_recent * caution, longer=1)
+        report = _pass(context, why, [(result, CLEARED) for result in old], state)
         if report is not None:
             state.edits.clear()
             return report
         view.cleared_elsewhere = elsewhere
-    if _edits_due(micro, pressure):
-        named_now = _eligible(view, policy, results, micro.keep_recent * caution)
-        return _named(view, list(named_now), policy, state)
-    kept = max(micro.keep_recent, policy.protect.tool_results) * caution
-    eligible = list(_eligible(view, policy, results, kept))
-    if not _new_epoch(view, eligible, pressure, state):
+    if _edits_due(context):
+        named_now = _eligible(context, results, micro.keep_recent * caution)
+        return _named(context, list(named_now), state)
+    kept = max(micro.keep_recent, context.policy.protect.tool_results) * caution
+    eligible = list(_eligible(context, results, kept))
+    if not _new_epoch(context, eligible, state):
         return None
-    return (yield from _older(view, policy, pressure, results, eligible, kept, state))
+    return (yield from _older(context, results, eligible, kept, state))
 
 
-def _any_due(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
+def _any_due(context: Context) -> bool:
     """Asked before anything is walked: most requests end here."""
-    fill = pressure.fill_percent
+    micro, fill = context.policy.micro, context.fill_percent()
     return (
-        _idle(view, micro, pressure)
+        _idle(context)
         or (micro.by_supersession and fill >= micro.supersede_start_percent)
         or (micro.by_line and fill >= micro.line_start_percent)
-        or _edits_due(micro, pressure)
+        or _edits_due(context)
     )
 
 
-def _edits_due(micro: MicrocompactPolicy, pressure: Pressure) -> bool:
-    main, full = pressure.source == "main", pressure.fill_percent >= micro.edit_start_percent
-    return micro.by_cache_edit and main and full
+def _edits_due(context: Context) -> bool:
+    micro = context.policy.micro
+    if not micro.by_cache_edit or context.source != "main":
+        return False
+    return context.fill_percent() >= micro.edit_start_percent
 
 
-def _worth_a_look(view: View, micro: MicrocompactPolicy, pressure: Pressure, state: Micro) -> bool:
+def _worth_a_look(context: Context, state: Micro) -> bool:
     """Whether enough has come since all results were looked at, so that looking costs a turn nothing on average."""
-    now, before = view.tokens(pressure.overhead_tokens), state.looked_tokens
-    step = pressure.window_tokens * LOOK_PERCENT // 100
-    by_time = _idle(view, micro, pressure)
-    if before <= now < before + step and view.changed_from is None and not by_time:
+    view, before = context.view, state.looked_tokens
+    now = view.tokens(context.overhead_tokens)
+    step = context.window_tokens * LOOK_PERCENT // 100
+    if before <= now < before + step and view.changed_from is None and not _idle(context):
         return False
     state.looked_tokens = now
     return True
 
 
-def _idle(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
+def _idle(context: Context) -> bool:
     """Whether clearing by time is due (MIC-1): for the main conversation, after a pause."""
-    now_ms = pressure.now_ms
-    if now_ms is None or not micro.by_time or pressure.source != "main":
+    now_ms, micro, view = context.now_ms, context.policy.micro, context.view
+    if now_ms is None or not micro.by_time or context.source != "main":
         return False
     for index in range(len(view) - 1, -1, -1):
         if view.ledger.message(index).role == Role.ASSISTANT:
@@ -155,24 +137,26 @@ def _idle(view: View, micro: MicrocompactPolicy, pressure: Pressure) -> bool:
     return False
 
 
-def _new_epoch(view: View, eligible: Sequence[Result], pressure: Pressure, state: Micro) -> bool:
+def _new_epoch(context: Context, eligible: Sequence[Result], state: Micro) -> bool:
     """Whether a pass may break the cached prefix: it is broken before anyway, or the context has grown enough."""
-    now, window = view.tokens(pressure.overhead_tokens), pressure.window_tokens
+    view = context.view
+    now = view.tokens(context.overhead_tokens)
     if view.changed_from is not None and eligible and view.changed_from <= eligible[0].message:
         return True
     if not state.floor_tokens or now < state.floor_tokens:
         return True
-    return now - state.floor_tokens >= window * EPOCH_PERCENT // 100
+    return now - state.floor_tokens >= context.window_tokens * EPOCH_PERCENT // 100
 
 
 # ---- which -----------------------------------------------------------------------------------
 
 
 def _eligible(
-    view: View, policy: Policy, results: Sequence[Result], kept: int, longer: int = ERRORS_LONGER
+    context: Context, results: Sequence[Result], kept: int, longer: int = ERRORS_LONGER
 ) -> Iterator[Result]:
     """Results of the tools that may be cleared, without the newest and without what is cleared already."""
-    micro, fresh = policy.micro, fresh_from(view.ledger)
+    view, micro = context.view, context.policy.micro
+    fresh = fresh_from(view.ledger)
     found = [
         result
         for result in results
@@ -248,44 +232,35 @@ def _share(
 
 
 def _older(
-    view: View,
-    policy: Policy,
-    pressure: Pressure,
-    results: Sequence[Result],
-    eligible: Sequence[Result],
-    kept: int,
-    state: Micro,
+    context: Context, results: Sequence[Result], eligible: Sequence[Result], kept: int, state: Micro
 ) -> Flow[StageReport | None]:
     """What a later result replaced, and, where that leaves too much, lines for others: one pass, since each breaks the prefix."""
-    micro, fill = policy.micro, pressure.fill_percent
+    view, micro, fill = context.view, context.policy.micro, context.fill_percent()
     why, gone = list[str](), list[Result]()
     if micro.by_supersession and fill >= micro.supersede_start_percent:
         gone = _share(_superseded(view, results, eligible, kept), eligible, micro)
         why += ["replaced by a later result"] if gone else []
-    lined = _to_line(view, policy, pressure, eligible, gone)
+    lined = _to_line(context, fill, eligible, gone)
     chosen = sorted([*gone, *lined], key=lambda each: each.message)
-    if not _enough(chosen, sum(each.tokens for each in chosen), policy, pressure):
+    if not _enough(context, chosen, sum(each.tokens for each in chosen)):
         return None  # before a model is asked for lines that would not be used
-    texts = yield from lines_for(view, policy, pressure.writer, lined)
+    texts = yield from lines_for(view, context.policy, context.line_summarizer, lined)
     why += [f"{fill} % of the window"] if lined else []
     said = {result.id: text for result, text in zip(lined, texts, strict=True)}
     pairs = [(result, said.get(result.id, CLEARED)) for result in chosen]
-    return _pass(view, "; ".join(why), pairs, policy, state, pressure)
+    return _pass(context, "; ".join(why), pairs, state)
 
 
 def _to_line(
-    view: View,
-    policy: Policy,
-    pressure: Pressure,
-    eligible: Sequence[Result],
-    gone: Sequence[Result],
+    context: Context, fill: int, eligible: Sequence[Result], gone: Sequence[Result]
 ) -> list[Result]:
     """Results of the older half that become a line, large file reads first, down to the low watermark (PIPE-5, MIC-6)."""
-    micro, now = policy.micro, view.tokens(pressure.overhead_tokens)
-    window = pressure.window_tokens or now * 100 // max(1, pressure.fill_percent)
+    view, policy, micro = context.view, context.policy, context.policy.micro
+    now = view.tokens(context.overhead_tokens)
+    window = context.window_tokens or now
     now -= sum(result.tokens for result in gone)
     mark = window * micro.line_start_percent // 100
-    due = micro.by_line and pressure.fill_percent >= micro.line_start_percent
+    due = micro.by_line and fill >= micro.line_start_percent
     if not due or (gone and now < mark):
         return []
     spare, chosen = now - mark * micro.low_watermark_percent // 100, list[Result]()
@@ -299,38 +274,30 @@ def _to_line(
     return sorted(chosen, key=lambda each: each.message)
 
 
-def _enough(chosen: Sequence[Result], gain: int, policy: Policy, pressure: Pressure) -> bool:
-    """Whether a pass frees the least that it must, and pays where the policy waits for that."""
-    if not chosen or gain < policy.micro.min_freed_tokens:
-        return False
-    return pressure.pays is None or pressure.pays(chosen[0].message, gain)
-
-
 def _is_large_read(result: Result, policy: Policy) -> bool:
     return _is_read(result) and result.chars > policy.protect.large_read_chars
 
 
-def _cleared(
-    view: View,
-    why: str,
-    chosen: Iterable[Result],
-    policy: Policy,
-    state: Micro,
-    pressure: Pressure,
-) -> StageReport | None:
-    return _pass(view, why, [(result, CLEARED) for result in chosen], policy, state, pressure)
+def _enough(context: Context, chosen: Sequence[Result], gain: int) -> bool:
+    """Whether a pass frees the least that it must, and pays soon enough where the policy waits for that (BEY-2)."""
+    if not chosen or gain < context.policy.micro.min_freed_tokens:
+        return False
+    limit, model = context.policy.cost.wait_requests, context.model
+    if not limit or model is None or not context.window_tokens:
+        return True
+    view, overhead = context.view, context.overhead_tokens
+    cold = is_cold(view, model, context.now_ms)
+    first = chosen[0].message
+    found = expected_cost(view, model, first, gain, overhead_tokens=overhead, cold=cold)
+    return found.break_even_turns is not None and found.break_even_turns <= limit
 
 
 def _pass(
-    view: View,
-    why: str,
-    texts: Sequence[tuple[Result, str]],
-    policy: Policy,
-    state: Micro,
-    pressure: Pressure,
+    context: Context, why: str, texts: Sequence[tuple[Result, str]], state: Micro
 ) -> StageReport | None:
     """One pass: all at once, or nothing where it would free less than the least."""
-    said = ((result, _with_handle(text, result.id, pressure)) for result, text in texts)
+    view = context.view
+    said = ((result, _with_handle(context, text, result.id)) for result, text in texts)
     decided = [
         (result, Decision(result.id, STAGE, text))
         for result, text in said
@@ -340,24 +307,24 @@ def _pass(
         result.tokens - result.tokens * len(decision.text) // result.chars
         for result, decision in decided
     )
-    if not _enough([result for result, _ in decided], gain, policy, pressure):
+    if not _enough(context, [result for result, _ in decided], gain):
         return None
     report = view.report(STAGE, why, decided)
-    state.passed((result for result, _ in decided), view.tokens(pressure.overhead_tokens))
+    state.passed((result for result, _ in decided), view.tokens(context.overhead_tokens))
     return replace(report, visible_paths=_visible(view))
 
 
-def _with_handle(text: str, handle: str, pressure: Pressure) -> str:
+def _with_handle(context: Context, text: str, handle: str) -> str:
     """What stands for a result, with what brings it back where a tool for that is offered."""
-    return f'{text[:-1]}; recall handle "{handle}"]' if pressure.recall else text
+    offered = RECALL_TOOL.name in context.tools
+    return f'{text[:-1]}; recall handle "{handle}"]' if offered else text
 
 
-def _named(
-    view: View, eligible: Sequence[Result], policy: Policy, state: Micro
-) -> StageReport | None:
+def _named(context: Context, eligible: Sequence[Result], state: Micro) -> StageReport | None:
     """MIC-2: results that a host may drop from a cached prefix; the messages stay as they are."""
+    view = context.view
     tokens = sum(result.tokens for result in eligible)
-    if not eligible or tokens < policy.micro.min_freed_tokens:
+    if not eligible or tokens < context.policy.micro.min_freed_tokens:
         return None
     state.edits += [result.id for result in eligible]
     view.cleared_elsewhere.update(state.edits)
@@ -382,3 +349,6 @@ def _visible(view: View) -> tuple[str, ...]:
         if result.path and not result.replaced and result.id not in view.cleared_elsewhere
     )
     return tuple(dict.fromkeys(found))
+
+
+LEVEL = Level(STAGE, run, Micro)

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from ullage._engine.digests import Role
+from ullage.levels.level import Context, Level
 from ullage.levels.view import View
 from ullage.policy import Policy
 from ullage.recall.tool_definition import Tool, ToolAnswer
 
-__all__ = ["COMPACT_TOOL", "CONTEXT_TOOL", "Offers", "ask", "notice"]
+__all__ = ["COMPACT_TOOL", "CONTEXT_TOOL", "LEVEL", "Offers", "ask"]
 
 STAGE = "offers"
 
@@ -71,14 +72,15 @@ class Offers:
         return cls(**stored)
 
 
-def notice(view: View, policy: Policy, fill_percent: int, state: Offers) -> None:
+def run(context: Context) -> None:
     """Tell the model how full the window is, once at each mark, behind the newest user message.
 
     The text stays there, so that the cached prefix holds. A mark counts anew after the window was emptier than it.
     """
-    rules = policy.offer
+    rules = context.policy.offer
     if not rules.notice_percent:
         return
+    view, state, fill_percent = context.view, context.state(Offers), context.fill_percent()
     over = fill_percent - rules.notice_percent
     mark = fill_percent - over % rules.notice_step_percent if over >= 0 else 0
     if mark <= state.told_percent:
@@ -117,3 +119,6 @@ def ask(given: Any, view: View, policy: Policy, state: Offers, *, possible: bool
     state.asked = words[:INSTRUCTION_CHARS] if isinstance(words, str) else ""
     state.granted += 1
     return ToolAnswer("The older part is summarised before your next turn.")
+
+
+LEVEL = Level(STAGE, run, Offers)

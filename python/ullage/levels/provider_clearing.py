@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from ullage.counting.models import Model
 from ullage.facts.reading import blocks_of
 from ullage.facts.tool_names import matches
 from ullage.levels.context_management import (
@@ -20,18 +21,18 @@ from ullage.levels.context_management import (
     ContextManagement,
     Edit,
 )
+from ullage.levels.level import Context, Level
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.policy import MicrocompactPolicy, Policy
 from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = [
+    "LEVEL",
     "ProviderClearing",
     "comes_first",
     "management",
     "observe",
-    "parameters",
-    "report",
     "understands",
 ]
 
@@ -69,10 +70,22 @@ class ProviderClearing:
         return cls(**{**stored, "exclude_tools": tuple(stored["exclude_tools"])})
 
 
-def understands(provider: AnyProvider, model: Any) -> bool:
+def run(context: Context) -> StageReport | None:
+    """Ask for what the policy wants, and report what the newest answer showed to be cleared; `None`: nothing new."""
+    state, extras = context.state(ProviderClearing), context.extras
+    params, betas = _parameters(context, state)
+    # What the host itself gave as `context_management` goes before what the policy makes.
+    own = {key: value for key, value in params.items() if key not in extras.params}
+    extras.params.update(own)
+    for beta in betas if own else ():
+        extras.add_header("anthropic-beta", beta)
+    return _report(context.view, state)
+
+
+def understands(provider: AnyProvider, model: Model | None) -> bool:
     """Whether the request goes where Anthropic's context management is known."""
     row = provider_of(provider)
-    return row.edits == "edits" and getattr(model, "provider", row.vendor) == row.vendor
+    return row.edits == "edits" and (model is None or model.provider == row.vendor)
 
 
 def management(policy: Policy, tools: Iterable[str]) -> ContextManagement | None:
@@ -113,17 +126,18 @@ def _excluded(micro: MicrocompactPolicy, tools: Iterable[str]) -> tuple[str, ...
     )
 
 
-def parameters(
-    policy: Policy, provider: AnyProvider, model: Any, tools: Iterable[str], state: ProviderClearing
+def _parameters(
+    context: Context, state: ProviderClearing
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Parameters and values of `anthropic-beta` for the next request; empty where nothing is asked for.
 
     OpenAI's Responses API knows compaction only: `context_management` is a list there, and no header is needed.
     """
-    if provider_of(provider).edits == "compaction" and policy.micro.provider_compact_tokens:
+    policy, provider = context.policy, context.provider
+    if provider.edits == "compaction" and policy.micro.provider_compact_tokens:
         edit = {"type": "compaction", "compact_threshold": policy.micro.provider_compact_tokens}
         return {"context_management": [edit]}, ()
-    found = management(policy, tools) if understands(provider, model) else None
+    found = management(policy, context.tools) if understands(provider, context.model) else None
     if found is None:
         return {}, ()
     state.exclude_tools = next(
@@ -132,20 +146,21 @@ def parameters(
     return {"context_management": found.to_json()}, found.headers()
 
 
-def comes_first(view: View, policy: Policy, provider: AnyProvider, model: Any) -> bool:
+def comes_first(context: Context) -> bool:
     """Whether our own clearing waits for the provider's (MIC-8).
 
     It does on models with bound thinking, until an answer's own figure shows that the provider's clearing was not enough.
     """
-    if not policy.micro.by_provider or not understands(provider, model):
+    micro, model = context.policy.micro, context.model
+    if not micro.by_provider or not understands(context.provider, model):
         return False
-    if not getattr(model, "bound_thinking", False):
+    if model is None or not model.bound_thinking:
         return False
-    anchor = view.anchor()
-    return anchor is None or anchor.usage < policy.micro.provider_trigger_tokens
+    anchor = context.view.anchor()
+    return anchor is None or anchor.usage < micro.provider_trigger_tokens
 
 
-def observe(response: Mapping[str, Any], view: View, state: ProviderClearing) -> None:
+def observe(context: Context, response: Mapping[str, Any]) -> None:
     """Take in `context_management.applied_edits` of an answer; an answer without it says nothing.
 
     The provider clears the oldest tool uses first and says how many: these are no longer ours to clear, and what they
@@ -156,6 +171,7 @@ def observe(response: Mapping[str, Any], view: View, state: ProviderClearing) ->
     applied = managed.get("applied_edits") if isinstance(managed, Mapping) else None
     if not isinstance(applied, list):
         return
+    view, state = context.view, context.state(ProviderClearing)
     state.tokens = sum(_count(edit, "cleared_input_tokens") for edit in applied)
     state.thinking_turns = sum(_count(edit, "cleared_thinking_turns") for edit in applied)
     uses = sum(
@@ -186,7 +202,7 @@ def _oldest(view: View, state: ProviderClearing, count: int) -> list[str]:
     return found
 
 
-def report(view: View, state: ProviderClearing) -> StageReport | None:
+def _report(view: View, state: ProviderClearing) -> StageReport | None:
     """What the newest answer showed to be cleared and no report has named; `None`: nothing."""
     view.cleared_elsewhere = set(state.cleared)
     new = set(state.cleared[state.reported :])
@@ -204,3 +220,6 @@ def report(view: View, state: ProviderClearing) -> StageReport | None:
         tools=tuple(dict.fromkeys(result.tool for result in results)),
         paths=tuple(dict.fromkeys(result.path for result in results if result.path)),
     )
+
+
+LEVEL = Level(STAGE, run, ProviderClearing, observe=observe)

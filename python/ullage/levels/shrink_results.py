@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ullage.levels.cut_points import newest_input, whole_cuts
+from ullage.levels.level import Context, Level
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.text_truncation import snipped
 from ullage.levels.view import Result, View
 
-__all__ = ["apply"]
+__all__ = ["LEVEL"]
 
 STAGE = "squeeze"
 
@@ -24,13 +25,13 @@ CAPS = (8_000, 4_000, 2_000, 1_000, 500, 250, 100, 30)
 """Tokens that each result keeps; the first cap with which the newest part fits is taken."""
 
 
-def apply(view: View, room_tokens: int) -> StageReport | None:
-    """Shorten results of the newest part until it fits; `None` if it does, or if nothing helps.
-
-    Args:
-        view: Changed by decisions, largest results first.
-        room_tokens: What messages may take.
-    """
+def run(context: Context) -> StageReport | None:
+    """Shorten results of the newest part until it fits, largest first; `None` if it does, or if nothing helps."""
+    if not context.over_goal():
+        return None
+    view = context.view
+    margin_tokens = context.policy.truncate.margin_tokens
+    room_tokens = context.limit_tokens() - context.overhead_tokens - margin_tokens
     start = max((cut for cut in whole_cuts(view.ledger) if cut < len(view)), default=0)
     newest = newest_input(view)
     excess = view.ledger.tokens(start) - room_tokens
@@ -60,3 +61,6 @@ def _text(view: View, result: Result, cap: int) -> str:
         media = " and media" if result.has_media else ""
         return f"[{len(text):,} characters{media} left out: more than fits]"
     return snipped(text, percent, percent)
+
+
+LEVEL = Level(STAGE, run, drain=run, resort="fold")

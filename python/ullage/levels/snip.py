@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from ullage.levels.level import Context, Level
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.text_truncation import cut_middle
 from ullage.levels.tool_results import fresh_from
 from ullage.levels.view import Result, View
 from ullage.policy import Policy
 
-__all__ = ["apply", "shortened"]
+__all__ = ["LEVEL", "shortened"]
 
 STAGE = "snip"
 
 
-def apply(
-    view: View, policy: Policy, fill_percent: int, *, fits: bool = True
-) -> StageReport | None:
+def run(context: Context) -> StageReport | None:
     """Snip long results; `None` if there are none or the window is not full enough.
 
-    Args:
-        view: Changed in place by the decisions.
-        policy: `snip.on_arrival`: new results are snipped at any fill.
-        fill_percent: Of the window, what the next request takes.
-        fits: The request fits as it is: then the model sees results whole that no answer has followed yet.
+    With `snip.on_arrival` new results are snipped at any fill. Where the request fits as it is, the model sees results whole
+    that no answer has followed yet.
     """
-    snip = policy.snip
+    view, policy, snip = context.view, context.policy, context.policy.snip
     if not snip.enabled:
         return None
-    pressed = fill_percent >= snip.start_percent
+    pressed = context.fill_percent() >= snip.start_percent
     if not pressed and not snip.on_arrival:
         return None
+    fits = view.tokens(context.overhead_tokens) <= context.window_tokens
     stop = len(view) if snip.on_arrival or not fits else fresh_from(view.ledger)
     start = view.looked.get(STAGE, 0) if pressed else view.sent
     chosen = [
@@ -68,3 +65,6 @@ def _snip(view: View, result: Result, policy: Policy) -> Decision | None:
     text = view.text(result)
     short = shortened(text, policy, result.id)
     return Decision(result.id, STAGE, short) if len(short) < len(text) else None
+
+
+LEVEL = Level(STAGE, run)

@@ -7,12 +7,12 @@ stays the same for ever, so that the provider's cache holds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ullage._engine.digests import Role
-from ullage.effects import Call, Effect, Flow, drive
+from ullage.effects import Call, Flow
 from ullage.exceptions import StoreError
 from ullage.facts.tool_names import matches
+from ullage.levels.level import Context, Level
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.snip import shortened
 from ullage.levels.text_truncation import head
@@ -20,26 +20,23 @@ from ullage.levels.view import Result, View
 from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 
-__all__ = ["apply", "flow"]
+__all__ = ["LEVEL"]
 
 STAGE = "tool_budget"
 NO_OUTPUT = "(the tool gave no output)"
 
 
-def apply(view: View, policy: Policy, store: OffloadStore | None) -> StageReport | None:
-    """`flow`, with a store that answers at once."""
-    return drive(flow(view, policy, store), _call)
+def run(context: Context) -> Flow[StageReport | None] | None:
+    """Offload what is too large, and say of empty results that they are; `None` if there is no new result."""
+    view = context.view
+    # Results of messages that were sent before are decided.
+    new = [result for result in view.results(view.sent) if _open(view, result)]
+    return _decided(context, new) if new else None
 
 
-def _call(effect: Effect) -> Any:
-    assert isinstance(effect, Call)  # noqa: S101 - the flow has no other
-    return effect.function(*effect.args)
-
-
-def flow(view: View, policy: Policy, store: OffloadStore | None) -> Flow[StageReport | None]:
-    """Offload what is too large; `None` if nothing is."""
+def _decided(context: Context, new: list[Result]) -> Flow[StageReport | None]:
+    view, policy, store = context.view, context.policy, context.store
     limits = policy.tool_budget
-    new = [result for result in view.results(_first_undecided(view)) if _open(view, result)]
     chosen: list[tuple[Result, Decision]] = [
         (result, Decision(result.id, STAGE, NO_OUTPUT)) for result in new if _is_empty(result)
     ]
@@ -56,11 +53,6 @@ def flow(view: View, policy: Policy, store: OffloadStore | None) -> Flow[StageRe
     noted = [result for result, _ in chosen if _is_empty(result)]
     why = [over] * (len(noted) < len(chosen)) + ["empty results"] * bool(noted)
     return view.report(STAGE, "; ".join(why), chosen, failures=tuple(failures))
-
-
-def _first_undecided(view: View) -> int:
-    """Results of messages that were sent before are decided."""
-    return view.sent
 
 
 def _open(view: View, result: Result) -> bool:
@@ -121,3 +113,6 @@ def _reference(
         f"<persisted-output>\nThe output was too large to stay here ({len(text):,} characters). It lies in: {place}\n\n"
         f"It begins:\n{preview.rstrip()}\n...\n</persisted-output>",
     )
+
+
+LEVEL = Level(STAGE, run)

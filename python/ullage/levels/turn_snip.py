@@ -16,15 +16,15 @@ from typing import Any, Self
 from ullage._engine.digests import Role
 from ullage.facts.reading import text_of
 from ullage.levels.cut_points import turn_starts, turn_starts_from
+from ullage.levels.level import Context, Level
 from ullage.levels.report import StageReport, unrecorded
 from ullage.levels.view import View
 from ullage.messages import uuid_of
-from ullage.policy import Policy
 from ullage.recall.archive import Span
 from ullage.recall.tool_definition import Tool, ToolAnswer
 from ullage.transcript import records
 
-__all__ = ["REMINDER", "SNIP_TOOL", "TurnSnip", "answer", "apply", "reset", "short_id"]
+__all__ = ["LEVEL", "REMINDER", "SNIP_TOOL", "TurnSnip", "answer", "short_id"]
 
 STAGE = "turn_snip"
 
@@ -99,25 +99,31 @@ class TurnSnip:
         )
 
 
-def apply(view: View, policy: Policy, overhead_tokens: int, state: TurnSnip) -> StageReport | None:
+def run(context: Context) -> StageReport | None:
     """Remove the turns that were asked for, put ids behind new user inputs, remind; `None` if nothing was removed.
 
-    Args:
-        view: Changed in place.
-        policy: `snip.turns`: off, nothing happens.
-        overhead_tokens: System prompt and tool definitions.
-        state: Of the conversation; changed in place.
+    Nothing happens with `snip.turns` off, or where the host does not offer the tool.
     """
-    if not policy.snip.turns:
+    if SNIP_TOOL.name not in context.tools or not context.policy.snip.turns:
         return None
+    view, state = context.view, context.state(TurnSnip)
     report = _remove(view, state) if state.asked else None
     _append_ids(view, state)
-    _remind(view, policy.snip.reminder_tokens, overhead_tokens, state, snipped=report is not None)
+    _remind(context, state, snipped=report is not None)
     return report
 
 
-def reset(state: TurnSnip) -> None:
+def reset(context: Context) -> None:
     """After a compaction growth is measured anew."""
+    context.state(TurnSnip).base_tokens = -1
+
+
+def rewind(context: Context, count: int) -> None:
+    """Forget the ids and removals of messages that were taken back."""
+    state = context.state(TurnSnip)
+    state.ids = {at: name for at, name in state.ids.items() if at < count}
+    state.asked = {name: why for name, why in state.asked.items() if name in state.ids.values()}
+    state.removed = {name: span for name, span in state.removed.items() if span.last < count}
     state.base_tokens = -1
 
 
@@ -247,11 +253,10 @@ def _span(view: View, start: int, stop: int) -> Span:
 # ---- reminding -------------------------------------------------------------------------------
 
 
-def _remind(
-    view: View, growth_tokens: int, overhead_tokens: int, state: TurnSnip, *, snipped: bool
-) -> None:
+def _remind(context: Context, state: TurnSnip, *, snipped: bool) -> None:
     """Once after so much growth, behind the newest user message, while there is a turn that could go."""
-    now = view.tokens(overhead_tokens)
+    view, growth_tokens = context.view, context.policy.snip.reminder_tokens
+    now = view.tokens(context.overhead_tokens)
     if snipped or state.base_tokens < 0 or now < state.base_tokens:
         state.base_tokens = now
     newest = len(view) - 1
@@ -261,3 +266,6 @@ def _remind(
     if able and len(_turns(view, state)) > 1:
         view.append_text(newest, REMINDER)
         state.base_tokens = now
+
+
+LEVEL = Level(STAGE, run, TurnSnip, reset=reset, rewind=rewind)

@@ -14,10 +14,10 @@ from typing import Any, NoReturn, Self
 from ullage.exceptions import InvalidPolicy, LogConflict, UllageError
 from ullage.manager.accessors import Questions
 from ullage.manager.history import History
+from ullage.manager.host import Host
 from ullage.manager.journal import Journal
 from ullage.manager.journal_read import Added, Found, read_journal, read_message
 from ullage.manager.lighter import Lighter, trim_account
-from ullage.manager.prepare import Host
 from ullage.manager.request_writer import Outgoing
 from ullage.manager.rewind import rewind
 from ullage.manager.saved_state import dump, load, load_account, policy_of, set_state, state_of

@@ -5,28 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
 from ullage._engine import core
-from ullage.compaction import CompactionResult
 from ullage.counting.calibration import Correction, Estimate
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model
 from ullage.counting.window import Window, WindowSettings, window_for
+from ullage.effects import Emit, Flow
 from ullage.levels import pipeline
 from ullage.levels.collapse import QUIET_SOURCES
 from ullage.levels.cost import Cost, cost_of, is_cold
+from ullage.levels.level import Compactor, Context, Goal, Level, LevelState
 from ullage.levels.pins import Pin
-from ullage.levels.report import Made, StageReport
+from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.manager.call_ids import CallIds
 from ullage.manager.categories import Tally
 from ullage.manager.explain import RequestRecord
+from ullage.manager.host import Host
 from ullage.manager.known import check_answer, check_item
 from ullage.manager.values import Decided, Usage
 from ullage.messages import Item, message_of
+from ullage.observe.events import LevelActed
 from ullage.policy import Policy
 from ullage.providers.items import read_item
 from ullage.providers.manual_thinking import Thinking, is_manual
@@ -34,6 +37,8 @@ from ullage.providers.registry import Provider, provider_of
 from ullage.requests.inbound import read_response
 
 __all__ = ["Figure", "Machine", "Tracking", "names_of", "overhead_of", "reported"]
+
+S = TypeVar("S")
 
 
 @dataclass(slots=True)
@@ -97,7 +102,7 @@ class Machine:
     provider: Provider = field(default_factory=lambda: provider_of("anthropic"))
     tools: frozenset[str] = frozenset()  # names that the host offers
     thinking: Thinking | None = None  # the request's parameter
-    levels: tuple[pipeline.Level, ...] = pipeline.LEVELS
+    levels: tuple[Level, ...] = pipeline.ORDER
     history: MutableSequence[Item] = field(default_factory=list)
     reports: list[StageReport] = field(default_factory=list)
     pins: dict[str, Pin] = field(default_factory=dict)
@@ -118,7 +123,7 @@ class Machine:
     )  # as the host gave it; `policy` is fitted to the window
     window: Window = field(init=False)
     view: View = field(init=False)
-    states: dict[str, Any] = field(init=False)
+    states: dict[str, LevelState] = field(init=False)
     correction: Correction = field(init=False)
     tally: Tally = field(init=False)
     table_window: int = field(init=False)
@@ -230,9 +235,10 @@ class Machine:
         self.tracking.turns += 1
         newest = taken[-1] if taken else {}
         self._correct(newest, before)
+        context = self._own_context()
         for level in self.levels:
             if level.observe is not None:
-                level.observe(body, self.view, self.states.get(level.name))
+                level.observe(context, body)
         return newest
 
     def forget(self, count: int) -> None:
@@ -290,10 +296,18 @@ class Machine:
             found = Estimate(-found.tokens, -found.high, -found.low)
         return Estimate(*(max(0, anchor.usage + each) for each in found))
 
+    def count(self) -> int:
+        """Tokens of the next request."""
+        return self.estimate().tokens
+
     @property
     def tokens(self) -> int:
         """Tokens of the next request."""
-        return self.estimate().tokens
+        return self.count()
+
+    def estimated(self) -> int:
+        """Tokens of the next request by our estimate alone."""
+        return int(self.view.ledger.tokens()) + self.overhead_tokens
 
     def usage(self) -> Usage:
         """How full the window is now."""
@@ -323,8 +337,9 @@ class Machine:
 
     def collapse_failed(self) -> bool:
         """Whether collapse stands in for a compaction and could not make room: then one may come after all (AUTO-7)."""
-        full = self.tokens > min(self.window.effective, self.last_resort_tokens)
-        return self.policy.collapse.enabled and full and not self._refusal(last_resort=True)[0]
+        if not self.policy.collapse.enabled or self._refusal(last_resort=True)[0]:
+            return False
+        return self.tokens > min(self.window.effective, self.last_resort_tokens)
 
     @property
     def last_resort_tokens(self) -> int:
@@ -367,69 +382,71 @@ class Machine:
             cold=is_cold(self.view, self.model, self.now_ms),
         )
 
-    # ---- what levels are told ----------------------------------------------------------------
+    def noted(self, report: StageReport) -> Flow[StageReport]:
+        """A report, numbered and priced, in the account and passed to the listeners."""
+        report = replace(report, request=self.requests + 1, cost=self.cost_of(report))
+        self.reports.append(report)
+        yield Emit(LevelActed(report=report))
+        return report
 
-    def situation(self, host: Any, now_ms: int | None) -> pipeline.Situation:
-        """What the levels are told for the next request."""
+    # ---- what levels are given ---------------------------------------------------------------
+
+    def context(
+        self,
+        host: Host,
+        now_ms: int | None,
+        *,
+        goal: Goal | None = None,
+        compactor: Compactor | None = None,
+    ) -> Context:
+        """What the levels are given for the next request."""
         self.now_ms = now_ms
-        return pipeline.Situation(
+        return Context(
+            view=self.view,
+            policy=self.policy,
+            states=self.states,
             window_tokens=self.window.context,
+            effective_tokens=self.window.effective,
             overhead_tokens=self.overhead_tokens,
             now_ms=now_ms,
-            store=host.offload,
-            effective_tokens=self.window.effective,
             source=self.source,
             provider=self.provider,
             model=self.model,
+            manual_thinking=self.manual_thinking,
+            tools=self.tools,
+            request=self.requests + 1,
+            history=self.history,
+            pins=self.pins.values(),
+            store=host.offload,
             summarizer=host.summarizer,
             line_summarizer=host.line_summarizer,
-            beside=host.beside,
-            request=self.requests + 1,
-            tools=self.tools,
-            history=self.history,
+            background=host.beside,
+            compactor=compactor,
+            count=self.count,
+            goal=goal or Goal(),
         )
 
-    # ---- compactions -------------------------------------------------------------------------
+    def state(self, kind: type[S]) -> S:
+        """The state of a level, by its class."""
+        return self._own_context().state(kind)
 
-    def install(
-        self, result: CompactionResult, base: Sequence[Any], *, stage: str, why: str
-    ) -> StageReport | None:
-        """Put a compaction in place; messages that came meanwhile follow it.
+    def _own_context(self) -> Context:
+        """For what levels do between requests, without the host."""
+        return Context(view=self.view, policy=self.policy, states=self.states, history=self.history)
 
-        Args:
-            result: Over the messages of `base`.
-            base: The view's messages when it began.
-            stage: For the report.
-            why: For the report.
-
-        Returns:
-            The report; `None`: the view does not begin with `base` any more, nothing has changed.
-        """
-        now = self.view.messages
-        if len(now) < len(base) or any(a is not b for a, b in zip(base, now, strict=False)):
-            return None
-        parts = _parts(result, base, f"{stage}:{self.tracking.compactions + 1}")
-        report = self.view.rearranged(stage, why, [*parts, *range(len(base), len(now))])
-        self.view.forget_usage()
+    def reset_levels(self) -> None:
+        """A compaction was installed."""
+        context = self._own_context()
         for level in self.levels:
             if level.reset is not None:
-                level.reset(self.states.get(level.name))
-        return report
+                level.reset(context)
 
-
-def _parts(result: CompactionResult, base: Sequence[Any], key: str) -> list[int | Made]:
-    """The new context: what of `base` is kept, by position, and what was made."""
-    kept = [at for at in result.report.kept if isinstance(at, int)]
-    order = [*range(len(result.head)), *kept]
-    parts: list[int | Made] = []
-    for message in result.messages:
-        here = next((at for at, place in enumerate(order) if message is base[place]), None)
-        if here is not None:
-            parts.append(order[here])
-            del order[: here + 1]
-        else:
-            parts.append(Made(f"{key}.{len(parts)}", dict(message)))
-    return parts
+    def rewind_levels(self, count: int) -> None:
+        """Only the first so many messages of the history are left."""
+        context = self._own_context()
+        for level in self.levels:
+            if level.rewind is not None:
+                level.rewind(context, count)
 
 
 def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, int]:

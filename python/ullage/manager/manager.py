@@ -19,15 +19,14 @@ from ullage.exceptions import InvalidPolicy
 from ullage.levels import context_edits
 from ullage.levels.pins import pin_of, unpin
 from ullage.levels.report import StageReport
-from ullage.manager import prepare as flows
-from ullage.manager import tools
+from ullage.manager import compactions, prepare, tools
 from ullage.manager.background_flow import BackgroundFlow
 from ullage.manager.exclusive import Alone
+from ullage.manager.host import Host
 from ullage.manager.keeping import Keeping, Log, new_uuid, now_in_ms
 from ullage.manager.lighter import Lighter
 from ullage.manager.look_ahead import look_ahead
 from ullage.manager.machine import Machine, names_of, overhead_of
-from ullage.manager.prepare import Host
 from ullage.manager.recovery import recover
 from ullage.manager.request_writer import Outgoing
 from ullage.manager.values import Recovery, Request
@@ -175,7 +174,7 @@ class ContextManager(Keeping):
         )
         self._alone, self._lighter = Alone(), Lighter()
         if context_management is not None:
-            self.machine.states[context_edits.STAGE].config = dict(context_management)
+            self.machine.state(context_edits.ContextEdits).config = dict(context_management)
         self._outgoing = Outgoing(
             model=row.name,
             provider=self.machine.provider,
@@ -217,7 +216,7 @@ class ContextManager(Keeping):
         with self._locked(), self._taken():
             newest = self.machine.observe(response, at_ms=self._clock())
             self._outgoing.note_answer(self.machine)
-            flows.answered(self.machine, self.host, newest)
+            compactions.answered(self.machine, self.host, newest)
             self._commit("observe")
 
     @contextmanager
@@ -315,7 +314,7 @@ class ContextManager(Keeping):
             InvalidPolicy: An argument is out of range; names it.
             StoreError: It could not be written to the log; nothing has changed.
         """
-        asked = flows.Asked(instructions, keep, direction, at, target_tokens)
+        asked = compactions.Asked(instructions, keep, direction, at, target_tokens)
         with self._compacting():
             return self._run(self._compact(asked), cancel)
 
@@ -330,7 +329,7 @@ class ContextManager(Keeping):
         cancel: CancelToken | None = None,
     ) -> CompactionResult:
         """`compact`, without blocking the event loop."""
-        asked = flows.Asked(instructions, keep, direction, at, target_tokens)
+        asked = compactions.Asked(instructions, keep, direction, at, target_tokens)
         with self._compacting():
             return await self._arun(self._compact(asked), cancel)
 
@@ -363,12 +362,12 @@ class ContextManager(Keeping):
             How many spans are ready that were not before; 0 where collapse is off or the window is not full enough.
         """
         with self._whole("stage_ahead", careful=False):
-            return self._run(flows.stage_ahead(self.machine, self.host))
+            return self._run(prepare.stage_ahead(self.machine, self.host))
 
     async def astage_ahead(self) -> int:
         """`stage_ahead`, beside the conversation: what is added or changed meanwhile is looked at when it ends."""
         with self._whole("stage_ahead", careful=False):
-            return await self._arun(flows.stage_ahead(self.machine, self.host))
+            return await self._arun(prepare.stage_ahead(self.machine, self.host))
 
     def expand(self, collapse_id: str) -> StageReport:
         """Put a collapsed span back in its place; it is not collapsed again.
@@ -378,7 +377,7 @@ class ContextManager(Keeping):
         """
         self._name(range(len(self.machine.history)))
         with self._whole("expand", careful=False):
-            return self._run(flows.expand(self._seen(True), collapse_id))
+            return self._run(prepare.expand(self._seen(True), collapse_id))
 
     # ---- tools for the model -----------------------------------------------------------------
 
@@ -419,17 +418,17 @@ class ContextManager(Keeping):
     def _look_ahead(self, *, asynchronous: bool) -> None:
         """Have written beside the conversation what will be needed soon: a summary of the whole, or of spans."""
         machine, host = self.machine, self.host
-        look_ahead(machine, host, flows.job_for, asynchronous=asynchronous)
-        if flows.stages_beside(machine, host):
-            flow = flows.stage_ahead(machine, host)
+        look_ahead(machine, host, compactions.job_for, asynchronous=asynchronous)
+        if prepare.stages_in_background(machine, host):
+            flow = prepare.stage_ahead(machine, host)
             host.beside.start(flow, host, in_loop=asynchronous)
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms
-        return flows.prepare(self.machine, self.host, self._outgoing, now)
+        return prepare.prepare(self.machine, self.host, self._outgoing, now)
 
-    def _compact(self, asked: flows.Asked) -> Flow[CompactionResult]:
-        return flows.compact(self._seen(self.window.compaction), self.host, asked)
+    def _compact(self, asked: compactions.Asked) -> Flow[CompactionResult]:
+        return compactions.compact(self._seen(self.window.compaction), self.host, asked)
 
     def _compacting(self) -> AbstractContextManager[None]:
         return self._whole("compact")

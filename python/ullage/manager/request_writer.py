@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ullage.compaction import CompactionResult
 from ullage.legality.repair import Repair, Repaired, Repairer
-from ullage.levels.pipeline import Extras
+from ullage.levels.level import Extras
 from ullage.levels.report import StageReport
 from ullage.manager.explain import RequestRecord
 from ullage.manager.machine import Machine

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.reading import blocks_of
-from ullage.levels import collapse, turn_snip
 from ullage.levels.view import View
 from ullage.manager.machine import Machine
 from ullage.messages import Item
@@ -52,7 +50,7 @@ def rewind(machine: Machine, count: int) -> None:
     del history[count:], machine.prints[count:]
     machine.renumber()
     _forget(machine.view, count, gone)
-    _forget_states(machine.states, count)
+    machine.rewind_levels(count)
     machine.figure = None
 
 
@@ -84,17 +82,3 @@ def _forget(view: View, count: int, gone: set[str]) -> None:
     view.unthought = {at for at in view.unthought if at < count}
     view.uuids = {at: name for at, name in view.uuids.items() if at < count}
     view.times = {at: came for at, came in view.times.items() if at < count}
-
-
-def _forget_states(states: Mapping[str, Any], count: int) -> None:
-    turns = states.get(turn_snip.STAGE)
-    if turns is not None:
-        turns.ids = {at: name for at, name in turns.ids.items() if at < count}
-        turns.asked = {name: why for name, why in turns.asked.items() if name in turns.ids.values()}
-        turns.removed = {name: span for name, span in turns.removed.items() if span.last < count}
-        turns.base_tokens = -1
-    spans = states.get(collapse.STAGE)
-    if spans is not None:
-        spans.staged = [each for each in spans.staged if each.last < count]
-        spans.commits = {k: each for k, each in spans.commits.items() if each.span.last < count}
-        spans.expanded = [span for span in spans.expanded if span.last < count]

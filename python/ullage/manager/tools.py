@@ -7,10 +7,10 @@ from typing import Any
 
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import model_tools, turn_snip
-from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL
-from ullage.levels.turn_snip import SNIP_TOOL
+from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL, Offers
+from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip
+from ullage.manager.host import Host
 from ullage.manager.machine import Machine
-from ullage.manager.prepare import Host
 from ullage.recall import RECALL_TOOL, Archive, Recall, left
 from ullage.recall.tool_definition import ToolAnswer
 
@@ -46,12 +46,12 @@ def _recall(machine: Machine, host: Host, given: Any) -> ToolAnswer:
 
 def _snip(machine: Machine, host: Host, given: Any) -> ToolAnswer:
     del host
-    return turn_snip.answer(given, machine.view, machine.states[turn_snip.STAGE])
+    return turn_snip.answer(given, machine.view, machine.state(TurnSnip))
 
 
 def _compact(machine: Machine, host: Host, given: Any) -> ToolAnswer:
     del host
-    state, possible = machine.states[model_tools.STAGE], machine.window.compaction
+    state, possible = machine.state(Offers), machine.window.compaction
     return model_tools.ask(given, machine.view, machine.policy, state, possible=possible)
 
 

@@ -9,13 +9,11 @@ level      when what happens
 from __future__ import annotations
 
 from ullage.levels.collapse.level import (
+    LEVEL,
     QUIET_SOURCES,
     STAGE,
-    Room,
-    apply,
-    drain,
     expand,
-    reset,
+    percent,
     stage,
     stage_now,
 )
@@ -24,19 +22,17 @@ from ullage.levels.collapse.state import Collapse, Committed, Staged
 from ullage.levels.collapse.summary import asks_outside
 
 __all__ = [
+    "LEVEL",
     "QUIET_SOURCES",
     "STAGE",
     "Candidate",
     "Collapse",
     "Committed",
-    "Room",
     "Staged",
-    "apply",
     "asks_outside",
     "candidates",
-    "drain",
     "expand",
-    "reset",
+    "percent",
     "stage",
     "stage_now",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage._engine import core
 from ullage.effects import Flow, Wait
@@ -13,13 +13,13 @@ from ullage.facts.reading import text_of
 from ullage.levels.collapse.spans import Candidate, candidates, protected
 from ullage.levels.collapse.state import Collapse, Committed, Staged, commit_records
 from ullage.levels.collapse.summary import asks_outside, placeholder, summaries
+from ullage.levels.level import Context, Level
 from ullage.levels.report import Made, StageReport, spans, unrecorded
 from ullage.levels.view import View
 from ullage.messages import uuid_of
-from ullage.policy import Policy
 from ullage.transcript import records
 
-__all__ = ["Room", "apply", "drain", "expand", "reset", "stage"]
+__all__ = ["LEVEL", "QUIET_SOURCES", "STAGE", "expand", "percent", "stage", "stage_now"]
 
 STAGE = "collapse"
 QUIET_SOURCES = frozenset({"compact", "session_memory", "collapse", "marble_origami"})
@@ -35,104 +35,113 @@ WAIT_SECONDS = 0.1
 TITLE_CHARS = 100
 
 
-class Room(NamedTuple):
-    """What the level is told beside the view; `effective_tokens` as WIN-1 says."""
-
-    effective_tokens: int
-    overhead_tokens: int = 0
-    summarizer: Any = None
-    source: str = "main"
-    now_ms: int = 0
-    beside: Any = (
-        None  # takes the steps of a flow that asks beside the conversation; `None`: there is none
-    )
-
-    def percent(self, view: View) -> int:
-        """Share of the effective window that the next request takes, rounded down."""
-        return 100 * view.tokens(self.overhead_tokens) // max(1, self.effective_tokens)
+def percent(context: Context) -> int:
+    """Share of the effective window that the next request takes, rounded down."""
+    return 100 * context.view.tokens(context.overhead_tokens) // max(1, _room(context))
 
 
-def apply(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[StageReport | None]:
+def _room(context: Context) -> int:
+    return context.effective_tokens or context.window_tokens
+
+
+def run(context: Context) -> Flow[StageReport | None] | None:
     """Stage and commit as the window fills; `None` if neither was due.
 
-    A model is never asked here, that is done beside the conversation. From `block_percent` on summaries that are being written
+    A model is never asked here, that is done in the background. From `block_percent` on summaries that are being written
     are waited for, where what is ready does not suffice, and what then still lacks is put together from lines.
     """
-    rules = policy.collapse
-    if not rules.enabled or room.source in QUIET_SOURCES:
+    rules, state = context.policy.collapse, context.state(Collapse)
+    if not rules.enabled or context.source in QUIET_SOURCES:
         return None
-    if room.beside is not None:
-        room.beside.go_on()
-    percent = room.percent(view)
-    state.armed = percent >= rules.stage_percent
-    if percent < min(rules.stage_percent, rules.commit_percent):
+    if context.background is not None:
+        context.background.go_on()
+    filled = percent(context)
+    state.armed = filled >= rules.stage_percent
+    if filled < min(rules.stage_percent, rules.commit_percent):
         return None
+    return _due(context, state, filled)
+
+
+def _due(context: Context, state: Collapse, filled: int) -> Flow[StageReport | None]:
+    view, rules = context.view, context.policy.collapse
     _forget_torn(view, state)
-    goal = room.effective_tokens * rules.target_percent // 100
-    outside = asks_outside(room.summarizer)
-    if percent >= rules.block_percent and outside and _lacks(view, room, state, goal):
-        yield from _awaited(policy, room, state)
-    if percent >= (rules.block_percent if outside else rules.stage_percent):
-        by_code = room._replace(summarizer=None) if outside else room
-        yield from stage(view, policy, by_code, state)
-    if percent >= rules.commit_percent:
-        report = _commit(view, policy, state, f"{percent} % of the effective window", room, goal)
+    goal = _room(context) * rules.target_percent // 100
+    outside = asks_outside(context.summarizer)
+    if filled >= rules.block_percent and outside and _lacks(context, state, goal):
+        yield from _awaited(context, state)
+    if filled >= (rules.block_percent if outside else rules.stage_percent):
+        by_code = replace(context, summarizer=None) if outside else context
+        yield from stage(by_code, state)
+    if filled >= rules.commit_percent:
+        why = f"{filled} % of the effective window"
+        report = _commit(context, state, why, goal)
         if report is not None:
             return report
     return _staged_report(view, state) if state.untold else None
 
 
-def _lacks(view: View, room: Room, state: Collapse, goal: int) -> bool:
+def _lacks(context: Context, state: Collapse, goal: int) -> bool:
     """Whether what is staged could not bring the request below the goal."""
-    ready = sum(_tokens_of(view, each) for each in state.staged)
-    return view.tokens(room.overhead_tokens) - ready > goal
+    ready = sum(_tokens_of(context.view, each) for each in state.staged)
+    return context.view.tokens(context.overhead_tokens) - ready > goal
 
 
-def _awaited(policy: Policy, room: Room, state: Collapse) -> Flow[None]:
+def _awaited(context: Context, state: Collapse) -> Flow[None]:
     """Waits for summaries that are being written elsewhere, at most as long as one may take."""
     waited = 0.0
-    while state.running and waited < policy.summary.deadline_seconds:
+    while state.running and waited < context.policy.summary.deadline_seconds:
         yield Wait(WAIT_SECONDS)
         waited += WAIT_SECONDS
-        if room.beside is not None:
-            room.beside.go_on()
+        if context.background is not None:
+            context.background.go_on()
 
 
-def drain(view: View, policy: Policy, state: Collapse) -> StageReport | None:
+def drain(context: Context) -> StageReport | None:
     """After a refusal: commit everything that is staged (COL-5); `None` if nothing is."""
-    if not policy.collapse.enabled:
+    state = context.state(Collapse)
+    if not context.policy.collapse.enabled:
         return None
-    _forget_torn(view, state)
-    return _commit(view, policy, state, "the provider refused the request", None, None)
+    _forget_torn(context.view, state)
+    return _commit(context, state, "the provider refused the request", None)
 
 
-def reset(state: Collapse) -> None:
+def reset(context: Context) -> None:
     """After a compaction: what was staged of the old context is found torn, and forgotten, at the next run."""
+    state = context.state(Collapse)
     state.armed, state.looked_tokens = False, 0
+
+
+def rewind(context: Context, count: int) -> None:
+    """Forget spans of messages that were taken back."""
+    state = context.state(Collapse)
+    state.staged = [each for each in state.staged if each.last < count]
+    state.commits = {k: each for k, each in state.commits.items() if each.span.last < count}
+    state.expanded = [span for span in state.expanded if span.last < count]
 
 
 # ---- staging ---------------------------------------------------------------------------------
 
 
-def stage_now(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[int]:
+def stage_now(context: Context) -> Flow[int]:
     """As `stage`, after what is being written elsewhere; returns how many spans are ready that were not before."""
+    state = context.state(Collapse)
     before = len(state.staged)
-    yield from _awaited(policy, room, state)
-    yield from stage(view, policy, room, state)
+    yield from _awaited(context, state)
+    yield from stage(context, state)
     return max(0, len(state.staged) - before)
 
 
-def stage(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[int]:
+def stage(context: Context, state: Collapse) -> Flow[int]:
     """Write summaries for as much as a commit will need, the most rewarding spans first.
 
-    May run beside the conversation: what was added or changed meanwhile is looked at when it ends.
+    May run in the background: what was added or changed meanwhile is looked at when it ends.
 
     Returns:
         How many spans were staged.
     """
-    rules = policy.collapse
-    now = room.effective_tokens * (rules.block_percent - rules.target_percent) // 100
-    chosen = _wanted(view, policy, room, state, now)
+    view, rules = context.view, context.policy.collapse
+    now = _room(context) * (rules.block_percent - rules.target_percent) // 100
+    chosen = _wanted(context, state, now)
     if not chosen:
         return 0
     spans = [(view.sources[span.start], view.sources[span.stop - 1]) for span in chosen]
@@ -140,7 +149,7 @@ def stage(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[int]:
     items = [(view.originals[span.start], view.originals[span.stop - 1]) for span in chosen]
     state.running += 1
     try:
-        texts = yield from summaries(view, policy, room.summarizer, chosen)
+        texts = yield from summaries(view, context.policy, context.summarizer, chosen)
     finally:
         state.running -= 1
     before = len(state.staged)
@@ -149,28 +158,27 @@ def stage(view: View, policy: Policy, room: Room, state: Collapse) -> Flow[int]:
             own = (uuid_of(held[0]) or ends[0], uuid_of(held[1]) or ends[1])
             state.staged.append(
                 Staged(
-                    int(ends[0]), int(ends[1]), text, 1000 - span.worth, room.now_ms,
+                    int(ends[0]), int(ends[1]), text, 1000 - span.worth, context.now_ms or 0,
                     *named, span.stop - span.start, "|".join(map(str, own)),
                 )
             )  # fmt: skip
     _forget_torn(view, state)
-    state.last_run_tokens = view.tokens(room.overhead_tokens)
+    state.last_run_tokens = view.tokens(context.overhead_tokens)
     count = max(0, len(state.staged) - before)
     state.untold += count
     return count
 
 
-def _wanted(
-    view: View, policy: Policy, room: Room, state: Collapse, tokens: int
-) -> list[Candidate]:
+def _wanted(context: Context, state: Collapse, tokens: int) -> list[Candidate]:
     """The most rewarding spans, ties to the older, until with what is staged there are tokens enough."""
+    view, room = context.view, _room(context)
     ready = sum(_tokens_of(view, each) for each in state.staged)
-    now = view.tokens(room.overhead_tokens)
-    step = room.effective_tokens * LOOK_PERCENT // 100
+    now = view.tokens(context.overhead_tokens)
+    step = room * LOOK_PERCENT // 100
     if 2 * ready >= tokens or 0 <= now - state.looked_tokens < step:
         return []  # a few larger batches, not one span with each request
     state.looked_tokens = now
-    found = candidates(view, policy, room.effective_tokens, state)
+    found = candidates(view, context.policy, room, state)
     chosen = []
     for span in sorted(found, key=lambda each: (-each.worth, each.start)):
         if ready >= tokens:
@@ -241,12 +249,11 @@ def _forget_torn(view: View, state: Collapse) -> None:
 # ---- committing ------------------------------------------------------------------------------
 
 
-def _commit(
-    view: View, policy: Policy, state: Collapse, why: str, room: Room | None, goal: int | None
-) -> StageReport | None:
-    """Commit staged spans, the most rewarding first, until below the goal; all of them without a goal."""
-    untouchable = protected(view, policy)
-    tokens = view.tokens(room.overhead_tokens) if room is not None else 0
+def _commit(context: Context, state: Collapse, why: str, goal: int | None) -> StageReport | None:
+    """Commit staged spans, the most rewarding first, until below the goal; all of them, however little it is, without a goal."""
+    view = context.view
+    untouchable = protected(view, context.policy)
+    tokens = view.tokens(context.overhead_tokens)
     chosen: list[tuple[Staged, tuple[int, int], Made]] = []
     gained = 0
     for span in sorted(state.staged, key=lambda each: (each.risk, each.first)):
@@ -260,13 +267,13 @@ def _commit(
         if gain > 0:
             gained += gain
             chosen.append((span, place, made))
-    if not chosen or (room is not None and gained < _least(policy, room)):
+    if not chosen or (goal is not None and gained < _least(context)):
         return None
     return _committed(view, state, why, chosen)
 
 
-def _least(policy: Policy, room: Room) -> int:
-    return max(policy.micro.min_freed_tokens, room.effective_tokens * GAIN_PERCENT // 100)
+def _least(context: Context) -> int:
+    return max(context.policy.micro.min_freed_tokens, _room(context) * GAIN_PERCENT // 100)
 
 
 def _made(span: Staged) -> Made:
@@ -328,3 +335,6 @@ def expand(view: View, state: Collapse, collapse_id: str, history: Sequence[Any]
         first_changed=changed,
         records=(records.collapse_expand(collapse_id),),
     )
+
+
+LEVEL = Level(STAGE, run, Collapse, drain=drain, reset=reset, rewind=rewind)

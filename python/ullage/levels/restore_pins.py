@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.facts import collect, is_user_input
 from ullage.facts.reading import blocks_of
 from ullage.facts.sections import quoted
 from ullage.levels.cut_points import whole_cuts
+from ullage.levels.level import Context, Level
 from ullage.levels.pins import missing_pins, write_pins
 from ullage.levels.report import Made, StageReport
 from ullage.levels.view import View
-from ullage.manager.machine import Machine
 
-__all__ = ["put_back"]
+__all__ = ["LEVEL"]
 
 STAGE = "pins"
 
 
-def put_back(machine: Machine, reports: Sequence[StageReport]) -> StageReport | None:
-    """Put back what left the request of pinned texts and of the person's newest words; `None` if all is there, or nothing changed.
+def run(context: Context) -> StageReport | None:
+    """Put back what left the request of pinned texts and of the user's newest words; `None` if all is there, or nothing changed.
 
     Only what was changed for this request anyway is changed: the cached prefix does not end any earlier.
-
-    Args:
-        machine: Its view is changed.
-        reports: Of the levels that acted for this request.
     """
-    view = machine.view
-    if not (reports or view.changed_from is not None):
+    view = context.view
+    if not (context.reports or view.changed_from is not None):
         return None
     texts = list(_texts(view.messages))
-    lost = missing_pins(machine.pins.values(), texts)
-    words = _newest_words(machine)
+    lost = missing_pins(context.pins, texts)
+    words = _newest_words(context.history)
     said = "" if not words or any(words in text for text in texts) else words
     if not lost and not said:
         return None
@@ -41,16 +37,16 @@ def put_back(machine: Machine, reports: Sequence[StageReport]) -> StageReport | 
     told += [f"The user's newest message, word for word:\n{quoted(said)}"] if said else []
     text = "\n\n".join(told)
     entry = {"type": "user", "isMeta": True, "message": {"role": "user", "content": text}}
-    made = Made(f"{STAGE}:{machine.requests + 1}", entry)
+    made = Made(f"{STAGE}:{context.request}", entry)
     at = _place(view)
     parts = [*range(at), made, *range(at, len(view))]
     names = [*(pin.name for pin in lost), *(["the user's newest message"] if said else [])]
     return view.rearranged(STAGE, f"{', '.join(names)}: not in the request any more", parts)
 
 
-def _newest_words(machine: Machine) -> str:
-    """What the person said last; a summary holds it word for word, a record of that summary may not."""
-    newest = next((item for item in reversed(machine.history) if is_user_input(item)), None)
+def _newest_words(history: Sequence[Mapping[str, Any]]) -> str:
+    """What the user said last; a summary holds it word for word, a record of that summary may not."""
+    newest = next((item for item in reversed(history) if is_user_input(item)), None)
     inputs = () if newest is None else collect([newest]).inputs
     return inputs[-1].text if inputs else ""
 
@@ -71,3 +67,6 @@ def _texts(messages: Iterable[Any]) -> Iterator[str]:
                     yield each["text"]
             if isinstance(inner, str):
                 yield inner
+
+
+LEVEL = Level(STAGE, run)

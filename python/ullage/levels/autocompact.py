@@ -1,0 +1,42 @@
+"""Autocompact: the whole conversation is summarised when the threshold is reached, or when the model asked for it.
+
+The summary itself is the business of `context.compactor`, which lies above the levels; here is only when.
+"""
+
+from __future__ import annotations
+
+from ullage.effects import Flow
+from ullage.levels.level import Context, Level
+from ullage.levels.model_tools import Offers
+from ullage.levels.report import StageReport
+
+__all__ = ["AFTER_COLLAPSE", "LEVEL"]
+
+
+def run(context: Context) -> Flow[StageReport | None] | None:
+    """Summarise where that is due, or asked for by the model."""
+    compactor = context.compactor
+    if compactor is None:
+        return None
+    asked = context.state(Offers).take()
+    if asked is not None and compactor.possible:
+        return compactor.compact(why="the model asked", instructions=asked)
+    return compactor.compact() if compactor.due() else None
+
+
+def after_collapse(context: Context) -> Flow[StageReport | None] | None:
+    """Summarise after all where context collapse stands in for it and could not make room (AUTO-7)."""
+    compactor = context.compactor
+    if compactor is None or not compactor.due_after_collapse():
+        return None
+    return compactor.compact(why="context collapse could not make enough room")
+
+
+def drain(context: Context) -> Flow[StageReport | None] | None:
+    """Summarise after a refusal, whatever the count says (AUTO-6)."""
+    compactor = context.compactor
+    return None if compactor is None else compactor.compact(why="the provider refused")
+
+
+LEVEL = Level("autocompact", run, drain=drain, resort="compact")
+AFTER_COLLAPSE = Level("autocompact_after_collapse", after_collapse)

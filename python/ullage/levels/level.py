@@ -1,0 +1,253 @@
+"""The one shape of a level, and the one thing that a level is given.
+
+A level is a `Level`: a name, `run(context)`, and what else it takes part in.
+
+- `run` changes `context.view` and returns a `StageReport`, or `None` if it did nothing. It does no I/O: a level that calls a
+  model, a hook or a file is a generator that yields effects (`ullage.effects`) and returns its report. It acts only on
+  what the levels before it left over, and is all or nothing.
+- `state` is the class of what it remembers of a conversation, with `dump()` and a class method `load(stored)`; both forms are
+  plain JSON. A fresh one is made without arguments; it is saved and restored with the conversation, and found by
+  `context.state(Kind)`.
+- `drain` is asked in place of `run` when a provider refused a request as too long: `context.goal` says what must be reached.
+- `observe` sees each answer of the model, `reset` is called after a compaction, `rewind` after newest messages were taken back.
+
+What goes into the request beside its messages (parameters, headers, tools for the model) a level puts into `context.extras`, on
+every request anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar
+
+from ullage.counting.models import Model
+from ullage.effects import Flow
+from ullage.levels.pins import Pin
+from ullage.levels.report import StageReport
+from ullage.levels.view import View
+from ullage.policy import Policy
+from ullage.providers.registry import Provider, provider_of
+from ullage.recall.store import OffloadStore
+from ullage.summarizers.protocol import AsyncSummarizer, Summarizer, SummarizerFunction
+
+__all__ = ["Compactor", "Context", "Extras", "Goal", "Level", "LevelState", "Outcome", "Writer"]
+
+Writer = Summarizer | AsyncSummarizer | SummarizerFunction
+S = TypeVar("S")
+
+
+class LevelState(Protocol):
+    """What a level remembers of a conversation."""
+
+    def dump(self) -> Any:
+        """As plain JSON."""
+        ...
+
+    @classmethod
+    def load(cls, stored: Any) -> Self:
+        """What `dump` gave."""
+        ...
+
+
+class Background(Protocol):
+    """Asks for summaries of spans while the conversation goes on."""
+
+    def go_on(self) -> None:
+        """Take the steps that the answers so far allow; never waits."""
+        ...
+
+
+class Compactor(Protocol):
+    """Summarises the whole conversation, for the level that decides when."""
+
+    @property
+    def possible(self) -> bool:
+        """Compaction is not switched off."""
+        ...
+
+    def due(self) -> bool:
+        """Whether the context has reached the threshold and nothing speaks against a summary."""
+        ...
+
+    def due_after_collapse(self) -> bool:
+        """Whether context collapse, which stands in for summaries, could not make enough room."""
+        ...
+
+    def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
+        """Summarise and install; `None` if nothing was installed. A failure is counted, never raised."""
+        ...
+
+
+@dataclass(slots=True)
+class Extras:
+    """What goes into a request beside its messages.
+
+    Attributes:
+        params: Parameters of the provider, such as `context_management`.
+        headers: HTTP headers, such as `anthropic-beta`; values of several levels are joined by commas.
+        tools: Definitions that a level offers to the model.
+        applied_edits: What was done of a `context_management` that is not sent, in the API's form.
+        cache_edits: Tool uses that a host which can may drop from the provider's cached prefix; no public API takes them.
+    """
+
+    params: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    tools: list[Mapping[str, Any]] = field(default_factory=list)
+    applied_edits: list[dict[str, Any]] = field(default_factory=list)
+    cache_edits: list[str] = field(default_factory=list)
+
+    def add_header(self, name: str, value: str) -> None:
+        """Add a header; a second value follows the first, unless it is there already."""
+        known = [each for each in self.headers.get(name, "").split(",") if each]
+        if value not in known:
+            self.headers[name] = ",".join([*known, value])
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a run of the levels must reach.
+
+    Attributes:
+        tokens: The largest size of the request that the last resorts leave alone; `None`: they leave every size alone.
+        refused: A provider refused the request: `tokens` is by our estimate, and each resort acts when it is asked. Else a
+            request is being prepared, and `tokens` is by the count that the provider's figures correct.
+    """
+
+    tokens: int | None = None
+    refused: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What a level sees, and what it may use.
+
+    Attributes:
+        view: The request as it stands; the level changes it.
+        policy: Every threshold.
+        states: Of all levels, by name; see `state`.
+        window_tokens: The model's context window; 0: unknown, then it counts as full.
+        effective_tokens: Window less room for a summary (WIN-1); 0: the window.
+        overhead_tokens: System prompt and tool definitions.
+        now_ms: The host's clock in milliseconds since the epoch; `None`: unknown, nothing happens by time.
+        source: Who asks: `main`, `subagent`, `compact`, `session_memory`, `collapse`, ...
+        provider: The provider's form.
+        model: The model's row of the table; `None`: unknown.
+        manual_thinking: An open turn has to begin with its thinking (A14).
+        tools: Names of the tools that the host offers; a level's tool is used only if it is among them.
+        request: Number of the request that is being prepared, from 1.
+        history: All that was added; positions in `View.sources` and `StageReport.removed` are positions in it.
+        pins: Texts that are kept verbatim through every level.
+        store: For offloaded results; `None`: nothing is offloaded.
+        summarizer: For levels that ask a model; `None`: none is there.
+        line_summarizer: With a small model, for lines of single results; `None`: none is there.
+        background: Takes the steps of what a level asked in the background; `None`: nobody asks there.
+        compactor: Summarises the whole; `None`: nobody does.
+        count: The next request's tokens, corrected by the provider's figures; `None`: as `view.tokens` has it.
+        goal: What the levels must reach.
+        extras: What goes beside the messages.
+        reports: Of the levels that acted in this run so far, in order.
+    """
+
+    view: View
+    policy: Policy
+    states: Mapping[str, LevelState] = field(default_factory=dict)
+    window_tokens: int = 0
+    effective_tokens: int = 0
+    overhead_tokens: int = 0
+    now_ms: int | None = None
+    source: str = "main"
+    provider: Provider = field(default_factory=lambda: provider_of("anthropic"))
+    model: Model | None = None
+    manual_thinking: bool = False
+    tools: frozenset[str] = frozenset()
+    request: int = 1
+    history: Sequence[Mapping[str, Any]] = ()
+    pins: Iterable[Pin] = ()
+    store: OffloadStore | None = None
+    summarizer: Writer | None = None
+    line_summarizer: Writer | None = None
+    background: Background | None = None
+    compactor: Compactor | None = None
+    count: Callable[[], int] | None = None
+    goal: Goal = Goal()
+    extras: Extras = field(default_factory=Extras)
+    reports: list[StageReport] = field(default_factory=list)
+    _limit: int | None = field(default=None, init=False, repr=False)
+    _counted: tuple[int, int, int] = field(default=(-1, -1, 0), init=False, repr=False)
+
+    def state(self, kind: type[S]) -> S:
+        """The state of this class.
+
+        Raises:
+            LookupError: No level of this conversation has such a state.
+        """
+        for state in self.states.values():
+            if type(state) is kind:
+                return state
+        raise LookupError(f"no level has a state {kind.__name__}")
+
+    def fill_percent(self) -> int:
+        """Share of the window that the next request takes, rounded down."""
+        if not self.window_tokens:
+            return 100
+        return 100 * self.view.tokens(self.overhead_tokens) // self.window_tokens
+
+    def tokens(self) -> int:
+        """Tokens of the next request, by the best count there is; counted again only where the view has changed."""
+        ledger = self.view.ledger
+        version, length, counted = self._counted
+        if version != ledger.version or length != len(ledger):
+            count = self.count
+            counted = self.view.tokens(self.overhead_tokens) if count is None else count()
+            self._counted = ledger.version, len(ledger), counted
+        return counted
+
+    def over_goal(self) -> bool:
+        """Whether a last resort is due."""
+        goal = self.goal
+        return goal.refused or (goal.tokens is not None and self.tokens() > goal.tokens)
+
+    def limit_tokens(self) -> int:
+        """What a last resort may leave, by our estimate, `truncate.margin_tokens` included; the same for all of one run."""
+        if self._limit is None:
+            wanted = self.goal.tokens or 0
+            if self.goal.refused:
+                self._limit = wanted + self.policy.truncate.margin_tokens
+            else:
+                # Levels measure by our estimate; the provider's figure for the same messages may be higher.
+                self._limit = min(wanted, wanted * self.estimated() // max(1, self.tokens()))
+        return self._limit
+
+    def estimated(self) -> int:
+        """Tokens of the next request by our estimate alone."""
+        return int(self.view.ledger.tokens()) + self.overhead_tokens
+
+
+Outcome = StageReport | None | Flow[StageReport | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level; see the module.
+
+    Attributes:
+        name: Of its state, and of what it does in reports.
+        run: Acts for a request.
+        state: Class of what it remembers; `None`: nothing.
+        drain: Makes room after a refusal; `None`: cannot.
+        resort: The last resort that `drain` is part of, as `Recovery.step` names it: neighbours of one name act as one, and each
+            is asked once for a request. Empty: `name`.
+        observe: Sees each answer of the model; `None`: does not care.
+        reset: Called after a compaction; `None`: does not care.
+        rewind: Called with the number of messages that stay, after newer ones were taken back; `None`: does not care.
+    """
+
+    name: str
+    run: Callable[[Context], Outcome]
+    state: type[LevelState] | None = None
+    drain: Callable[[Context], Outcome] | None = None
+    resort: str = ""
+    observe: Callable[[Context, Mapping[str, Any]], None] | None = None
+    reset: Callable[[Context], None] | None = None
+    rewind: Callable[[Context, int], None] | None = None

@@ -1,0 +1,253 @@
+"""Compactions of a managed conversation: automatic ones, those that are asked for, and how one is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ullage.compaction import CompactionResult
+from ullage.compaction.api import job_of
+from ullage.compaction.cut import Direction
+from ullage.compaction.flow import compaction_flow
+from ullage.compaction.from_session_notes import SESSION_MEMORY
+from ullage.compaction.job import Job
+from ullage.compaction.prefetch import fitted
+from ullage.counting.window import FULL_WINDOW_TOKENS
+from ullage.effects import Flow
+from ullage.exceptions import CompactionError, InvalidPolicy, LogConflict
+from ullage.levels import microcompact, pipeline
+from ullage.levels.drop_stale_thinking import after
+from ullage.levels.report import Made, StageReport
+from ullage.manager.host import Host
+from ullage.manager.look_ahead import taken
+from ullage.manager.machine import Machine
+from ullage.policy import KeepPolicy
+
+__all__ = ["Asked", "Autocompaction", "answered", "compact", "job_for"]
+
+
+class Autocompaction:
+    """What the level `autocompact` summarises with.
+
+    Attributes:
+        result: Of the newest try; `None`: there was none, or it failed.
+    """
+
+    def __init__(self, machine: Machine, host: Host) -> None:
+        self._machine, self._host = machine, host
+        self.result: CompactionResult | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Compaction is not switched off."""
+        return self._machine.window.compaction
+
+    def due(self) -> bool:
+        """Whether an automatic compaction is due (WIN-5, AUTO-1)."""
+        return self._machine.decide().compact
+
+    def due_after_collapse(self) -> bool:
+        """Whether context collapse could not make enough room (AUTO-7)."""
+        return self._machine.collapse_failed()
+
+    def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
+        """Memory first, then a full summary. A failure is counted, never raised (AUTO-5)."""
+        machine, host = self._machine, self._host
+        self.result = None
+        ready = None if instructions else (yield from taken(machine, host))
+        base = list(machine.view.messages)
+        job = job_for(machine, host, base, "auto", instructions=instructions)
+        try:
+            result = yield from compaction_flow(job if ready is None else fitted(job, ready))
+        except CompactionError as exc:
+            if exc.code == "aborted":
+                raise
+            machine.tracking.failed(str(exc))
+            return None
+        self.result = result
+        if result.outcome.value == "failed":
+            machine.tracking.failed(result.reason)
+        if not result.compacted:
+            return None
+        stage = SESSION_MEMORY if result.report.summarizer == SESSION_MEMORY else "autocompact"
+        report = _installed(machine, result, base, stage, why, automatic=True)
+        _resized(machine, host)
+        return report
+
+
+class Asked(NamedTuple):
+    """What a person or host asks of a compaction; see `ContextManager.compact`."""
+
+    instructions: str = ""
+    keep: KeepPolicy | int | None = None
+    direction: Direction = "full"
+    at: int | str | None = None
+    target_tokens: int | None = None
+
+
+def compact(machine: Machine, host: Host, asked: Asked) -> Flow[CompactionResult]:
+    """A compaction that a person or host asked for; microcompact comes before it (FULL-6).
+
+    Raises:
+        CompactionError: It failed; nothing has changed.
+        LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
+    """
+    # Before anything is changed: what is asked for may be wrong.
+    job_for(machine, host, machine.view.messages, "manual", **_asked(machine, asked))
+    if machine.window.compaction:
+        yield from _shortened(machine, host)
+    base = list(machine.view.messages)
+    job = job_for(machine, host, base, "manual", **_asked(machine, asked))
+    result = yield from compaction_flow(job)
+    if result.compacted:
+        report = _installed(machine, result, base, "compact", "asked for", automatic=False)
+        if report is None:
+            raise LogConflict("the conversation changed while it was compacted")
+        yield from machine.noted(report)
+        _resized(machine, host)
+    return result
+
+
+def _asked(machine: Machine, asked: Asked) -> dict[str, Any]:
+    given: dict[str, Any] = {"instructions": asked.instructions, "direction": asked.direction}
+    if asked.keep is not None:
+        given["keep"] = asked.keep
+    if asked.target_tokens is not None:
+        given["target_tokens"] = asked.target_tokens
+    if asked.at is not None:
+        given["at"] = _place_of(machine, asked.at)
+    return given
+
+
+def _place_of(machine: Machine, at: int | str) -> int | str:
+    """A position in the view; the view's messages have no uuids of their own."""
+    view = machine.view
+    if isinstance(at, str):
+        found = next((place for place in range(len(view)) if view.uuid_at(place) == at), None)
+        if found is None:
+            raise InvalidPolicy(
+                "at", at, "must be the uuid of a message in the context, or its position"
+            )
+        return found
+    return at + len(view) if at < 0 else at
+
+
+def _shortened(machine: Machine, host: Host) -> Flow[None]:
+    """Old results that can be had again become short, whatever the fill: the summary is of what matters."""
+    context = machine.context(host, machine.now_ms)
+    whatever = replace(context, window_tokens=0, source="main", tools=frozenset())
+    yield from pipeline.take(microcompact.LEVEL.run(whatever), whatever, machine.noted)
+
+
+def _resized(machine: Machine, host: Host) -> None:
+    if host.memory is not None:
+        host.memory.compacted(machine.tokens)
+
+
+def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
+    """Tell the session's notes of a response; they work beside, and this returns at once."""
+    if host.memory is not None:
+        host.memory.answered(
+            response,
+            machine.view.messages,
+            tokens=machine.tokens,
+            source=machine.source,
+            history=machine.history,
+        )
+
+
+def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Job:
+    """The job of compacting these messages, with what the machine knows and the host was given."""
+    options = {
+        "window_tokens": machine.window.context,
+        "trigger_tokens": _trigger_estimated(machine),
+        "weights": machine.view.weights,
+        "overhead_tokens": machine.overhead_tokens,
+        "memory": host.memory,
+        "disabled": not machine.window.compaction,
+        "keep": _share_kept(machine),
+        "thinking": machine.thinking if machine.manual_thinking else None,
+        "source": machine.source,
+        "turns_since": machine.tracking.turns_since,
+        "previous_turn_id": _shown_turn(machine.tracking.compacted_turn),
+        **{name: value for name, value in host.options.items() if value is not None},
+        **more,
+    }
+    return job_of(
+        base,
+        summarizer=host.summarizer,
+        fallback=host.fallback,
+        trigger=trigger,
+        hooks=host.hooks,
+        providers=host.providers,
+        pins=machine.pins.values(),
+        policy=machine.policy,
+        **options,
+    )
+
+
+def _shown_turn(turn: int | None) -> str:
+    return "" if turn is None else str(turn)
+
+
+def _trigger_estimated(machine: Machine) -> int:
+    """The trigger, in a small window in tokens of our estimate: what a provider counts beyond it is much of so little room."""
+    trigger = machine.trigger()
+    if machine.window.prompt >= FULL_WINDOW_TOKENS:
+        return trigger
+    estimated = int(machine.view.ledger.tokens()) + machine.overhead_tokens
+    return min(trigger, trigger * estimated // max(1, machine.tokens))
+
+
+def _share_kept(machine: Machine) -> int | None:
+    """Tokens to keep so that a compaction by share ends at its target (PIPE-4); `None`: as the keep policy says."""
+    auto = machine.policy.auto
+    if not auto.start_percent:
+        return None
+    target = machine.trigger() * auto.target_percent // 100 - machine.overhead_tokens
+    # A quarter is the summary's own room.
+    return max(0, target) * 3 // 4
+
+
+def _installed(
+    machine: Machine,
+    result: CompactionResult,
+    base: Sequence[Any],
+    stage: str,
+    why: str,
+    *,
+    automatic: bool,
+) -> StageReport | None:
+    """Put a compaction in place; messages that came meanwhile follow it.
+
+    Returns:
+        The report; `None`: the view does not begin with `base` any more, nothing has changed.
+    """
+    view = machine.view
+    now = view.messages
+    if len(now) < len(base) or any(a is not b for a, b in zip(base, now, strict=False)):
+        machine.tracking.failed("the conversation changed meanwhile")
+        return None
+    parts = _parts(result, base, f"{stage}:{machine.tracking.compactions + 1}")
+    report = view.rearranged(stage, why, [*parts, *range(len(base), len(now))])
+    view.forget_usage()
+    machine.reset_levels()
+    refill_turns = machine.policy.auto.refill_turns
+    machine.tracking.compacted(refill_turns=refill_turns, automatic=automatic)
+    return after(report, view, machine.model)
+
+
+def _parts(result: CompactionResult, base: Sequence[Any], key: str) -> list[int | Made]:
+    """The new context: what of `base` is kept, by position, and what was made."""
+    kept = [at for at in result.report.kept if isinstance(at, int)]
+    order = [*range(len(result.head)), *kept]
+    parts: list[int | Made] = []
+    for message in result.messages:
+        here = next((at for at, place in enumerate(order) if message is base[place]), None)
+        if here is not None:
+            parts.append(order[here])
+            del order[: here + 1]
+        else:
+            parts.append(Made(f"{key}.{len(parts)}", dict(message)))
+    return parts

@@ -1,0 +1,53 @@
+"""What belongs to the outside of a conversation: summarizers, stores, hooks, listeners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ullage.compaction.attachments import Providers
+from ullage.compaction.prefetch import Ahead
+from ullage.levels.level import Writer
+from ullage.manager.background_flow import BackgroundFlow
+from ullage.observe.events import Listener
+from ullage.recall.store import OffloadStore
+
+__all__ = ["Host"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What belongs to the outside and is not saved: summarizer, stores, hooks, listeners.
+
+    Attributes:
+        summarizer: For compactions; `None`: extractive.
+        line_summarizer: With a small model, for lines that stand for single tool results; `None`: put together by code.
+        fallback: Who writes if that fails; `None`: the extractive one, for automatic compactions.
+        offload: For large tool results; `None`: they stay, and are snipped.
+        memory: Notes of the session, tried before a summary is written (AUTO-2); see `ullage.manager`. `None`: none.
+        hooks: Of compactions.
+        providers: What is put back after a compaction, and who reads files.
+        options: Further fields of `compaction.job.Job`.
+        listeners: Told of every event.
+        ahead: Writes summaries ahead of need; `None`: nobody does.
+        beside: Has summaries of spans written that a context collapse will need.
+        logged: The conversation is in a log that holds what the history holds.
+    """
+
+    summarizer: Writer | None = None
+    line_summarizer: Writer | None = None
+    fallback: Writer | None = None
+    offload: OffloadStore | None = None
+    memory: Any = None
+    hooks: Any = None
+    providers: Providers = field(default_factory=Providers)
+    options: dict[str, Any] = field(default_factory=dict)
+    listeners: tuple[Listener, ...] = ()
+    ahead: Ahead | None = None
+    beside: BackgroundFlow = field(default_factory=BackgroundFlow)
+    logged: bool = False
+
+    @property
+    def store(self) -> Any:
+        """Where a compaction is installed beside the view: nowhere, its lines are written when the call ends."""
+        return None
