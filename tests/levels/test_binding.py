@@ -14,7 +14,7 @@ from ullage.levels.turn_snip import SNIP_TOOL
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.testing import Scenario, scenario
+from ullage.testing import Scenario, conversation, scenario
 from ullage.testing._seal import Walk, seal, unseal
 
 MODEL = "claude-opus-5-5"
@@ -167,3 +167,14 @@ def test_models_whose_thinking_is_free_keep_it():
     request = manager.prepare()
     assert any(report.stage == "microcompact" for report in request.reports)
     assert not manager.machine.view.unthought
+
+
+def test_a_conversation_that_thinks_by_a_budget_is_compacted():
+    thinking = {"type": "enabled", "budget_tokens": 2_000}
+    manager = ContextManager(model="claude-opus-4-5", thinking=thinking)
+    for message in conversation(9, tokens=30_000):
+        manager.add(message)
+    manager.prepare()
+    assert (
+        manager.on_overflow("prompt is too long: 213462 tokens > 200000 maximum").step == "compact"
+    )

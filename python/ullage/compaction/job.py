@@ -98,7 +98,7 @@ class Job:
     disabled: bool = False
 
     def __post_init__(self) -> None:
-        read_thinking(self.thinking, provider="")
+        read_thinking(self.thinking, provider=None)
         _one_of("trigger", self.trigger, ("manual", "auto"))
         _one_of("direction", self.direction, ("full", "from", "up_to"))
         if (self.direction == "full") != (self.at is None):
