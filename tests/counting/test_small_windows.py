@@ -68,7 +68,10 @@ def test_the_trigger_by_share_is_what_a_window_shows() -> None:
     assert "160,000" in repr(manager.window)
 
 
-@pytest.mark.parametrize("context", WINDOWS)
+@pytest.mark.parametrize(
+    "context",
+    [*WINDOWS[:3], *(pytest.param(each, marks=pytest.mark.slow) for each in WINDOWS[3:])],
+)
 def test_200_turns_with_the_default_policy(context: int) -> None:
     manager = ContextManager(
         model="smollm2", context_window=context, max_output_tokens=context // 8

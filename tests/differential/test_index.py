@@ -191,6 +191,7 @@ def test_integers_of_any_length_come_back_exactly(engine):
     assert [index.load(at) for at in range(len(index))] == [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_line_of_100_megabytes(engine):
     line = GOOD[:-3] + b"ab\\n\xc3\xa4" * 17_000_000 + b'"}}'

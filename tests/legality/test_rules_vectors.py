@@ -68,6 +68,11 @@ def test_each_rule_has_three_vectors_of_its_own():
     assert set(count) <= rules().keys()
 
 
+def too_many(vector: dict[str, Any]) -> bool:
+    """Whether it holds a hundred thousand messages: once is enough, in `test_a_vector_is_judged_as_it_says`."""
+    return any(path == ["messages"] and count > 10_000 for path, count in vector.get("repeat", ()))
+
+
 @pytest.fixture
 def on_engine(engine, monkeypatch):
     """The verifier on one engine or the other."""
@@ -82,8 +87,9 @@ def test_a_rule_that_is_switched_off_is_missed(rule, on_engine):
         for v in VECTORS
         if rule in (*v["errors"], *v.get("any", ()), *v["warnings"]) or v["rule"] == rule
     ]
-    assert all(judged_well(vector) for vector in asking)
-    missed = [v["id"] for v in asking if not judged_well(v, skip={rule})]
+    small = [v for v in asking if not too_many(v)]
+    assert all(judged_well(vector) for vector in small)
+    missed = any(not judged_well(v, skip={rule}) for v in small)
     assert missed, f"no vector fails when {rule} is off"
 
 

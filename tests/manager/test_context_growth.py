@@ -15,7 +15,7 @@ from ullage.manager import lighter
 
 pytestmark = pytest.mark.both_engines
 
-TURNS = 100
+TURNS = 60
 
 
 def turn(manager: ContextManager, number: int) -> None:

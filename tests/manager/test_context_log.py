@@ -369,11 +369,14 @@ for at, _ in run.go(manager):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
-@pytest.mark.parametrize("name", ["offload", "turn snip", "collapse", "compaction", "fold"])
-def test_kill_nine_at_any_moment(name, wholes, tmp_path):
+@pytest.mark.parametrize(
+    "name", ["offload", "turn snip", "collapse", "compaction", "notes", "fold"]
+)
+def test_kill_nine_at_any_moment(name, wholes, place):
     whole, rng = wholes(name), random.Random(name)
+    folder = place()
     child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, __file__, name, str(tmp_path)],
+        [sys.executable, "-c", CHILD, __file__, name, str(folder)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -387,7 +390,7 @@ def test_kill_nine_at_any_moment(name, wholes, tmp_path):
         child.wait(10)
         said = child.stdout.read().split()
         child.stdout.close()
-    run = Run(name, tmp_path)
+    run = Run(name, folder)
     first = int(said[-1]) + 1 if said else 0
     places = range(max(0, first - 1), len(run.steps))
     at = next(at for at in places if at_or_after(whole, run, at))

@@ -64,7 +64,7 @@ def test_every_request_of_a_long_session_is_legal_and_shares_its_prefix(provider
     policy = policy.change({"snip.start_percent": 3, "micro.line_start_percent": 5})
     manager = ContextManager(
         model=MODELS[provider], provider=provider, policy=policy, store=MemoryStore(),
-        tools=TOOLS, system="be brief",
+        tools=TOOLS, system="be brief", context_window=128_000,
     )  # fmt: skip
     window = manager.window.context
     items = items_of(conversation(8, tokens=window // 5), provider)
