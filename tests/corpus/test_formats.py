@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import runpy
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.properties import shape_rules as rules
 from ullage.providers import (
     anthropic,
     bedrock,
@@ -25,7 +24,6 @@ from ullage.transcript import formats, resume
 pytestmark = pytest.mark.corpus
 
 HERE = Path(__file__).parent
-rules = SimpleNamespace(**runpy.run_path(str(HERE.parent / "properties" / "shape_rules.py")))
 
 FOLDERS = {
     "cc_": "claude_code",

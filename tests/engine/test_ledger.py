@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import said, user
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 
 pytestmark = pytest.mark.usefixtures("_ledger")
@@ -18,14 +19,6 @@ pytestmark = pytest.mark.usefixtures("_ledger")
 def _ledger(engine: Any) -> None:
     if not hasattr(engine, "Ledger"):
         pytest.skip("this engine has no ledger")
-
-
-def user(content: Any = "hi", **more: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content, **more}
-
-
-def said(content: Any = "ok", **more: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": content, **more}
 
 
 def call(name: str, kind: str = "tool_use") -> dict[str, Any]:

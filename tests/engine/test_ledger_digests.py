@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import text
 from ullage._reference.digest import BlockFlag, BlockKind, MessageFlag, Role
 from ullage.exceptions import InvalidMessage
 
@@ -32,10 +33,6 @@ def one(engine: Any, block: Any, role: str = "user") -> Any:
 
 def result(content: Any, **more: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": "t1", "content": content, **more}
-
-
-def text(words: str, **more: Any) -> dict[str, Any]:
-    return {"type": "text", "text": words, **more}
 
 
 def png(width: int, height: int, **more: Any) -> dict[str, Any]:

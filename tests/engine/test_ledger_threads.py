@@ -7,11 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit import user
 from ullage.exceptions import InvalidMessage
-
-
-def user(content: str) -> dict[str, Any]:
-    return {"role": "user", "content": content}
 
 
 def test_threads_see_whole_messages(engine: Any) -> None:

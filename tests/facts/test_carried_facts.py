@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit import said, user
 from ullage import Policy, compact
 from ullage.compaction.attachments import Providers
 from ullage.facts import collect
@@ -22,14 +23,6 @@ from ullage.testing import conversation
 
 RULE = "Never touch migrations/0042_lock.sql, because the DBA owns that file."
 NINE = "\n".join(f"{n}. {title}:\n  real text {n} about it" for n, title in enumerate(HEADINGS, 1))
-
-
-def user(text: str) -> dict:
-    return {"role": "user", "content": text}
-
-
-def said(text: str) -> dict:
-    return {"role": "assistant", "content": text}
 
 
 def chat(count: int) -> list[dict]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit import user
 from ullage.facts import collect, is_user_input
 from ullage.facts.calls import Action, describe, read_call
 from ullage.facts.identifiers import NameKind, find_names, urls_in
@@ -11,10 +12,6 @@ from ullage.facts.model import Origin
 from ullage.facts.outcomes import read_outcome
 from ullage.facts.tallies import command_key, merge_ranges
 from ullage.facts.words import Kind, asks, feedback_of, words_of
-
-
-def user(text: str, **more) -> dict:
-    return {"role": "user", "content": text, **more}
 
 
 def said(text: str) -> dict:

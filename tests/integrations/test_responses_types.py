@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from tests.properties import conversations as make
 from ullage.providers import normal_form, openai_responses
 
 pytest.importorskip("openai")
@@ -21,7 +20,6 @@ from openai.types.responses import (  # noqa: E402
 )
 
 PROPERTIES = Path(__file__).parent.parent / "properties"
-make = SimpleNamespace(**runpy.run_path(str(PROPERTIES / "conversations.py")))
 
 EITHER = pydantic.TypeAdapter(EasyInputMessageParam | ResponseOutputMessageParam)
 ASKED = {"role": "user", "content": "q"}

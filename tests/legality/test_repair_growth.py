@@ -9,17 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit import said, user
 from ullage.legality.repair import repair
 
 Messages = list[dict[str, Any]]
-
-
-def user(content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content}
-
-
-def said(content: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": content}
 
 
 def call(name: str, kind: str = "tool_use") -> dict[str, Any]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.attack.hostile import hostile_conversations
 from tests.attack.mutations import MUTATIONS, mutate
+from tests.kit import user
 from tests.oracle.legality import assert_legal
 from ullage.legality import Originals, validate
 from ullage.legality.repair import Repaired, Repairer, repair
@@ -20,10 +21,6 @@ pytestmark = pytest.mark.both_engines
 
 BOUND = "claude-opus-5-5"
 MODELS = (BOUND, "claude-opus-4-5", None)
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 def thought(name: str, text: str = "done") -> dict[str, Any]:

@@ -12,13 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit import user
 from ullage import _reference
 
 Messages = list[dict[str, Any]]
-
-
-def user(content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content}
 
 
 def said(*blocks: dict[str, Any]) -> dict[str, Any]:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import runpy
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.legality.rules_vectors import PATH, run, vectors
 from ullage.legality import anthropic, chat, documents, ledgers, rewrites, rules
 from ullage.providers import classify
-
-_made = runpy.run_path(str(Path(__file__).parent / "rules_vectors.py"))
-run, vectors, PATH = _made["run"], _made["vectors"], _made["PATH"]
 
 VECTORS = vectors()
 ILLEGAL = [v for v in VECTORS if v["errors"] or v.get("any")]

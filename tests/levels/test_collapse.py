@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit import view_of
 from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.effects import Flow, Summarize, Together, Wait, drive
@@ -72,13 +73,6 @@ def session(turns: int = 12, size: int = 200, *, entries: bool = False) -> list[
         {"type": item["role"], "uuid": f"u{at}", "parentUuid": f"u{at - 1}" if at else None, "message": item}
         for at, item in enumerate(said)
     ]  # fmt: skip
-
-
-def view_of(items: list[dict]) -> View:
-    view = View()
-    for item in items:
-        view.add(item)
-    return view
 
 
 def room(view: View, percent: int, **more: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit import view_of
 from tests.level_kit import context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
@@ -45,13 +46,6 @@ def session(turns: int, *, loop: int = 1, size: int = 300) -> list[dict]:
             said.append({"role": "user", "content": [block]})
         said.append({"role": "assistant", "content": f"Finished {turn}."})
     return said[:-1]
-
-
-def view_of(messages: list[dict]) -> View:
-    view = View()
-    for message in messages:
-        view.add(message)
-    return view
 
 
 def test_the_record_holds_words_whole_and_a_line_for_each_call():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit import view_of
 from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.models import lookup
@@ -61,13 +62,6 @@ def reads(count: int, size: int = 400) -> list[dict]:
             {"role": "user", "content": f"next {number}"},
         ]  # fmt: skip
     return said
-
-
-def view_of(messages: list[dict]) -> View:
-    view = View()
-    for message in messages:
-        view.add(message)
-    return view
 
 
 # ---- the form

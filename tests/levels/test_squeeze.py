@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit import view_of
 from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.models import ModelTable
@@ -40,13 +41,6 @@ def burst(*sizes: int, media: bool = False) -> list[dict]:
     ]
     said = [{"role": "user", "content": "please look"}, {"role": "assistant", "content": calls}]
     return [*said, {"role": "user", "content": results}]
-
-
-def view_of(messages: list[dict]) -> View:
-    view = View()
-    for message in messages:
-        view.add(message)
-    return view
 
 
 def shrunk(view: View, room: int) -> StageReport | None:

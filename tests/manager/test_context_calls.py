@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit import said, user
 from ullage import ContextManager, Policy, TranscriptLog, compact, resume
 from ullage.exceptions import InvalidMessage, InvalidPolicy, LogConflict, StoreError
 from ullage.legality import validate
@@ -24,14 +25,6 @@ MODELS = {
     "anthropic": MODEL, "openai_chat": "gpt-4o", "openai_responses": "gpt-5", "gemini": "gemini-2.5-pro",
     "bedrock": MODEL, "mistral": "mistral-large-latest",
 }  # fmt: skip
-
-
-def user(content):
-    return {"role": "user", "content": content}
-
-
-def said(content, **more):
-    return {"role": "assistant", "content": content, **more}
 
 
 def use(name, tool="Bash", **given):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import runpy
 import shutil
 import signal
 import subprocess
@@ -14,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.crash_kit import Killed, faulty
 from ullage import ContextManager, Policy, SessionMemory, resume
 from ullage.exceptions import UllageError
 from ullage.legality import validate
@@ -28,7 +27,6 @@ from ullage.manager.history import History
 from ullage.policy import SessionMemoryPolicy
 from ullage.recall.store import FileStore
 
-KIT = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "crash_kit.py")))
 MODEL = "claude-opus-4-5"
 QUIET = {
     "auto.enabled": False,
@@ -338,11 +336,11 @@ def test_a_write_that_fails_or_ends_the_process_leaves_what_was_before_or_what_c
             if at + 1 >= stop:
                 break
         at = stop
-        with KIT.faulty(rng.randrange(1, 4), kill=kill):
+        with faulty(rng.randrange(1, 4), kill=kill):
             try:
                 for at, _ in run.go(manager, stop):  # noqa: B007 - the last is where it ended
                     pass
-            except KIT.Killed:
+            except Killed:
                 assert kill
             except UllageError:
                 assert not kill

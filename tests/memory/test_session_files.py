@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import runpy
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+from tests.memory import session_notes_kit as KIT
 from ullage.compaction.effects_runner import Performer
 from ullage.compaction.job import Job
 from ullage.effects import Call, drive
@@ -27,7 +26,6 @@ from ullage.memory.session import (
 from ullage.memory.session.files import MAX_BYTES, NotesFolder
 from ullage.memory.session.ids import item_key
 
-KIT = SimpleNamespace(**runpy.run_path(str(Path(__file__).parent / "session_notes_kit.py")))
 ABOUT, Editor, add, back, block = KIT.ABOUT, KIT.Editor, KIT.add, KIT.back, KIT.block
 memory, record, talk, use = KIT.memory, KIT.record, KIT.talk, KIT.use
 

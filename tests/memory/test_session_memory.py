@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+from tests.memory import session_notes_kit as KIT
 from ullage.memory.session import (
     Progress,
     SessionMemory,
@@ -22,7 +21,6 @@ from ullage.summarizers.protocol import SummaryReply
 from ullage.testing.failures import ScriptedAPIError, overflow
 
 POLICY = SessionMemoryPolicy(enabled=True)
-KIT = SimpleNamespace(**runpy.run_path(str(Path(__file__).parent / "session_notes_kit.py")))
 ABOUT, Editor, add, back, block = KIT.ABOUT, KIT.Editor, KIT.add, KIT.back, KIT.block
 memory, record, talk, use = KIT.memory, KIT.record, KIT.talk, KIT.use
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
-import runpy
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from tests.properties import conversations as make
+from tests.properties import shape_rules as rules
 from ullage.providers import (
     anthropic,
     bedrock,
@@ -26,8 +26,6 @@ from ullage.providers import (
 pytestmark = pytest.mark.both_engines
 
 HERE = Path(__file__).parent
-rules = SimpleNamespace(**runpy.run_path(str(HERE / "shape_rules.py")))
-make = SimpleNamespace(**runpy.run_path(str(HERE / "conversations.py")))
 
 few = settings(max_examples=60)
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tests.kit import text
 from ullage.providers.anthropic import from_provider, to_provider
-
-
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
 
 
 def test_nothing_is_touched_without_need() -> None:

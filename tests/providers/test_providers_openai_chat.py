@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.kit import result, text, use
 from ullage.providers import Loss, normal_form
 from ullage.providers.openai_chat import from_provider, to_provider
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aaaa"}}
 IMAGE_URL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
-
-
-def use(one: str, name: str = "Read", **value: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": one, "name": name, "input": value}
-
-
-def result(one: str, content: Any = "ok", **more: Any) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": one, "content": content, **more}
-
-
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
 
 
 def user(*content: Any) -> dict[str, Any]:

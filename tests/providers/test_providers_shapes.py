@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import result, text
 from ullage.providers import anthropic, bedrock, gemini, mistral, openai_responses
 from ullage.providers._ids import map_ids
 
@@ -14,16 +15,8 @@ LINK = {"type": "image", "source": {"type": "url", "url": "https://example.org/a
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
-
-
 def use(one: str, name: str = "read", **value: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": one, "name": name, "input": value}
-
-
-def result(one: str, content: Any = "ok", **more: Any) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": one, "content": content, **more}
 
 
 def user(*content: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit import text
 from ullage import ContextManager
 from ullage.legality import validate
 from ullage.providers.anthropic import clean_entries, to_provider
@@ -19,10 +20,6 @@ FALLBACK = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}
 TOOLS = [{"name": "Read", "description": "r", "input_schema": {"type": "object"}}]
 THOUGHT = {"type": "thinking", "thinking": "t", "signature": "s"}
 HIDDEN = {"type": "redacted_thinking", "data": "d"}
-
-
-def text(said: str) -> dict[str, Any]:
-    return {"type": "text", "text": said}
 
 
 def call(name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from tests.kit import user
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import InvalidPolicy
 from ullage.providers import SHAPES
@@ -18,10 +19,6 @@ NEXT = {
     "gemini": {"role": "user", "parts": [{"text": "go on"}]},
     "bedrock": {"role": "user", "content": [{"text": "go on"}]},
 }
-
-
-def user(content="hi"):
-    return {"role": "user", "content": content}
 
 
 def assistant(*blocks):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit import user
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.sections import parse_sections, read_user_messages, user_message
@@ -23,10 +24,6 @@ def answer(number: int, text: str, *, error: bool = False) -> dict:
 
 def said(text: str) -> dict:
     return {"role": "assistant", "content": [{"type": "text", "text": text}]}
-
-
-def user(text: str) -> dict:
-    return {"role": "user", "content": text}
 
 
 SESSION = [

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit import said, user
 from ullage import compact
 from ullage.facts import collect
 from ullage.facts.sections import parse_sections, read_user_messages
@@ -13,15 +14,6 @@ from ullage.summarizers import ExtractiveSummarizer
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
 from ullage.summarizers.words import trimmed, user_messages
-
-
-def user(text: str) -> dict:
-    return {"role": "user", "content": text}
-
-
-def said(text: str) -> dict:
-    return {"role": "assistant", "content": text}
-
 
 RULE = "Never touch migrations/0193_harbor_lock.sql, because the DBA owns that file."
 REPORT = "I read on and it is as you said. " * 60 + "Which fail, and which is first?"

@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import os
 import random
-import runpy
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+from tests.crash_kit import Killed, faulty
 from ullage import ContextManager, compact
 from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.recall.store import FileStore, file_stem
 from ullage.testing import conversation
 from ullage.transcript import Transcript, TranscriptLog
 
-KIT = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "crash_kit.py")))
-Killed, faulty = KIT.Killed, KIT.faulty
 TEXT = "one line of a long output\n" * 4_000
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.crash_kit import Killed, faulty
 from ullage.exceptions import StoreError, UllageError
 from ullage.facts.sections import OPENING
 from ullage.manager import ContextManager
@@ -23,7 +22,6 @@ from ullage.policy import Policy
 from ullage.recall.store import FileStore
 from ullage.transcript import Transcript, TranscriptLog
 
-KIT = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "crash_kit.py")))
 MODEL = "claude-opus-4-5"
 TEXT = "one line of a long output\n" * 4_000
 POLICY = Policy.buffered().change(
@@ -134,12 +132,12 @@ def test_at_every_call_to_the_system_the_view_is_as_before_or_as_after(
     while not done:
         at += 1
         folder = fresh(first, tmp_path / str(at))
-        with KIT.faulty(at, kill=kill) as faults:
+        with faulty(at, kill=kill) as faults:
             try:
                 for _ in work(folder):
                     pass
                 done = faults.count < at
-            except KIT.Killed:
+            except Killed:
                 assert kill
             except UllageError:
                 assert not kill

@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from tests.kit import user
 from ullage.exceptions import InvalidMessage, InvalidPolicy, LogConflict, StoreError
 from ullage.transcript import Transcript, TranscriptLog, records, resume
 from ullage.transcript.logfile import LogFile
@@ -30,10 +31,6 @@ def ids(prefix="id"):
 def open_log(path, **options):
     options = {"ids": ids(), "clock": lambda: 0, "envelope": ENVELOPE} | options
     return TranscriptLog.open(path, **options)
-
-
-def user(content):
-    return {"role": "user", "content": content}
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from tests.kit import text
 from ullage.messages import CLEARED
 from ullage.transcript import (
     Transcript,
@@ -30,10 +31,6 @@ def assistant(uuid, response, *blocks, parent=None, **extra):
     message = {"id": response, "type": "message", "role": "assistant", "model": "m"}
     message |= {"content": list(blocks), "usage": {"input_tokens": 1, "output_tokens": 1}}
     return {"type": "assistant", "uuid": uuid, "parentUuid": parent, "message": message, **extra}
-
-
-def text(value):
-    return {"type": "text", "text": value}
 
 
 def call(name):
