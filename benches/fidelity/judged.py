@@ -23,7 +23,7 @@ from ullage.facts.reading import blocks_of
 from ullage.legality import validate
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
-from ullage.replay import Script, replay_session, script_of
+from ullage.replay import SessionScript, replay_session, script_of
 from ullage.sessions import open_session
 
 COLUMNS = {
@@ -103,7 +103,7 @@ def _results(item: Any) -> list[tuple[str, Any]]:
     return [(block["tool_use_id"], block) for block in blocks]
 
 
-def judged(script: Script, policy: Policy, model: str, opinions: int) -> Counter[str]:
+def judged(script: SessionScript, policy: Policy, model: str, opinions: int) -> Counter[str]:
     """What is wrong with one session under one policy."""
     judge = Judge(model, opinions)
     run = replay_session(script, policy, model=model, seen=judge)

@@ -12,7 +12,7 @@ from typing import Any
 
 from cuts import Message, blocks, said, text_of
 
-from ullage.compaction.repair import repair
+from ullage.compaction.summary_repair import repair
 from ullage.counting.exact import count_tokens_exact
 from ullage.facts import Facts, collect
 from ullage.memory.session.extractive_notes import merged

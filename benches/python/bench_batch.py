@@ -24,19 +24,19 @@ from typing import Any
 import pytest
 
 from ullage import _core
-from ullage.batch import Found, find_transcripts, inspect_file, run_batch
+from ullage.batch import TranscriptFile, find_transcripts, inspect_file, run_batch
 from ullage.testing import Layout, scenario, session_file
 
 FILES, MEGABYTES = 12, 4
 
 
-def index_file(found: Found) -> Mapping[str, Any]:
+def index_file(found: TranscriptFile) -> Mapping[str, Any]:
     """What runs without the interpreter's lock."""
     index = _core.TranscriptIndex.open(str(found.path))
     return {"lines": len(index), "bytes": index.size}
 
 
-TASKS: dict[str, Callable[[Found], Mapping[str, Any]]] = {
+TASKS: dict[str, Callable[[TranscriptFile], Mapping[str, Any]]] = {
     "index": index_file,
     "inspect": inspect_file,
 }
@@ -52,18 +52,20 @@ def make(folder: Path) -> Path:
     return folder
 
 
-def reports(task: Callable[[Found], Mapping[str, Any]], files: list[Found], workers: int) -> Any:
+def reports(
+    task: Callable[[TranscriptFile], Mapping[str, Any]], files: list[TranscriptFile], workers: int
+) -> Any:
     return {done.path: done.report for done in run_batch(task, files, workers=workers)}
 
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[TranscriptFile]:
     return find_transcripts([make(tmp_path_factory.mktemp("batch"))])
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", TASKS)
-def test_batch(benchmark: Any, files: list[Found], name: str, workers: int) -> None:
+def test_batch(benchmark: Any, files: list[TranscriptFile], name: str, workers: int) -> None:
     if not benchmark.enabled:
         pytest.skip("benchmarks are off")
     assert reports(TASKS[name], files, 2) == reports(TASKS[name], files, 1)
@@ -71,7 +73,7 @@ def test_batch(benchmark: Any, files: list[Found], name: str, workers: int) -> N
 
 
 def efficiency(
-    task: Callable[[Found], Mapping[str, Any]], files: list[Found], rounds: int
+    task: Callable[[TranscriptFile], Mapping[str, Any]], files: list[TranscriptFile], rounds: int
 ) -> tuple[float, float]:
     """Processor time and wall time of one thread over those of two; medians of interleaved rounds."""
     assert reports(task, files, 2) == reports(task, files, 1)

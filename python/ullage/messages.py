@@ -24,7 +24,7 @@ __all__ = [
     "Items",
     "Message",
     "StoredEntry",
-    "Usage",
+    "TokenUsage",
     "as_blocks",
     "as_sent",
     "is_boundary",
@@ -61,7 +61,7 @@ Content: TypeAlias = str | list[Block]
 """A message's content: a string stands for one text block."""
 
 
-class Usage(TypedDict, total=False):
+class TokenUsage(TypedDict, total=False):
     """Token counts as the provider reports them for one response."""
 
     input_tokens: int
@@ -76,7 +76,7 @@ class Message(TypedDict):
     role: Literal["user", "assistant", "system", "developer", "tool"]
     content: Content
     id: NotRequired[str]
-    usage: NotRequired[Usage]
+    usage: NotRequired[TokenUsage]
 
 
 class Entry(TypedDict, total=False):

@@ -12,7 +12,7 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
 
 from ullage.cli import main
-from ullage.cli.target import read_target
+from ullage.cli.target_option import read_target
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import open_session
 from ullage.testing import conversation

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ullage.compaction import Providers, Skill, compact
-from ullage.compaction.attachments import recent_files
+from ullage.compaction.put_back import recent_files
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.policy import Policy, RestorePolicy
 from ullage.transcript.after_boundary import resume
-from ullage.transcript.attachments import render
+from ullage.transcript.attachment_text import render
 
 
 def turn(n: int, path: str) -> list[dict]:

@@ -13,7 +13,7 @@ from ullage.compaction.language import script_of
 from ullage.compaction.overflow import MARKER, HeadTruncation
 from ullage.compaction.parts import MOST_PARTS, split_in_parts
 from ullage.compaction.prompt import summary_prompt
-from ullage.compaction.repair import repair
+from ullage.compaction.summary_repair import repair
 from ullage.effects import drive
 from ullage.exceptions import CompactionError, InvalidPolicy
 from ullage.facts import collect

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from tests.kit import said, user
 from ullage import Policy, compact
-from ullage.compaction.attachments import Providers
+from ullage.compaction.put_back import Providers
 from ullage.facts import collect
+from ullage.facts.answers_found import decided, figures_in, still_open
 from ullage.facts.corrections import superseded
-from ullage.facts.findings import decided, figures_in, still_open
 from ullage.facts.model import UserInput
 from ullage.facts.sections import HEADINGS, read_user_messages
 from ullage.memory.session import SessionMemory
 from ullage.summarizers.extractive import render
-from ullage.summarizers.words import user_messages
+from ullage.summarizers.users_words import user_messages
 from ullage.testing import conversation
 
 RULE = "Never touch migrations/0042_lock.sql, because the DBA owns that file."

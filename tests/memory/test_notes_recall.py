@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ullage.exceptions import MissingExtra, StoreError
 from ullage.memory.notes import MemoryFolder, NoteRecall
-from ullage.memory.notes.words import Document, WordIndex, terms
+from ullage.memory.notes.word_index import Document, WordIndex, terms
 from ullage.summarizers.protocol import SummaryReply
 
 BENCH = Path(__file__).parents[2] / "benches" / "fidelity"

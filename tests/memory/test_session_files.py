@@ -23,8 +23,8 @@ from ullage.memory.session import (
     UpdateOutcome,
     update_flow,
 )
-from ullage.memory.session.files import MAX_BYTES, NotesFolder
 from ullage.memory.session.ids import item_key
+from ullage.memory.session.notes_folder import MAX_BYTES, NotesFolder
 
 ABOUT, Editor, add, back, block = KIT.ABOUT, KIT.Editor, KIT.add, KIT.back, KIT.block
 memory, record, talk, use = KIT.memory, KIT.record, KIT.talk, KIT.use
@@ -293,7 +293,7 @@ def test_whose_notes_they_are_is_written_before_the_notes(folder):
 CHILD = """
 import sys
 from ullage.memory.session import SessionMemory
-from ullage.memory.session import files
+from ullage.memory.session import notes_folder as files
 
 stage, folder = sys.argv[1], sys.argv[2]
 real = files._Folder.write

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from ullage.compaction.prompt import filled
 from ullage.facts import collect
-from ullage.memory.session.edits import Edit, Refusal, apply_edit, read_answer
 from ullage.memory.session.extractive_notes import merged
-from ullage.memory.session.limits import Cut, cut_notes, excess
-from ullage.memory.session.prompt import DEFAULT_PROMPT, update_prompt
+from ullage.memory.session.limits import TrimmedNotes, cut_notes, excess
+from ullage.memory.session.notes_edits import NotesEdit, Refusal, apply_edit, read_answer
+from ullage.memory.session.prompt_for_update import DEFAULT_PROMPT, update_prompt
 from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
     TITLES,
@@ -139,7 +139,7 @@ def test_a_cut_closes_the_fence_that_it_opens():
 
 def test_for_a_reader_italics_and_empty_sections_go():
     cut = cut_notes(noted(Learnings="slow"), section_tokens=900, total_tokens=9000, measure=chars)
-    assert cut == Cut("# Learnings\nslow", ())
+    assert cut == TrimmedNotes("# Learnings\nslow", ())
 
 
 @settings(max_examples=40)
@@ -203,7 +203,7 @@ def test_notes_can_not_leave_their_quotation():
 def test_edits_are_read_in_order_and_done_is_seen():
     text = "Some prose.\n" + block("a", "b") + block("c\nd", "") + "<done/>"
     found = read_answer(answer(text), PATH)
-    assert found.edits == (Edit("a", "b"), Edit("c\nd", ""))
+    assert found.edits == (NotesEdit("a", "b"), NotesEdit("c\nd", ""))
     assert found.done
     assert found.refusals == ()
 
@@ -263,8 +263,8 @@ def test_every_other_tool_is_refused_and_told(name):
 
 
 def test_native_tool_calls_are_refused():
-    found = read_answer(answer("", tool_calls=("Edit", "Bash")), PATH)
-    assert [(r.kind, r.tried) for r in found.refusals] == [("tool", "Edit"), ("tool", "Bash")]
+    found = read_answer(answer("", tool_calls=("NotesEdit", "Bash")), PATH)
+    assert [(r.kind, r.tried) for r in found.refusals] == [("tool", "NotesEdit"), ("tool", "Bash")]
 
 
 @pytest.mark.parametrize(
@@ -292,21 +292,21 @@ def test_too_many_edits():
 
 def test_an_edit_replaces_whole_lines_first():
     notes = noted(Worklog="- step 1\n- step 10\n- step 100")
-    changed = apply_edit(notes, Edit("- step 1", "- step one"), max_chars=BIG)
+    changed = apply_edit(notes, NotesEdit("- step 1", "- step one"), max_chars=BIG)
     assert "- step one\n- step 10\n- step 100" in changed
 
 
 def test_part_of_a_line_will_do_if_it_is_unique():
     notes = noted(Worklog="- the quick fox")
-    assert "- the slow fox" in apply_edit(notes, Edit("quick", "slow"), max_chars=BIG)
+    assert "- the slow fox" in apply_edit(notes, NotesEdit("quick", "slow"), max_chars=BIG)
 
 
 def test_what_is_not_there_or_there_twice_is_not_done():
     notes = noted(Worklog="- a\n- b\n- a\n- b\n- a")
-    assert apply_edit(notes, Edit("- c", "x"), max_chars=BIG) == Refusal("not_found", "- c")
-    assert apply_edit(notes, Edit("- a", "x"), max_chars=BIG) == Refusal("ambiguous", "- a")
-    assert apply_edit(notes, Edit("- a\n- b", "x"), max_chars=BIG).kind == "ambiguous"
-    assert apply_edit(notes, Edit("- a\n- b\n- a", "x"), max_chars=BIG).kind == "ambiguous"
+    assert apply_edit(notes, NotesEdit("- c", "x"), max_chars=BIG) == Refusal("not_found", "- c")
+    assert apply_edit(notes, NotesEdit("- a", "x"), max_chars=BIG) == Refusal("ambiguous", "- a")
+    assert apply_edit(notes, NotesEdit("- a\n- b", "x"), max_chars=BIG).kind == "ambiguous"
+    assert apply_edit(notes, NotesEdit("- a\n- b\n- a", "x"), max_chars=BIG).kind == "ambiguous"
 
 
 ABOUT = parse_notes(DEFAULT_TEMPLATE)[1].about
@@ -326,23 +326,23 @@ ABOUT = parse_notes(DEFAULT_TEMPLATE)[1].about
     ],
 )
 def test_headings_and_italics_stay_as_they_are(old, new):
-    refused = apply_edit(DEFAULT_TEMPLATE, Edit(old, new), max_chars=BIG)
+    refused = apply_edit(DEFAULT_TEMPLATE, NotesEdit(old, new), max_chars=BIG)
     assert isinstance(refused, Refusal)
     assert refused.kind == "structure"
 
 
 def test_huge_texts_are_refused_but_long_notes_may_shrink():
-    edit = Edit(ABOUT, f"{ABOUT}\n{'x' * BIG}")
+    edit = NotesEdit(ABOUT, f"{ABOUT}\n{'x' * BIG}")
     assert apply_edit(DEFAULT_TEMPLATE, edit, max_chars=BIG).kind == "size"
     long = noted(Worklog="x" * (BIG + 10))
-    assert isinstance(apply_edit(long, Edit("x" * (BIG + 10), "y"), max_chars=BIG), str)
+    assert isinstance(apply_edit(long, NotesEdit("x" * (BIG + 10), "y"), max_chars=BIG), str)
 
 
 @settings(max_examples=60)
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_no_edit_changes_the_skeleton(old, new):
     notes = noted(Current_State="doing\nthings", Worklog="- a\n- b")
-    for edit in (Edit(old, new), Edit("doing", new), Edit("- a\n- b", new)):
+    for edit in (NotesEdit(old, new), NotesEdit("doing", new), NotesEdit("- a\n- b", new)):
         changed = apply_edit(notes, edit, max_chars=BIG)
         if isinstance(changed, str):
             assert skeleton(changed) == skeleton(notes)
@@ -362,7 +362,10 @@ def session() -> list[dict]:
         {"role": "user", "content": "Fix the login page of the shop. Never touch the database."},
         *call("Read", {"file_path": "/app/login.py"}, "def login(): ...", 1),
         *call(
-            "Edit", {"file_path": "/app/login.py", "old_string": "a", "new_string": "b"}, "ok", 2
+            "NotesEdit",
+            {"file_path": "/app/login.py", "old_string": "a", "new_string": "b"},
+            "ok",
+            2,
         ),
         *call(
             "Bash", {"command": "pytest -q"}, "E   ValueError: bad token\n1 failed", 3, error=True
@@ -445,7 +448,7 @@ def test_copies_keep_the_limits():
 def test_no_text_of_a_session_changes_the_skeleton(prompt, path, output):
     items = [
         {"role": "user", "content": prompt},
-        *call("Edit", {"file_path": f"# {path}\n# x", "new_string": "b"}, output, 1),
+        *call("NotesEdit", {"file_path": f"# {path}\n# x", "new_string": "b"}, output, 1),
         *call("Bash", {"command": f"{output}\n# {path}"}, prompt, 2, error=True),
         {"role": "assistant", "content": f"```\n{output}"},
     ]

@@ -26,7 +26,7 @@ from ullage.messages import message_of
 from ullage.policy import Policy
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
-from ullage.summarizers.words import says_nothing
+from ullage.summarizers.users_words import says_nothing
 from ullage.testing.strategies import entries, legal_conversations
 from ullage.transcript.after_boundary import resume
 

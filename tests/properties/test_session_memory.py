@@ -14,7 +14,7 @@ from tests.oracle.legality import assert_legal
 from ullage.compaction import compact
 from ullage.facts.reading import text_of
 from ullage.memory.session import SessionMemory
-from ullage.memory.session.files import NotesFolder
+from ullage.memory.session.notes_folder import NotesFolder
 from ullage.memory.session.template import parse_notes, skeleton
 
 FILLER = "The build prints many lines that nobody needs to see again. "

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ullage.policy import Policy
-from ullage.replay import Script, replay, script_of
+from ullage.replay import SessionScript, replay, script_of
 from ullage.sessions import open_session
 from ullage.testing import Layout, scenario, session_287k, session_file
 
@@ -16,7 +16,7 @@ MODEL = "claude-opus-4-5"
 
 @pytest.fixture(scope="module")
 def runs() -> dict:
-    script = Script(messages=session_287k(5).messages, times=[0] * 10_000, model=MODEL)
+    script = SessionScript(messages=session_287k(5).messages, times=[0] * 10_000, model=MODEL)
     return {
         name: replay(script, policy)
         for name, policy in (

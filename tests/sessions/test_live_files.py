@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.compaction.result import CompactionResult
+from ullage.compaction.compaction_result import CompactionResult
 from ullage.exceptions import LogConflict, StoreError
 from ullage.sessions import compact_session, open_session
 from ullage.transcript import resume

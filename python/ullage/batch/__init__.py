@@ -10,16 +10,16 @@ Indexing and counting release the GIL; Python code (summaries, reports) does not
 
 from __future__ import annotations
 
-from ullage.batch.files import Found, find_transcripts
+from ullage.batch.file_work import compact_file, inspect_file
+from ullage.batch.find_transcripts import TranscriptFile, find_transcripts
 from ullage.batch.manifest import Manifest
 from ullage.batch.run import Done, Status, run_batch
-from ullage.batch.tasks import compact_file, inspect_file
 
 __all__ = [
     "Done",
-    "Found",
     "Manifest",
     "Status",
+    "TranscriptFile",
     "compact_file",
     "find_transcripts",
     "inspect_file",

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ullage.batch.files import Found
+from ullage.batch.find_transcripts import TranscriptFile
 from ullage.batch.manifest import Manifest
 from ullage.exceptions import InvalidPolicy, UllageError
 
 __all__ = ["Done", "Status", "Task", "run_batch"]
 
-Task = Callable[[Found], Mapping[str, Any]]
+Task = Callable[[TranscriptFile], Mapping[str, Any]]
 MAX_WORKERS = 64
 
 
@@ -49,7 +49,7 @@ class Done:
 
 def run_batch(
     task: Task,
-    files: Sequence[Found],
+    files: Sequence[TranscriptFile],
     *,
     name: str = "",
     workers: int = 2,
@@ -83,7 +83,7 @@ def run_batch(
     return _run(task, files, workers, book)
 
 
-def _run(task: Task, files: Sequence[Found], workers: int, book: _Book) -> Iterator[Done]:
+def _run(task: Task, files: Sequence[TranscriptFile], workers: int, book: _Book) -> Iterator[Done]:
     kept = {found: done for found in files if (done := book.known(found)) is not None}
     yield from kept.values()
     left = iter([found for found in files if found not in kept])
@@ -110,12 +110,12 @@ def _in_order(finished: set[Future[Any]]) -> list[Future[Any]]:
 class _Mark:
     """A file at the time its task began."""
 
-    found: Found
+    found: TranscriptFile
     size: int
     changed: int
 
     @classmethod
-    def of(cls, found: Found) -> _Mark:
+    def of(cls, found: TranscriptFile) -> _Mark:
         try:
             stat = found.path.stat()
         except OSError:
@@ -123,7 +123,7 @@ class _Mark:
         return cls(found, stat.st_size, stat.st_mtime_ns)
 
 
-def _one(task: Task, found: Found) -> tuple[_Mark, Done]:
+def _one(task: Task, found: TranscriptFile) -> tuple[_Mark, Done]:
     mark = _Mark.of(found)
     try:
         return mark, Done(found.path, Status.DONE, dict(task(found)))
@@ -144,7 +144,7 @@ class _Book:
     task: str
     retry_failed: bool
 
-    def known(self, found: Found) -> Done | None:
+    def known(self, found: TranscriptFile) -> Done | None:
         mark = _Mark.of(found)
         path = str(found.path.resolve())
         record = self.manifest.find(self.task, path, size=mark.size, changed=mark.changed)

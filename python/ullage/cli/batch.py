@@ -13,9 +13,9 @@ from cyclopts import Parameter
 import ullage
 from ullage.batch import (
     Done,
-    Found,
     Manifest,
     Status,
+    TranscriptFile,
     compact_file,
     find_transcripts,
     inspect_file,
@@ -63,7 +63,7 @@ def batch_command(
     out = Output(as_json=json)
     chosen = Policy.load(policy)
     if action == "inspect":
-        task: Callable[[Found], Mapping[str, Any]] = partial(
+        task: Callable[[TranscriptFile], Mapping[str, Any]] = partial(
             inspect_file, model=model, policy=chosen
         )
         columns = _INSPECTED

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.cli.part import part_of
 from ullage.cli.session_memory import memory_of
-from ullage.cli.target import read_target
+from ullage.cli.target_option import read_target
 from ullage.compaction.prompt import load_template
 from ullage.exceptions import InvalidPolicy
 from ullage.observe.redact import Redactor

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, share, tokens
 from ullage.policy import Policy
-from ullage.replay import DEFAULT_MODEL, Run, Script, Turn, replay_session, script_of
+from ullage.replay import DEFAULT_MODEL, ReplayedTurn, Run, SessionScript, replay_session, script_of
 from ullage.sessions import Session, open_session
 
 __all__ = ["replay_command"]
@@ -80,7 +80,7 @@ def replay_command(
 # ---- as data ---------------------------------------------------------------------------------
 
 
-def _document(opened: Session, script: Script, runs: list[Run]) -> dict[str, Any]:
+def _document(opened: Session, script: SessionScript, runs: list[Run]) -> dict[str, Any]:
     main = runs[0]
     unmanaged = next(run for run in runs if run.name == "unmanaged")
     return {
@@ -100,7 +100,7 @@ def _document(opened: Session, script: Script, runs: list[Run]) -> dict[str, Any
     }
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
+def _turn(turn: ReplayedTurn) -> dict[str, Any]:
     return {
         "number": turn.number,
         "message": turn.message,
@@ -139,7 +139,7 @@ def _run(run: Run) -> dict[str, Any]:
 def _show(
     out: Output,
     opened: Session,
-    script: Script,
+    script: SessionScript,
     runs: list[tuple[str, Run]],
     *,
     model: str,
@@ -210,7 +210,7 @@ def _show_reasons(out: Output, main: Run) -> None:
         out.line(f"{stage}, {times}: {such}{reasons[0]}")
 
 
-def _line(turn: Turn, window: int, cells: int) -> tuple[str, ...]:
+def _line(turn: ReplayedTurn, window: int, cells: int) -> tuple[str, ...]:
     freed = sum(freed for _, _, freed in turn.acted)
     return (
         f"{turn.number:,}",
@@ -254,7 +254,7 @@ def short(count: int) -> str:
     return f"{count / 1e6:,.1f} M" if count >= 999_500 else f"{count / 1e3:.0f} K"
 
 
-def _show_own(out: Output, script: Script, main: Run) -> None:
+def _show_own(out: Output, script: SessionScript, main: Run) -> None:
     reported = [turn for turn in main.turns if turn.own_tokens]
     if not reported:
         return

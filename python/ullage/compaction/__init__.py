@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ullage.compaction.api import acompact, compact
-from ullage.compaction.attachments import Providers, Skill
+from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.job import Job
-from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
+from ullage.compaction.put_back import Providers, Skill
 
 __all__ = [
     "CompactionReport",

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.reading import text_of
 from ullage.policy.arguments import nearest
-from ullage.transcript.attachments import SHOWN_KINDS, render
+from ullage.transcript.attachment_text import SHOWN_KINDS, render
 
 __all__ = ["Seen", "announced", "size_of"]
 

@@ -7,13 +7,13 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, Literal
 
-from ullage.compaction.attachments import Providers
+from ullage.compaction.compaction_result import CompactionResult
 from ullage.compaction.cut import Direction
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import log_store
 from ullage.compaction.job import DEFAULT_WINDOW, Job
-from ullage.compaction.result import CompactionResult
+from ullage.compaction.put_back import Providers
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for

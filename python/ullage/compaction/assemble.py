@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from ullage._engine import core
-from ullage.compaction.attachments import Attachment
-from ullage.compaction.boundary import Entries, stable_uuid
+from ullage.compaction.boundary import BoundaryEntries, stable_uuid
 from ullage.compaction.carried import with_item
+from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.kept_media import kept_media, with_media
 from ullage.compaction.prepared import State
-from ullage.compaction.repair import Repair, repair
-from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
-from ullage.compaction.summary import summary_message
+from ullage.compaction.put_back import Attachment
 from ullage.compaction.summary_call import Accepted
+from ullage.compaction.summary_message import summary_message
+from ullage.compaction.summary_repair import SummaryRepair, repair
 from ullage.compaction.target import shorter_results
 from ullage.facts.reading import text_of
 from ullage.legality.repair import turn_end, unbound
@@ -23,13 +23,13 @@ from ullage.levels.pins import missing_pins
 from ullage.messages import Item, message_of
 from ullage.providers.manual_thinking import is_manual, is_torn
 from ullage.summarizers.budgeted_text import cost
-from ullage.transcript.attachments import render
+from ullage.transcript.attachment_text import render
 from ullage.transcript.write import BoundaryInfo, Kept
 
 __all__ = ["summary_text", "weighed"]
 
 
-def summary_text(state: State, accepted: Accepted) -> tuple[str, Repair]:
+def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     """The summary, what code puts back, and the words around it."""
     cap = state.job.policy.summary.facts_max_tokens
     cap = 0 if accepted.by_code or accepted.carried else min(cap, state.removed_tokens // 3)
@@ -38,7 +38,7 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, Repair]:
     if state.job.target_tokens is not None:
         cap = min(cap, max(left_of_target(state, state.job.target_tokens) - cost(accepted.text), 0))
     words = state.job.policy.summary.user_messages_max_tokens
-    fixed = Repair("", {}, 0)
+    fixed = SummaryRepair("", {}, 0)
     if cap:
         fixed = repair(state.facts, accepted.text, tokens=cap, user_tokens=words)
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
@@ -62,7 +62,7 @@ def weighed(
     attached: Sequence[Attachment],
     hook_context: Sequence[tuple[str, str]],
     accepted: Accepted,
-    fixed: Repair,
+    fixed: SummaryRepair,
     warnings: Sequence[str],
 ) -> CompactionResult:
     """The new context with its account.
@@ -159,9 +159,9 @@ def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:
     return tuple({"role": "user", "content": content} for content in contents if content)
 
 
-def _entries(state: State) -> Entries:
+def _entries(state: State) -> BoundaryEntries:
     last = state.source.ids[-1]
-    return Entries(state.source.context, last if isinstance(last, str) else "")
+    return BoundaryEntries(state.source.context, last if isinstance(last, str) else "")
 
 
 def _as_entries(
@@ -233,7 +233,7 @@ def _reported(
     state: State,
     result: CompactionResult,
     accepted: Accepted,
-    fixed: Repair,
+    fixed: SummaryRepair,
     warnings: list[str],
 ) -> CompactionResult:
     """The result with its account: ids, sizes before and after, what was appended, warnings."""

@@ -15,7 +15,7 @@ from ullage.messages import Item, StoredEntry
 from ullage.transcript import records
 from ullage.transcript.write import BoundaryInfo, Kept, boundary_links
 
-__all__ = ["Entries", "stable_uuid"]
+__all__ = ["BoundaryEntries", "stable_uuid"]
 
 
 _NAMESPACE = uuid.UUID("5b0e5f5c-9f0e-5d0a-8f7a-6f0f6c1b7a11")
@@ -27,7 +27,7 @@ def stable_uuid(*parts: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, "\x1f".join(parts)))
 
 
-class Entries:
+class BoundaryEntries:
     """Makes the entries of one compaction.
 
     Args:

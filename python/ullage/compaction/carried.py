@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ullage.compaction.cut import Cut, legal_cut, must_stay
-from ullage.compaction.input import Source
+from ullage.compaction.input import CompactionInput
 from ullage.exceptions import CompactionError
-from ullage.facts.compaction_items import Found, alone, family_of, newest_item, without
+from ullage.facts.compaction_items import CompactionItem, alone, family_of, newest_item, without
 from ullage.messages import Item
 
 __all__ = ["behind_item", "item_tokens", "with_item"]
 
 
-def behind_item(source: Source, ledger: Any, cut: Cut) -> Cut:
+def behind_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
     """The cut, behind the item where that is legal: what stands before an item its provider does not read.
 
     Only for entries: they cannot be split, so that an item among the kept ones stays where it is.
@@ -40,7 +40,7 @@ def item_tokens(context: Sequence[Item], ledger: Any) -> int:
 
 
 def with_item(
-    source: Source, cut: Cut, kept: tuple[Item, ...], made: tuple[Item, ...]
+    source: CompactionInput, cut: Cut, kept: tuple[Item, ...], made: tuple[Item, ...]
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
     """What stands in front of the summary, and the kept messages, less what went to the front and what that stands for.
 
@@ -66,7 +66,7 @@ def with_item(
     return (alone(found.block),), tuple(item for item in rest if item is not None)
 
 
-def _behind_newer(found: Found, cut: Cut, made: tuple[Item, ...]) -> tuple[Item, ...]:
+def _behind_newer(found: CompactionItem, cut: Cut, made: tuple[Item, ...]) -> tuple[Item, ...]:
     if found.at >= cut.stop:
         raise _refused("it is newer than what was to be summarised by the provider")
     newer = newest_item(made)

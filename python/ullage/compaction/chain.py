@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from ullage.compaction.boundary import stable_uuid
-from ullage.compaction.result import CompactionResult
+from ullage.compaction.compaction_result import CompactionResult
 from ullage.messages import Item
 from ullage.transcript import Transcript
-from ullage.transcript.apply_records import Row
+from ullage.transcript.apply_records import RecordLine
 
 __all__ = ["COPY_OF", "entries_to_write", "on_one_chain"]
 
@@ -46,7 +46,7 @@ def entries_to_write(result: CompactionResult) -> Sequence[Item]:
     return result.messages if copied else result.new_entries
 
 
-def _linked(uuids: Sequence[str], places: Mapping[str, Row]) -> bool:
+def _linked(uuids: Sequence[str], places: Mapping[str, RecordLine]) -> bool:
     """Whether the walk from the last to the first passes all of them."""
     left, at, passed = set(uuids), uuids[-1], set[str]()
     while at in places and at not in passed:

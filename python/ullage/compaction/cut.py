@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ullage.compaction.input import Source
+from ullage.compaction.input import CompactionInput
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import is_user_input
 from ullage.facts.reading import text_of
@@ -64,7 +64,7 @@ def scaled_keep(
 
 
 def choose_cut(
-    source: Source,
+    source: CompactionInput,
     ledger: Any,
     keep: KeepPolicy,
     *,
@@ -98,7 +98,7 @@ def choose_cut(
     return least_cut(source, ledger, manual_thinking=manual_thinking)
 
 
-def least_cut(source: Source, ledger: Any, *, manual_thinking: bool) -> Cut:
+def least_cut(source: CompactionInput, ledger: Any, *, manual_thinking: bool) -> Cut:
     """The cut that keeps what must stay, and no more.
 
     With manual thinking a turn whose calls still wait for results is kept from its thinking on, however much
@@ -110,7 +110,7 @@ def least_cut(source: Source, ledger: Any, *, manual_thinking: bool) -> Cut:
     return Cut(0, _thoughtful(source, ledger, start, None))
 
 
-def _thoughtful(source: Source, ledger: Any, start: int, most: int | None) -> int:
+def _thoughtful(source: CompactionInput, ledger: Any, start: int, most: int | None) -> int:
     """The cut, where an open turn begins with thinking; the very same if there is none: then the turn is ended."""
     last = must_stay(source, ledger)
     found = whole_start(ledger, start, floor=0, last=last, most=most)
@@ -123,7 +123,7 @@ def least_keep(keep: KeepPolicy) -> KeepPolicy:
     return KeepPolicy(min_tokens=quarter, max_tokens=max(quarter, 1), min_text_messages=0)
 
 
-def _position(source: Source, direction: str, at: int | str | None) -> int:
+def _position(source: CompactionInput, direction: str, at: int | str | None) -> int:
     pointed = source.items[at] if isinstance(at, int) and 0 <= at < len(source.items) else None
     if at in source.ids:
         return source.ids.index(at)
@@ -139,7 +139,7 @@ def legal_cut(ledger: Any, place: int) -> int:
     return int(window.start)
 
 
-def _kept_from(source: Source, ledger: Any, keep: KeepPolicy) -> int:
+def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
     length = len(source.context)
     if keep.min_tokens == 0 and keep.min_text_messages == 0:
         return must_stay(source, ledger)
@@ -158,7 +158,7 @@ def _kept_from(source: Source, ledger: Any, keep: KeepPolicy) -> int:
     return start
 
 
-def must_stay(source: Source, ledger: Any) -> int:
+def must_stay(source: CompactionInput, ledger: Any) -> int:
     """Where the unfinished end begins: a request nobody answered, calls whose results are still to come."""
     length = len(source.context)
     start = length
@@ -177,7 +177,7 @@ def _from_others(item: Any) -> bool:
     return role_of(item) == "user" and bool(others_in(text_of(item)))
 
 
-def _answered_after(source: Source, message: int) -> bool:
+def _answered_after(source: CompactionInput, message: int) -> bool:
     return any(is_user_input(item) or _speaks(item) for item in source.context[message + 1 :])
 
 
@@ -185,7 +185,7 @@ def _speaks(item: Any) -> bool:
     return role_of(item) == "assistant" and bool(text_of(item).strip())
 
 
-def _newest_input(source: Source) -> int | None:
+def _newest_input(source: CompactionInput) -> int | None:
     for place in reversed(range(len(source.context))):
         if is_user_input(source.context[place]):
             return place

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from ullage.compaction.attachments import Providers
+from ullage.compaction.put_back import Providers
 from ullage.effects import (
     Call,
     Cancelled,

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ullage.compaction.assemble import summary_text, weighed
-from ullage.compaction.attachments import Attachment, rebuild, within
+from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.floor import LEAST_REMOVED_TOKENS, advice, only_summary, too_little
 from ullage.compaction.from_session_notes import SESSION_MEMORY, remembered
 from ullage.compaction.job import Job
 from ullage.compaction.prepared import State, prepare, since_last
-from ullage.compaction.result import CompactionReport, CompactionResult, Outcome
+from ullage.compaction.put_back import Attachment, rebuild, within
 from ullage.compaction.summary_call import Accepted, write_summary
 from ullage.compaction.target import LEAST_SUMMARY_TOKENS
 from ullage.effects import Call, Cancelled, Emit, Flow, RunHook, Store

@@ -12,11 +12,11 @@ from ullage.messages import Item, is_boundary, listed, message_of, role_of
 from ullage.transcript.after_boundary import resume
 from ullage.transcript.render import to_messages
 
-__all__ = ["Source", "read_source"]
+__all__ = ["CompactionInput", "read_source"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CompactionInput:
     """A conversation, taken apart.
 
     Attributes:
@@ -71,7 +71,7 @@ def _only_reminders(message: Item) -> bool:
     return text.startswith("<system-reminder>") and words_of(text).kind is Kind.NONE
 
 
-def read_source(given: Sequence[Item]) -> Source:
+def read_source(given: Sequence[Item]) -> CompactionInput:
     """Takes a list apart.
 
     Args:
@@ -91,16 +91,16 @@ def _uuid(item: Item) -> str:
     return uuid if isinstance(uuid, str) else ""
 
 
-def _of_messages(items: tuple[Item, ...]) -> Source:
+def _of_messages(items: tuple[Item, ...]) -> CompactionInput:
     head = 0
     while head < len(items) and role_of(items[head]) == "system":
         head += 1
     places = tuple(at for at in range(head, len(items)) if message_of(items[at]) is not None)
     context = tuple(items[at] for at in places)
-    return Source(items, items[:head], context, context, places, (), entries=False)
+    return CompactionInput(items, items[:head], context, context, places, (), entries=False)
 
 
-def _of_entries(items: tuple[Item, ...]) -> Source:
+def _of_entries(items: tuple[Item, ...]) -> CompactionInput:
     context = tuple(resume(items).entries)
     by_object = {id(item): at for at, item in enumerate(items)}
     by_uuid = {_uuid(item): at for at, item in enumerate(items) if _uuid(item)}
@@ -116,4 +116,4 @@ def _of_entries(items: tuple[Item, ...]) -> Source:
     inside = set(places)
     last = max((at for at, item in enumerate(items) if is_boundary(item)), default=-1)
     earlier = tuple(items[at] for at in range(max(last, 0)) if at not in inside)
-    return Source(items, (), context, stored, ids, earlier, entries=True)
+    return CompactionInput(items, (), context, stored, ids, earlier, entries=True)

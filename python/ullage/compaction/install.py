@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ullage.compaction.chain import entries_to_write, on_one_chain
-from ullage.compaction.result import CompactionResult
+from ullage.compaction.compaction_result import CompactionResult
 from ullage.exceptions import LogConflict
 from ullage.transcript.log import TranscriptLog
 from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
+from ullage.compaction.put_back import Providers
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.pins import Pin
 from ullage.messages import Item

@@ -10,10 +10,10 @@ from typing import Any
 from ullage._engine import core
 from ullage.compaction.carried import behind_item, item_tokens
 from ullage.compaction.cut import Cut, choose_cut, least_cut, legal_cut, scaled_keep
-from ullage.compaction.input import Source, read_source
+from ullage.compaction.input import CompactionInput, read_source
 from ullage.compaction.job import Job
-from ullage.compaction.summary import Situation
-from ullage.compaction.tally import Tally
+from ullage.compaction.summary_message import Continuation
+from ullage.compaction.tally import CallTally
 from ullage.compaction.target import kept_share, scaled_to_target, shorter_results
 from ullage.exceptions import CompactionError
 from ullage.facts import is_user_input
@@ -31,7 +31,7 @@ __all__ = ["State", "prepare", "recut", "since_last"]
 class Known:
     """Facts of a conversation, collected when they are first asked for: another cut may be chosen before that."""
 
-    def __init__(self, source: Source, cut: Cut) -> None:
+    def __init__(self, source: CompactionInput, cut: Cut) -> None:
         self._source, self._cut = source, cut
 
     @cached_property
@@ -60,7 +60,7 @@ class State:
     """A job, looked at."""
 
     job: Job
-    source: Source
+    source: CompactionInput
     ledger: Any = field(repr=False)  # of the context
     cut: Cut
     known: Known = field(repr=False)
@@ -69,7 +69,7 @@ class State:
     tokens: int  # of the context
     removed_tokens: int
     overhead: int  # system prompt and tools
-    tally: Tally = field(default_factory=Tally, repr=False)  # of the summary calls
+    tally: CallTally = field(default_factory=CallTally, repr=False)  # of the summary calls
     shortened: tuple[Item, ...] | None = field(
         default=None, repr=False
     )  # kept messages, to fit a target
@@ -113,13 +113,13 @@ class State:
         first, last = self.kept()
         return self.source.stored[first:last] if self.shortened is None else self.shortened
 
-    def situation(self) -> Situation:
+    def situation(self) -> Continuation:
         """Where the conversation stands for the model that goes on."""
         first, last = self.kept()
         newest = self.whole.inputs[-1] if self.whole.inputs else None
         kept = self.source.context[first:last]
         shown = newest is not None and any(is_user_input(item) for item in kept)
-        return Situation(
+        return Continuation(
             trigger=self.job.trigger,
             kept_messages=last - first,
             kept_before=self.cut.start > 0,
@@ -282,7 +282,7 @@ def room_after(job: Job, overhead: int) -> int:
     return limit * job.policy.auto.max_after_percent // 100 - overhead
 
 
-def _facts(source: Source, cut: Cut) -> tuple[Facts, Facts]:
+def _facts(source: CompactionInput, cut: Cut) -> tuple[Facts, Facts]:
     """Facts of the summarised part, with the user's words of all time, and of the whole context.
 
     The log still holds what an earlier compaction removed: the user's messages are taken from there,
@@ -302,7 +302,7 @@ def _facts(source: Source, cut: Cut) -> tuple[Facts, Facts]:
     return facts, collector.finish()
 
 
-def _summaries(source: Source) -> list[str]:
+def _summaries(source: CompactionInput) -> list[str]:
     """The texts of summaries that stand in the context."""
     texts = [(item, text_of(item)) for item in source.context if role_of(item) == "user"]
     return [text for item, text in texts if is_summary(item) or looks_like_summary(text)]

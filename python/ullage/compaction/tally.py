@@ -8,11 +8,11 @@ from typing import Any
 
 from ullage.observe.events import SummaryUsage
 
-__all__ = ["Tally", "as_told", "usage_of"]
+__all__ = ["CallTally", "as_told", "usage_of"]
 
 
 @dataclass(slots=True)
-class Tally:
+class CallTally:
     """One compaction's calls.
 
     Attributes:

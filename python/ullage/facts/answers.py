@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.facts.calls import Action, Call
+from ullage.facts.calls import Action, CallEffect
 from ullage.facts.reading import blocks_of, clean, flat_text
 from ullage.messages import CLEARED
 

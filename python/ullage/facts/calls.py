@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ullage.facts.reading import clean, flat_text
 from ullage.facts.scripts import calls_in_script
 
-__all__ = ["Action", "Call", "describe", "read_call"]
+__all__ = ["Action", "CallEffect", "describe", "read_call"]
 
 
 class Action(StrEnum):
@@ -35,7 +35,7 @@ class Action(StrEnum):
     OTHER = "other"
 
 
-class Call(NamedTuple):
+class CallEffect(NamedTuple):
     """One effect of a tool call; a patch has one for each of its files."""
 
     action: Action
@@ -88,7 +88,7 @@ _PATCH_LINE = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+)$", re.MULTILIN
 _PATCH_ACTIONS = {"Update": Action.EDIT, "Add": Action.WRITE, "Delete": Action.DELETE}
 
 
-def read_call(name: Any, given: Any) -> tuple[Call, ...]:
+def read_call(name: Any, given: Any) -> tuple[CallEffect, ...]:
     """The effects of a call: one, or one for each file of a patch and each call of a script."""
     name = clean(name, 200) or "tool"
     script = given if isinstance(given, str) else _script(given)
@@ -105,7 +105,7 @@ def _script(given: Any) -> str:
     return only if isinstance(only, str) and "tools." in only else ""
 
 
-def _read(name: str, given: Any) -> tuple[Call, ...]:
+def _read(name: str, given: Any) -> tuple[CallEffect, ...]:
     body = given if isinstance(given, Mapping) else {}
     raw = given if isinstance(given, str) else _first(body, ("input", "patch", *_COMMAND_KEYS))
     raw = raw if isinstance(raw, str) else flat_text(raw)
@@ -162,57 +162,59 @@ def _number(value: Any) -> int:
     return value if 0 < value < 1 << 40 else 0
 
 
-def _file_read(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Call:
+def _file_read(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
     target = _path(body) or raw
     span = body.get("view_range")
     if isinstance(span, Sequence) and len(span) == 2 and not isinstance(span, str):
         first, last = _number(span[0]), _number(span[1])
-        return Call(
+        return CallEffect(
             action, name, target, start=first, lines=max(0, last - first + 1) if last else 0
         )
     start = _number(body.get("offset", body.get("start_line")))
     lines = _number(body.get("limit"))
     end = _number(body.get("end_line"))
-    return Call(
+    return CallEffect(
         action, name, target, start=start, lines=lines or max(0, end - start + 1) * bool(end)
     )
 
 
-def _file_change(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Call:
+def _file_change(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
     code = _first(body, _NEW_KEYS) or _first(body, _BODY_KEYS) or body.get("diff")
     edits = body.get("edits")
     if code is None and isinstance(edits, Sequence) and not isinstance(edits, str):
         parts = (_first(edit, _NEW_KEYS) for edit in edits if isinstance(edit, Mapping))
         code = "\n…\n".join(clean(part) for part in parts if isinstance(part, str))
-    return Call(action, name, _path(body), code=clean(code))
+    return CallEffect(action, name, _path(body), code=clean(code))
 
 
-def _command(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Call:
+def _command(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
     command = _first(body, _COMMAND_KEYS)
     if isinstance(command, Sequence) and not isinstance(command, str):
         words = [clean(word) for word in command if isinstance(word, str)]
         # `["bash", "-lc", script]`: the script is what was run.
         command = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
-    return Call(action, name, clean(command) if isinstance(command, str) else raw)
+    return CallEffect(action, name, clean(command) if isinstance(command, str) else raw)
 
 
-def _search(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Call:
+def _search(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
     pattern = clean(_first(body, (*_PATTERN_KEYS, "operation")))
     where = _path(body) or clean(body.get("glob"), 200)
     joined = f"{pattern} in {where}" if pattern and where else pattern or where
-    return Call(action, name, joined or flat_text(body)[:300])
+    return CallEffect(action, name, joined or flat_text(body)[:300])
 
 
 def _about(*keys: str) -> Any:
-    def build(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Call:
-        return Call(action, name, clean(_first(body, keys)) or flat_text(body)[:2000] or raw[:2000])
+    def build(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
+        return CallEffect(
+            action, name, clean(_first(body, keys)) or flat_text(body)[:2000] or raw[:2000]
+        )
 
     return build
 
 
-def _other(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Call:
+def _other(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
     pairs = (f"{clean(k, 60)}={_short(v)}" for k, v in list(body.items())[:8])
-    return Call(action, name, ", ".join(pairs) or raw[:300])
+    return CallEffect(action, name, ", ".join(pairs) or raw[:300])
 
 
 def _short(value: Any) -> str:
@@ -236,14 +238,16 @@ _BUILDERS: dict[Action, Any] = {
 }
 
 
-def _patch(name: str, text: str) -> tuple[Call, ...]:
+def _patch(name: str, text: str) -> tuple[CallEffect, ...]:
     heads = list(_PATCH_LINE.finditer(text))
     calls = []
     for place, head in enumerate(heads):
         stop = heads[place + 1].start() if place + 1 < len(heads) else len(text)
         added = (line[1:] for line in text[head.end() : stop].splitlines() if line.startswith("+"))
-        calls.append(Call(_PATCH_ACTIONS[head[1]], name, head[2].strip(), code="\n".join(added)))
-    return tuple(calls) or (Call(Action.OTHER, name, text[:300]),)
+        calls.append(
+            CallEffect(_PATCH_ACTIONS[head[1]], name, head[2].strip(), code="\n".join(added))
+        )
+    return tuple(calls) or (CallEffect(Action.OTHER, name, text[:300]),)
 
 
 def describe(call: Call, limit: int = 160) -> str:

@@ -12,25 +12,25 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ullage.facts.answers import asked_by, question_answers, tool_references
-from ullage.facts.calls import Action, Call, describe, read_call
+from ullage.facts.answers_found import decided, figures_in, numbers_in, still_open
+from ullage.facts.calls import Action, CallEffect, describe, read_call
 from ullage.facts.compaction_items import family_of, readable
 from ullage.facts.corrections import superseded
-from ullage.facts.findings import decided, figures_in, numbers_in, still_open
 from ullage.facts.identifiers import commits_in, urls_in
 from ullage.facts.model import (
     AgentRun,
+    AnsweredQuestion,
     Command,
     Commit,
-    Decision,
     Facts,
-    Finding,
+    NumberFinding,
     Origin,
     Previous,
     Statement,
-    Step,
+    ToolStep,
     UserInput,
 )
-from ullage.facts.outcomes import Outcome, read_outcome
+from ullage.facts.outcomes import CallOutcome, read_outcome
 from ullage.facts.prose import Strength, note_rules, rules_of
 from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
 from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
@@ -118,7 +118,7 @@ def _hidden(item: Any) -> bool:
 class _Open(NamedTuple):
     """A call that waits for its result."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[CallEffect, ...]
     at: int
     given: Any
 
@@ -129,7 +129,7 @@ class _Answer(NamedTuple):
     at: int
     item: Any
     text: str
-    outcome: Outcome
+    outcome: CallOutcome
 
 
 class Collector:
@@ -145,8 +145,8 @@ class Collector:
         self._inputs: list[UserInput] = []
         self._standing: list[UserInput] = []
         self._commands: list[Command] = []
-        self._steps: list[Step] = []
-        self._decisions: list[Decision] = []
+        self._steps: list[ToolStep] = []
+        self._decisions: list[AnsweredQuestion] = []
         self._statements: list[Statement] = []
         self._agents: list[AgentRun] = []
         self._skills: dict[str, None] = {}
@@ -156,7 +156,7 @@ class Collector:
         self._files, self._failures, self._names = FileTally(), FailureTally(), NameTally()
         self._board = TaskBoard()
         self._calls: dict[str, _Open] = {}
-        self._findings: list[Finding] = []
+        self._findings: list[NumberFinding] = []
         self._numbers: dict[str, int] = {}
         self._seen_urls: dict[str, None] = {}
         self._settled: list[Statement] = []
@@ -315,7 +315,7 @@ class Collector:
     def _showed(self, index: int, text: str) -> None:
         for line in figures_in(text):
             self._numbers.update(dict.fromkeys(numbers_in(line), len(self._findings)))
-            self._findings.append(Finding(index, line))
+            self._findings.append(NumberFinding(index, line))
         self._seen_urls.update(dict.fromkeys(urls_in(text[:NAMES_CHARS])[:MAX_SEEN_URLS]))
 
     def _close_statement(self) -> None:
@@ -354,7 +354,7 @@ class Collector:
         if outcome.feedback:
             self._input(index, outcome.feedback, Kind.FEEDBACK)
 
-    def _effect(self, call: Call, index: int, outcome: Outcome) -> None:
+    def _effect(self, call: CallEffect, index: int, outcome: CallOutcome) -> None:
         if call.action is Action.POLL:
             self._polled(index, outcome)
         elif outcome.ok:
@@ -372,12 +372,14 @@ class Collector:
                 last, ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
             )
             if not outcome.ok:
-                self._failures.failed(Call(Action.COMMAND, "", last.text), outcome, index)
+                self._failures.failed(CallEffect(Action.COMMAND, "", last.text), outcome, index)
 
     def _answered(self, opened: _Open, answer: _Answer) -> None:
         call, index, outcome = opened.calls[0], opened.at, answer.outcome
         for step in opened.calls[:MAX_CALLS]:
-            self._steps.append(Step(index, step.action, describe(step), outcome.ok, outcome.line))
+            self._steps.append(
+                ToolStep(index, step.action, describe(step), outcome.ok, outcome.line)
+            )
         if call.action is Action.COMMAND:
             told = (outcome.ok, outcome.exit_code, outcome.line)
             self._commands.append(Command(index, call.target, *told, _spent(answer.text)))
@@ -400,7 +402,7 @@ class Collector:
     def _answers(self, index: int, given: Any, item: Any, text: str) -> None:
         self._pending_question = ""
         for question, answer in question_answers(given, item, text):
-            self._decisions.append(Decision(index, question, answer))
+            self._decisions.append(AnsweredQuestion(index, question, answer))
             self._names.add(answer, "user", index)
 
     def finish(self) -> Facts:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ullage.messages import BlockView, Item, message_of
 
 __all__ = [
-    "Found",
+    "CompactionItem",
     "alone",
     "family_of",
     "has_items",
@@ -26,7 +26,7 @@ ITEM_TYPES = ("compaction", "compaction_summary", "context_compaction")
 """The types that OpenAI and the Codex CLI have used."""
 
 
-class Found(NamedTuple):
+class CompactionItem(NamedTuple):
     """A provider's item: the block, and which message holds it."""
 
     at: int
@@ -56,7 +56,7 @@ def _blocks(item: Item) -> Sequence[Any]:
     return content if isinstance(content, list) else ()
 
 
-def newest_item(messages: Sequence[Item]) -> Found | None:
+def newest_item(messages: Sequence[Item]) -> CompactionItem | None:
     """The newest provider's item of a conversation; `None`: there is none.
 
     Args:
@@ -65,7 +65,7 @@ def newest_item(messages: Sequence[Item]) -> Found | None:
     for at in range(len(messages) - 1, -1, -1):
         for block in reversed(_blocks(messages[at])):
             if family_of(block):
-                return Found(at, block)
+                return CompactionItem(at, block)
     return None
 
 

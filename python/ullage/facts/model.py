@@ -11,19 +11,19 @@ from ullage.facts.words import Kind
 
 __all__ = [
     "AgentRun",
+    "AnsweredQuestion",
     "Command",
     "Commit",
-    "Decision",
     "Facts",
-    "Failure",
+    "FailedCall",
     "FileUse",
-    "Finding",
     "Name",
+    "NumberFinding",
     "Origin",
     "Previous",
     "Statement",
-    "Step",
     "Task",
+    "ToolStep",
     "UserInput",
 ]
 
@@ -99,7 +99,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedCall:
     """A call that failed or was refused, and what followed."""
 
     index: int
@@ -160,7 +160,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class NumberFinding:
     """A line of a result that names a number."""
 
     index: int
@@ -170,7 +170,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ToolStep:
     """One tool call with its outcome, in one line."""
 
     index: int
@@ -213,15 +213,15 @@ class Facts:
     standing: tuple[UserInput, ...] = ()  # lasting rules: sentences of the user, texts of the host
     files: tuple[FileUse, ...] = ()  # in order of first use
     commands: tuple[Command, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    steps: tuple[Step, ...] = ()
+    failures: tuple[FailedCall, ...] = ()
+    steps: tuple[ToolStep, ...] = ()
     names: tuple[Name, ...] = ()  # by score, best first
     urls: tuple[str, ...] = ()
     commits: tuple[Commit, ...] = ()
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[AnsweredQuestion, ...] = ()
     tasks: tuple[Task, ...] = ()
     statements: tuple[Statement, ...] = ()
-    findings: tuple[Finding, ...] = ()  # lines of results that name a number
+    findings: tuple[NumberFinding, ...] = ()  # lines of results that name a number
     seen_urls: tuple[str, ...] = ()  # addresses that only results showed
     settled: tuple[Statement, ...] = ()  # what the assistant said was decided
     still_open: tuple[Statement, ...] = ()  # what it said was still to do

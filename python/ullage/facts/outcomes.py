@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ullage.facts.words import feedback_of
 
-__all__ = ["Outcome", "read_outcome"]
+__all__ = ["CallOutcome", "read_outcome"]
 
 SCANNED_LINES = 3000
 """Lines of one result that are searched; the verdict of a build log is among them or at its end."""
@@ -15,7 +15,7 @@ SCANNED_LINES = 3000
 LINE_CHARS = 200
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """`ok` is `None` where the call was refused or stopped, and so never ran."""
 
     ok: bool | None
@@ -63,11 +63,11 @@ def read_outcome(text: str, *, is_error: bool) -> Outcome:
     head = text[:600]
     if head.lstrip().startswith(_REFUSED):
         # Hosts mark a refusal as an error; any tool may print its words.
-        return Outcome(None, None, "", feedback_of(text) if is_error else "")
+        return CallOutcome(None, None, "", feedback_of(text) if is_error else "")
     code = _exit_code(text)
     failed = is_error or (code is not None and code != 0) or head.lstrip().startswith(_FAILED)
     line = _error_line(text) if failed else _verdict(text)
-    return Outcome(not failed, code, line, "")
+    return CallOutcome(not failed, code, line, "")
 
 
 def _exit_code(text: str) -> int | None:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from ullage.facts.fences import unfenced
 
 __all__ = [
-    "Rule",
     "Strength",
+    "UserRule",
     "is_all_prose",
     "note_rules",
     "rules_of",
@@ -266,14 +266,14 @@ def rules_of(text: str) -> list[Rule]:
     return list(_rules(sentences(_typed(text))))
 
 
-def _rules(given: list[tuple[str, str]]) -> Iterator[Rule]:
+def _rules(given: list[tuple[str, str]]) -> Iterator[UserRule]:
     for whole, bare in given:
         if not MIN_RULE <= len(whole) <= MAX_RULE or bare.endswith(("?", "？")):
             continue
         if _LASTING.search(bare):
-            yield Rule(whole, Strength.LASTING)
+            yield UserRule(whole, Strength.LASTING)
         elif _CONSTRAINT.search(bare):
-            yield Rule(whole, Strength.CONSTRAINT)
+            yield UserRule(whole, Strength.CONSTRAINT)
 
 
 def is_all_prose(text: str) -> bool:

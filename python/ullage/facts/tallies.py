@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ullage.facts.calls import Action, Call, describe
+from ullage.facts.calls import Action, CallEffect, describe
 from ullage.facts.identifiers import NameKind, find_names
-from ullage.facts.model import Failure, FileUse, Name, Origin
-from ullage.facts.outcomes import Outcome
+from ullage.facts.model import FailedCall, FileUse, Name, Origin
+from ullage.facts.outcomes import CallOutcome
 
 __all__ = ["FailureTally", "FileTally", "NameTally", "command_key"]
 
@@ -71,7 +71,7 @@ class FileTally:
     def __init__(self) -> None:
         self._files: dict[str, FileUse] = {}
 
-    def add(self, call: Call, index: int) -> None:
+    def add(self, call: CallEffect, index: int) -> None:
         """Counts a call about a file that succeeded."""
         path = call.target.strip()
         if not path or len(path) > 1000 or "\n" in path:
@@ -84,7 +84,7 @@ class FileTally:
         return tuple(self._files.values())
 
 
-def _updated(file: FileUse, call: Call, index: int) -> FileUse:
+def _updated(file: FileUse, call: CallEffect, index: int) -> FileUse:
     if call.action is Action.READ:
         return replace(file, reads=file.reads + 1, ranges=_with_range(file.ranges, call))
     if call.action is Action.DELETE:
@@ -95,7 +95,9 @@ def _updated(file: FileUse, call: Call, index: int) -> FileUse:
     return replace(file, edits=edits, writes=writes, deleted=False, code=code, code_index=index)
 
 
-def _with_range(ranges: tuple[tuple[int, int], ...], call: Call) -> tuple[tuple[int, int], ...]:
+def _with_range(
+    ranges: tuple[tuple[int, int], ...], call: CallEffect
+) -> tuple[tuple[int, int], ...]:
     first = max(call.start, 1)
     new = (first, first + call.lines - 1 if call.lines else 0)
     return merge_ranges((*ranges, new))[-MAX_RANGES:]
@@ -124,7 +126,7 @@ def command_key(command: str) -> str:
     return _TAIL.sub("", _CD.sub("", core)).strip()
 
 
-def _key(call: Call) -> tuple[str, str]:
+def _key(call: CallEffect) -> tuple[str, str]:
     if call.action is Action.COMMAND:
         return "command", command_key(call.target)
     if call.action in (Action.EDIT, Action.WRITE):
@@ -136,14 +138,14 @@ class FailureTally:
     """What failed, and which later success of the same thing ended it."""
 
     def __init__(self) -> None:
-        self._all: list[Failure] = []
+        self._all: list[FailedCall] = []
         self._open: dict[tuple[str, str], list[int]] = {}
         self._changes: list[tuple[int, str]] = []
 
     def failed(self, call: Call, outcome: Outcome, index: int) -> None:
         """Record a call that failed or was refused."""
         self._open.setdefault(_key(call), []).append(len(self._all))
-        self._all.append(Failure(index, describe(call), outcome.line, outcome.feedback))
+        self._all.append(FailedCall(index, describe(call), outcome.line, outcome.feedback))
 
     def succeeded(self, call: Call, index: int) -> None:
         """Close the failures of the same thing."""
@@ -155,6 +157,6 @@ class FailureTally:
             by = ", ".join(list(dict.fromkeys(between))[-4:])
             self._all[place] = replace(failure, fixed_index=index, fixed_by=by)
 
-    def failures(self) -> tuple[Failure, ...]:
+    def failures(self) -> tuple[FailedCall, ...]:
         """All failures, oldest first."""
         return tuple(self._all)

@@ -76,7 +76,7 @@ class TurnSnip:
 
     ids: dict[int, str] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
-    removed: dict[str, Span] = field(default_factory=dict)
+    removed: dict[str, NamedSpan] = field(default_factory=dict)
     base_tokens: int = -1
 
     def dump(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class TurnSnip:
         return cls(
             ids={int(at): name for at, name in stored["ids"].items()},
             asked=dict(stored["asked"]),
-            removed={name: Span(**span) for name, span in stored["removed"].items()},
+            removed={name: NamedSpan(**span) for name, span in stored["removed"].items()},
             base_tokens=stored["base_tokens"],
         )
 
@@ -244,10 +244,10 @@ def _remove(view: View, state: TurnSnip) -> StageReport | None:
     return replace(report, records=(records.snip(uuids, reason=why, freed_tokens=report.freed),))
 
 
-def _span(view: View, start: int, stop: int) -> Span:
+def _span(view: View, start: int, stop: int) -> NamedSpan:
     positions = [source for source in view.sources[start:stop] if isinstance(source, int)]
     title = " ".join(text_of(view.originals[start])[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
-    return Span(positions[0], positions[-1], title)
+    return NamedSpan(positions[0], positions[-1], title)
 
 
 # ---- reminding -------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ullage.compaction import CompactionResult
-from ullage.compaction.attachments import Providers
 from ullage.compaction.cut import Direction
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.prefetch import Ahead
+from ullage.compaction.put_back import Providers
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, warn_without_trigger
 from ullage.effects import CancelToken, Flow

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["PATTERNS", "Found", "Redactor"]
+__all__ = ["PATTERNS", "Redactor", "Secret"]
 
 # Every repetition has a bound, and no two of them can match the same text: time is linear in the length.
 PATTERNS: Mapping[str, str] = {
@@ -83,7 +83,7 @@ class Redactor:
                 )
                 if free:
                     found.insert(at, (start, stop, kind))
-        return [Found(kind, start, stop) for start, stop, kind in found]
+        return [Secret(kind, start, stop) for start, stop, kind in found]
 
     def __call__(self, text: str) -> str:
         """The text with each secret replaced by `[redacted:kind]`; the same object if it has none."""

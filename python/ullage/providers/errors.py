@@ -165,7 +165,7 @@ def _told(hit: re.Match[str]) -> int:
     return sum(figure is not None for figure in hit.groupdict().values())
 
 
-def _from_hit(row: Row, hit: re.Match[str], evidence: Evidence) -> Classified:
+def _from_hit(row: ErrorRow, hit: re.Match[str], evidence: Evidence) -> Classified:
     figures = {name: _figure(text) for name, text in hit.groupdict().items() if text}
     used, limit, output = (figures.get(name) for name in ("used", "limit", "output"))
     asked = output if row.kind == "output_budget" else None

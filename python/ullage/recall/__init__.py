@@ -7,7 +7,7 @@ a tool use id (a result), `m12` or `m12-40` (messages by their position in the h
 
 from __future__ import annotations
 
-from ullage.recall.archive import Archive, Recalled, Span
+from ullage.recall.archive import Archive, NamedSpan, Recalled
 from ullage.recall.evicted import Left, left
 from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits
 
@@ -15,9 +15,9 @@ __all__ = [
     "RECALL_TOOL",
     "Archive",
     "Left",
+    "NamedSpan",
     "Recall",
     "RecallLimits",
     "Recalled",
-    "Span",
     "left",
 ]

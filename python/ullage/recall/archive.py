@@ -16,7 +16,7 @@ from ullage.recall.store import OffloadStore, digest_of
 from ullage.transcript import records
 from ullage.transcript.index import Transcript
 
-__all__ = ["Archive", "Recalled", "Span"]
+__all__ = ["Archive", "NamedSpan", "Recalled"]
 
 
 _MESSAGES = re.compile(r"m(\d{1,9})(?:-m?(\d{1,9}))?\Z")
@@ -80,7 +80,7 @@ class Archive:
         transcript: str | os.PathLike[str] | Transcript | None = None,
     ) -> None:
         self.history = history
-        self.spans: dict[str, Span] = {}
+        self.spans: dict[str, NamedSpan] = {}
         self._store = store
         self._transcript = transcript
         self._results: dict[str, int] = {}

@@ -6,7 +6,7 @@ and records every request; `Run.compare` compares runs. Nothing is written and n
 
 from __future__ import annotations
 
-from ullage.replay.play import DEFAULT_MODEL, Run, Turn, replay_session
-from ullage.replay.script import Script, script_of
+from ullage.replay.play import DEFAULT_MODEL, ReplayedTurn, Run, replay_session
+from ullage.replay.session_script import SessionScript, script_of
 
-__all__ = ["DEFAULT_MODEL", "Run", "Script", "Turn", "replay_session", "script_of"]
+__all__ = ["DEFAULT_MODEL", "ReplayedTurn", "Run", "SessionScript", "replay_session", "script_of"]

@@ -14,15 +14,15 @@ from ullage.levels.cost import rates_of
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.replay.script import Script
+from ullage.replay.session_script import SessionScript
 
-__all__ = ["DEFAULT_MODEL", "Run", "Turn", "replay_session"]
+__all__ = ["DEFAULT_MODEL", "ReplayedTurn", "Run", "replay_session"]
 
 Seen = Callable[[ContextManager, Request], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class ReplayedTurn:
     """One request.
 
     Attributes:
@@ -63,7 +63,7 @@ class Run:
     """
 
     name: str
-    turns: tuple[Turn, ...]
+    turns: tuple[ReplayedTurn, ...]
     error: str = ""
     nanousd: int = 0
     window_tokens: int = 0
@@ -87,7 +87,7 @@ class Run:
 
 
 def replay_session(
-    script: Script,
+    script: SessionScript,
     policy: Policy | None,
     *,
     model: str = "",
@@ -107,7 +107,7 @@ def replay_session(
     """
     known = table or ModelTable.builtin()
     row = known.lookup(model or script.model or DEFAULT_MODEL)
-    turns, error = list[Turn](), ""
+    turns, error = list[ReplayedTurn](), ""
     played: Any = _managed if policy is not None else _unmanaged
     try:
         for turn in played(script, policy, row, known, seen, outside):
@@ -124,12 +124,12 @@ DEFAULT_MODEL = "claude-opus-4-5"
 
 
 def _unmanaged(
-    script: Script, policy: Any, row: Model, table: Any, seen: Any, outside: Any
-) -> Iterator[Turn]:
+    script: SessionScript, policy: Any, row: Model, table: Any, seen: Any, outside: Any
+) -> Iterator[ReplayedTurn]:
     del policy, table, seen, outside
     before = 0
     for number, (at, tokens) in enumerate(_sizes(script, row), 1):
-        yield Turn(
+        yield ReplayedTurn(
             number=number,
             message=at + 1,
             tokens=tokens,
@@ -141,7 +141,7 @@ def _unmanaged(
         before = tokens
 
 
-def _sizes(script: Script, row: Model) -> Iterator[tuple[int, int]]:
+def _sizes(script: SessionScript, row: Model) -> Iterator[tuple[int, int]]:
     ledger, added = core.Ledger(weights_for(row)), 0
     for at in script.requests():
         ledger.extend(script.messages[added : at + 1])
@@ -155,13 +155,13 @@ def _own(script: Script, at: int) -> int:
 
 
 def _managed(
-    script: Script,
+    script: SessionScript,
     policy: Policy,
     row: Model,
     table: ModelTable,
     seen: Seen | None,
     outside: Mapping[str, Any],
-) -> Iterator[Turn]:
+) -> Iterator[ReplayedTurn]:
     given = {"store": MemoryStore(), **outside}
     manager = ContextManager(model=row.name, policy=policy, table=table, **given)
     manager.machine.overhead["system"] = script.overhead_tokens
@@ -186,7 +186,7 @@ def _turn(
     size, first = int(ledger.tokens()), request.rewritten_from
     same = sent if first is None else min(size, int(ledger.tokens(0, first)))
     read = same + overhead if request.number > 1 else 0
-    return Turn(
+    return ReplayedTurn(
         number=request.number,
         message=at + 1,
         tokens=request.tokens,
@@ -201,6 +201,6 @@ def _turn(
     )
 
 
-def _nanousd(turn: Turn, model: Model) -> int:
+def _nanousd(turn: ReplayedTurn, model: Model) -> int:
     write, read = rates_of(model, turn.tokens)
     return turn.read_tokens * read + turn.written_tokens * write

@@ -23,7 +23,7 @@ from ullage.sessions.drafts import copy_of, draft_of, put_in_place
 from ullage.sessions.load import CLAUDE_CODE, Session, open_session
 from ullage.sessions.native_append import APPENDED, lines_of, shown
 from ullage.transcript import Transcript, TranscriptLog, resume
-from ullage.transcript.formats import Source
+from ullage.transcript.formats import SessionFile
 from ullage.transcript.log import line_of
 from ullage.transcript.logfile import LogFile
 
@@ -208,7 +208,7 @@ def _in_own_format(
     with _draft(target, session.path.name) as draft:
         copy_of(session.path, draft, session.pin)
         size = draft.stat().st_size
-        lines = lines_of(session.format, Source(draft), result.new_entries, messages)
+        lines = lines_of(session.format, SessionFile(draft), result.new_entries, messages)
         _add(draft, lines)
         read = open_session(draft).messages if lines else []
         if shown(session.format, read) != shown(session.format, messages):

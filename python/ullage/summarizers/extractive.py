@@ -19,7 +19,7 @@ from ullage.summarizers import extractive_sections
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, joined
 from ullage.summarizers.previous_summary import carried_units
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.words import essential_tokens, trimmed, user_messages
+from ullage.summarizers.users_words import essential_tokens, trimmed, user_messages
 
 __all__ = ["DEFAULT_TOKENS", "ExtractiveSummarizer", "render"]
 

@@ -6,12 +6,21 @@ import re
 
 from ullage.facts.calls import Action
 from ullage.facts.identifiers import NameKind
-from ullage.facts.model import Command, Facts, Failure, FileUse, Origin, Statement, Task, UserInput
+from ullage.facts.model import (
+    Command,
+    Facts,
+    FailedCall,
+    FileUse,
+    Origin,
+    Statement,
+    Task,
+    UserInput,
+)
 from ullage.facts.sections import quoted
 from ullage.facts.tallies import command_key
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import Unit, cost, inline, joined, one_line, shorten
-from ullage.summarizers.words import trimmed
+from ullage.summarizers.users_words import trimmed
 
 __all__ = [
     "asides",
@@ -190,7 +199,7 @@ def errors(facts: Facts) -> list[Unit]:
     ]
 
 
-def failure_line(failure: Failure) -> str:
+def failure_line(failure: FailedCall) -> str:
     """A failure, the telling line, and what followed."""
     head = f"- {inline(failure.what, LINE)}"
     if failure.feedback:

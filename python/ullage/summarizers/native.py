@@ -16,7 +16,7 @@ from ullage.summarizers.inputs import anthropic_messages, without_thinking
 from ullage.summarizers.openai import OpenAISummarizer
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.shared_prefix import begins_with
-from ullage.summarizers.streams import CUT_STREAM, Reader
+from ullage.summarizers.streams import CUT_STREAM, StreamReader
 
 __all__ = ["BETA", "AnthropicCompaction", "OpenAICompaction"]
 
@@ -109,7 +109,7 @@ class BlockReader(MessageReader):
         return str(delta.content or "")
 
     def reply(self) -> SummaryReply:
-        """See `Reader`; without a summary the old history has to stay."""
+        """See `StreamReader`; without a summary the old history has to stay."""
         reply, block = super().reply(), self._found
         if block is None or not block.get("content"):
             return reply
@@ -166,7 +166,7 @@ class OpenAICompaction(OpenAISummarizer):
         limit = request.deadline_seconds
         return {**self.body(request), **({} if limit is None else {"timeout": limit})}
 
-    def _reader(self) -> Reader:
+    def _reader(self) -> StreamReader:
         raise NotImplementedError
 
 

@@ -16,9 +16,9 @@ from ullage.summarizers.streams import (
     CUT_STREAM,
     LastRequest,
     PrefixLost,
-    Reader,
     StreamFailed,
     StreamingSummarizer,
+    StreamReader,
     key_for,
     optional,
 )
@@ -156,7 +156,7 @@ class OpenAISummarizer(StreamingSummarizer):
         limits = {} if timeout is None else {"timeout": timeout}
         return endpoint.create(**body, **limits)
 
-    def _reader(self) -> Reader:
+    def _reader(self) -> StreamReader:
         return ChatReader() if self._api == "chat" else ResponseReader()
 
 
@@ -183,7 +183,7 @@ class ChatReader:
         self._usage: dict[str, Any] | None = None
 
     def feed(self, event: Any) -> str | None:
-        """See `Reader`."""
+        """See `StreamReader`."""
         error = getattr(event, "error", None)
         if (
             error
@@ -209,7 +209,7 @@ class ChatReader:
         return str(text)
 
     def reply(self) -> SummaryReply:
-        """See `Reader`; a stream that ended without a finish reason was cut."""
+        """See `StreamReader`; a stream that ended without a finish reason was cut."""
         return SummaryReply(
             text="".join(self._texts) or "".join(self._refusal),
             finish_reason=self._stop or CUT_STREAM,
@@ -230,7 +230,7 @@ class ResponseReader:
         self._end: Any = None
 
     def feed(self, event: Any) -> str | None:
-        """See `Reader`."""
+        """See `StreamReader`."""
         kind = event.type
         if kind == "response.output_text.delta":
             self._texts.append(event.delta)
@@ -252,7 +252,7 @@ class ResponseReader:
                 self._refusal.append(part.refusal)
 
     def reply(self) -> SummaryReply:
-        """See `Reader`; a stream without an end was cut."""
+        """See `StreamReader`; a stream without an end was cut."""
         end = self._end
         details = getattr(end, "incomplete_details", None)
         reason = str(getattr(end, "status", None) or CUT_STREAM)

@@ -21,8 +21,8 @@ __all__ = [
     "CUT_STREAM",
     "LastRequest",
     "PrefixLost",
-    "Reader",
     "StreamFailed",
+    "StreamReader",
     "StreamingSummarizer",
     "key_for",
     "optional",
@@ -60,7 +60,7 @@ class StreamFailed(UllageError):
         self.body = body
 
 
-class Reader(Protocol):
+class StreamReader(Protocol):
     """Puts a reply together from the events of one stream."""
 
     def feed(self, event: Any) -> str | None:
@@ -163,7 +163,7 @@ class StreamingSummarizer:
         """Sends a request; a stream, or an awaitable of one."""
         raise NotImplementedError
 
-    def _reader(self) -> Reader:
+    def _reader(self) -> StreamReader:
         raise NotImplementedError
 
     # ---- the two loops -----------------------------------------------------------------------

@@ -15,11 +15,20 @@ from typing import Any, NamedTuple, Protocol
 from ullage.messages import BOUNDARY, CLEARED, Item
 from ullage.transcript import records
 
-__all__ = ["Placeholder", "Replay", "Row", "RowFlag", "Slot", "Source", "kept_uuids", "replay"]
+__all__ = [
+    "Placeholder",
+    "RecordLine",
+    "RecordSource",
+    "Replay",
+    "RowFlag",
+    "Slot",
+    "kept_uuids",
+    "replay",
+]
 
 
 class RowFlag:
-    """Facts about a line that the fold needs; bits of `Row.flags`."""
+    """Facts about a line that the fold needs; bits of `RecordLine.flags`."""
 
     SIDECHAIN = 1
     SYNTHETIC = 2
@@ -27,7 +36,7 @@ class RowFlag:
     PROMPT = 8  # a user's own input
 
 
-class Row(NamedTuple):
+class RecordLine(NamedTuple):
     """One line, as far as the fold needs it."""
 
     at: int
@@ -47,13 +56,13 @@ class Placeholder(NamedTuple):
     archived: tuple[Any, ...]  # of Slot
 
 
-Slot = Row | Placeholder
+Slot = RecordLine | Placeholder
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """Lines in file order, and the object of a line where one is needed."""
 
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[RecordLine]:
         """All readable lines."""
 
     def load(self, at: int) -> Item:
@@ -65,7 +74,7 @@ class Replay:
     """What the fold found; `context` is what the model was shown last, in its order."""
 
     context: list[Slot] = field(default_factory=list)
-    boundary: Row | None = None
+    boundary: RecordLine | None = None
     texts: dict[str, str] = field(default_factory=dict)  # tool use id: what stands for its result
     replaced: dict[str, str] = field(default_factory=dict)  # of those, the budget's decisions
     kept: set[str] = field(default_factory=set)  # the budget's decisions to send whole
@@ -80,7 +89,7 @@ class Replay:
 _TALK = frozenset({"user", "assistant", "attachment"})
 
 
-def replay(source: Source) -> Replay:
+def replay(source: RecordSource) -> Replay:
     """Replays a transcript: boundaries, preserved segments, snips, clearings and collapses."""
     rows = source.rows()
     state = Replay()
@@ -91,7 +100,7 @@ def replay(source: Source) -> Replay:
 # ---- what never counts -----------------------------------------------------------------------
 
 
-def _left_out(rows: Sequence[Row], source: Source, state: Replay) -> set[int]:
+def _left_out(rows: Sequence[RecordLine], source: RecordSource, state: Replay) -> set[int]:
     """Lines that no context holds: sub-agents, errors, rewound branches, unfinished compactions."""
     out = {row.at for row in rows if row.flags & (RowFlag.SIDECHAIN | RowFlag.SYNTHETIC)}
     for row in rows:
@@ -108,7 +117,7 @@ def _left_out(rows: Sequence[Row], source: Source, state: Replay) -> set[int]:
     return out | rewound | _unfinished(rest, source, state)
 
 
-def _remove(state: Replay, row: Row, reason: str) -> None:
+def _remove(state: Replay, row: RecordLine, reason: str) -> None:
     if row.uuid and row.type in _TALK:
         state.removed[row.uuid] = reason
 
@@ -130,9 +139,11 @@ def _rewound(rows: Sequence[Row], source: Source) -> set[int]:
     return _below(rows, taken_back, source) if taken_back else set()
 
 
-def _below(rows: Sequence[Row], tops: Iterable[Row], source: Source) -> set[int]:
+def _below(
+    rows: Sequence[RecordLine], tops: Iterable[RecordLine], source: RecordSource
+) -> set[int]:
     stack = list(tops)
-    children: defaultdict[str, list[Row]] = defaultdict(list)
+    children: defaultdict[str, list[RecordLine]] = defaultdict(list)
     for row in rows:
         parent = row.parent
         if not parent and row.subtype == BOUNDARY:
@@ -148,7 +159,7 @@ def _below(rows: Sequence[Row], tops: Iterable[Row], source: Source) -> set[int]
     return found
 
 
-def _unfinished(rows: Sequence[Row], source: Source, state: Replay) -> set[int]:
+def _unfinished(rows: Sequence[RecordLine], source: RecordSource, state: Replay) -> set[int]:
     """Boundaries without a summary, and what was written with them: a crash came between."""
     out: set[int] = set()
     known = {row.uuid for row in rows if row.uuid}
@@ -188,7 +199,7 @@ def _metadata(entry: Item) -> Mapping[str, Any]:
 
 
 class _Fold:
-    def __init__(self, source: Source, state: Replay, left_out: set[int]) -> None:
+    def __init__(self, source: RecordSource, state: Replay, left_out: set[int]) -> None:
         self._source = source
         self._state = state
         self._left_out = left_out
@@ -200,20 +211,20 @@ class _Fold:
         self._snipped: set[str] = set()
         self._collapsed: dict[str, tuple[int, int]] = {}  # where, and `rewritten` before it
 
-    def run(self, rows: Sequence[Row]) -> None:
+    def run(self, rows: Sequence[RecordLine]) -> None:
         for row in rows:
             if row.at not in self._left_out:
                 self._take(row)
         self._place_waiting()
         self._explain(rows)
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: RecordLine) -> None:
         if row.type in _TALK:
             self._talk(row)
         elif handler := _HANDLERS.get(row.subtype if row.type == "system" else row.type):
             handler(self, row, self._source.load(row.at))
 
-    def _talk(self, row: Row) -> None:
+    def _talk(self, row: RecordLine) -> None:
         if self._waiting and not row.flags & RowFlag.SUMMARY and row.uuid not in self._group:
             self._place_waiting()
         if row.uuid not in self._snipped or not row.uuid:
@@ -225,7 +236,7 @@ class _Fold:
         waiting, self._waiting = self._waiting, []
         self._state.context.extend(waiting)
 
-    def _boundary(self, row: Row, entry: Item) -> None:
+    def _boundary(self, row: RecordLine, entry: Item) -> None:
         self._place_waiting()
         metadata = _metadata(entry)
         kept = self._preserved(metadata)
@@ -252,14 +263,14 @@ class _Fold:
             return []
         return context[where[head] : where[tail] + 1]
 
-    def _snip(self, row: Row, entry: Item) -> None:
+    def _snip(self, row: RecordLine, entry: Item) -> None:
         uuids = set(records.parse_snip(entry))
         self._rewrite(row, {slot.uuid for slot in self._state.context} & uuids)
         self._snipped |= uuids
         self._state.removed.update((uuid, "snipped") for uuid in uuids)
         self._drop(uuids)
 
-    def _clear(self, row: Row, entry: Item) -> None:
+    def _clear(self, row: RecordLine, entry: Item) -> None:
         cleared = records.parse_microcompact(entry)
         self._rewrite(row, cleared.tool_use_ids or cleared.attachment_uuids)
         for tool_use_id in cleared.tool_use_ids:
@@ -271,7 +282,7 @@ class _Fold:
         self._place_waiting()
         self._state.context = [slot for slot in self._state.context if slot.uuid not in uuids]
 
-    def _replace(self, row: Row, entry: Item) -> None:
+    def _replace(self, row: RecordLine, entry: Item) -> None:
         del row
         decided = records.parse_content_replacement(entry)
         self._state.kept |= decided.kept
@@ -280,7 +291,7 @@ class _Fold:
             # What was cleared since then stays cleared.
             self._state.texts.setdefault(tool_use_id, text)
 
-    def _collapse(self, row: Row, entry: Item) -> None:
+    def _collapse(self, row: RecordLine, entry: Item) -> None:
         self._place_waiting()
         commit = records.parse_collapse_commit(entry)
         context = self._state.context
@@ -296,12 +307,12 @@ class _Fold:
             self._collapsed[commit.collapse_id] = (row.at, self._state.rewritten)
             self._rewrite(row, span)
 
-    def _rewrite(self, row: Row, gone: Iterable[Any]) -> None:
+    def _rewrite(self, row: RecordLine, gone: Iterable[Any]) -> None:
         """Usage from before this line does not hold any more, if it took anything out."""
         if any(True for _ in gone):
             self._state.rewritten = row.at
 
-    def _expand(self, row: Row, entry: Item) -> None:
+    def _expand(self, row: RecordLine, entry: Item) -> None:
         collapse_id = records.parse_collapse_expand(entry)
         context: list[Slot] = []
         for slot in self._state.context:
@@ -312,14 +323,14 @@ class _Fold:
         at, before = self._collapsed.pop(collapse_id, (-1, -1))
         if at >= 0:
             # With nothing said between, what was measured before the collapse holds again.
-            said = any(isinstance(slot, Row) and slot.at > at for slot in context)
+            said = any(isinstance(slot, RecordLine) and slot.at > at for slot in context)
             self._state.rewritten = row.at if said else min(before, self._state.rewritten)
 
-    def _snapshot(self, row: Row, entry: Item) -> None:
+    def _snapshot(self, row: RecordLine, entry: Item) -> None:
         del row
         self._state.snapshot = records.parse_collapse_snapshot(entry)
 
-    def _explain(self, rows: Iterable[Row]) -> None:
+    def _explain(self, rows: Iterable[RecordLine]) -> None:
         """Gives every entry that is not in the context its one reason (P-2)."""
         state = self._state
         shown = {slot.uuid for slot in state.context}
@@ -337,7 +348,7 @@ class _Fold:
                     state.removed[row.uuid] = "collapsed" if row.uuid in hidden else "compacted"
 
 
-_HANDLERS: dict[str, Callable[[_Fold, Row, Item], None]] = {
+_HANDLERS: dict[str, Callable[[_Fold, RecordLine, Item], None]] = {
     BOUNDARY: _Fold._boundary,
     "microcompact_boundary": _Fold._clear,
     "snip_boundary": _Fold._snip,
@@ -348,7 +359,7 @@ _HANDLERS: dict[str, Callable[[_Fold, Row, Item], None]] = {
 }
 
 
-def _rows_in(slot: Slot) -> Iterable[Row]:
+def _rows_in(slot: Slot) -> Iterable[RecordLine]:
     if isinstance(slot, Placeholder):
         for inner in slot.archived:
             yield from _rows_in(inner)

@@ -10,10 +10,10 @@ from ullage.messages import Item, is_summary, listed, message_of
 from ullage.transcript import records
 from ullage.transcript.apply_records import (
     Placeholder,
+    RecordLine,
+    RecordSource,
     Replay,
-    Row,
     RowFlag,
-    Source,
     kept_uuids,
     replay,
 )
@@ -92,7 +92,7 @@ class Entries:
     def __init__(self, items: Iterable[Item]) -> None:
         self._items = listed(items)
 
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[RecordLine]:
         """One row for each item."""
         return [row_of(at, item) for at, item in enumerate(self._items)]
 
@@ -101,13 +101,13 @@ class Entries:
         return self._items[at]
 
 
-def row_of(at: int, item: Item) -> Row:
+def row_of(at: int, item: Item) -> RecordLine:
     """The row of an entry; a bare message counts as an entry of its role."""
     kind = _text(item.get("type"))
     if "role" in item and "message" not in item:
         kind = _text(item.get("role"))
     subtype, uuid, parent = (_text(item.get(key)) for key in ("subtype", "uuid", "parentUuid"))
-    return Row(at, kind, subtype, uuid, parent, _flags(kind, item))
+    return RecordLine(at, kind, subtype, uuid, parent, _flags(kind, item))
 
 
 def _flags(kind: str, item: Item) -> int:
@@ -136,7 +136,7 @@ def _says(message: Mapping[str, Any]) -> bool:
 
 
 def converse(
-    source: Source,
+    source: RecordSource,
     *,
     torn: tuple[int, int] | None = None,
     bad: Sequence[tuple[int, str]] = (),
@@ -172,13 +172,13 @@ def converse(
     )
 
 
-def _snipped_parents(state: Replay, source: Source) -> dict[str, str]:
+def _snipped_parents(state: Replay, source: RecordSource) -> dict[str, str]:
     """For each snipped entry its parent."""
     snipped = {uuid for uuid, reason in state.removed.items() if reason == "snipped"}
     return {row.uuid: row.parent for row in source.rows() if row.uuid in snipped} if snipped else {}
 
 
-def _entries(state: Replay, source: Source) -> Iterable[Item]:
+def _entries(state: Replay, source: RecordSource) -> Iterable[Item]:
     kept = _kept(state, source) | _stale(state, source)
     for slot in state.context:
         if isinstance(slot, Placeholder):
@@ -192,18 +192,18 @@ def _entries(state: Replay, source: Source) -> Iterable[Item]:
             state.removed[slot.uuid] = "not shown"
 
 
-def _kept(state: Replay, source: Source) -> set[int]:
+def _kept(state: Replay, source: RecordSource) -> set[int]:
     """Lines of the context that stand before the newest boundary, or that it says were kept."""
     if state.boundary is None:
         return set()
     at, names = state.boundary.at, kept_uuids(source.load(state.boundary.at))
-    rows = [slot for slot in state.context if isinstance(slot, Row)]
+    rows = [slot for slot in state.context if isinstance(slot, RecordLine)]
     return {row.at for row in rows if row.at < at or row.uuid in names}
 
 
-def _stale(state: Replay, source: Source) -> set[int]:
+def _stale(state: Replay, source: RecordSource) -> set[int]:
     """Lines whose usage is of a context from which something was taken since, where no newer figure exists (TOK-4)."""
-    rows = [slot for slot in state.context if isinstance(slot, Row)]
+    rows = [slot for slot in state.context if isinstance(slot, RecordLine)]
     newer = (row for row in rows if row.at > state.rewritten and row.type == "assistant")
     if state.rewritten < 0 or any(_is_measured(source.load(row.at)) for row in newer):
         return set()

@@ -12,7 +12,7 @@ from ullage._engine.digests import MessageFlag
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, Item, message_of
 from ullage.transcript import records
-from ullage.transcript.apply_records import Row, RowFlag
+from ullage.transcript.apply_records import RecordLine, RowFlag
 from ullage.transcript.conversation import Conversation, converse
 from ullage.transcript.pin import FilePin
 
@@ -76,10 +76,10 @@ class Transcript:
     # ---- lines -------------------------------------------------------------------------------
 
     @cached_property
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[RecordLine]:
         return [_row(at, head) for at, head in enumerate(self.index.heads())]
 
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[RecordLine]:
         """Type, links and flags of every line, without building its object."""
         return self._rows
 
@@ -173,7 +173,7 @@ class _Readable:
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
 
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[RecordLine]:
         return self._transcript.rows()
 
     def load(self, at: int) -> Item:
@@ -199,12 +199,12 @@ _FLAGS = (
 )
 
 
-def _row(at: int, head: Any) -> Row:
+def _row(at: int, head: Any) -> RecordLine:
     kind, subtype, uuid, parent, found = head
     flags = sum(mine for theirs, mine in _FLAGS if found & theirs)
     if found & MessageFlag.USER_INPUT and kind == "user" and not flags:
         flags |= RowFlag.PROMPT
-    return Row(at, kind, subtype, uuid, parent, flags)
+    return RecordLine(at, kind, subtype, uuid, parent, flags)
 
 
 def _text(value: Any) -> str:

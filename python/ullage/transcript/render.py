@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ullage.messages import Block, Content, Item, message_of
-from ullage.transcript.attachments import PERSON_KINDS, render
+from ullage.transcript.attachment_text import PERSON_KINDS, render
 
 __all__ = ["MessageView", "project", "rendered", "to_messages"]
 

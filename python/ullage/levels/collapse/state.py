@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from ullage.recall.archive import Span
+from ullage.recall.archive import NamedSpan
 from ullage.transcript import records
 
 __all__ = ["Collapse", "Committed", "Staged"]
@@ -59,9 +59,9 @@ class Committed:
     title: str = ""
 
     @property
-    def span(self) -> Span:
+    def span(self) -> NamedSpan:
         """From its first to its last message."""
-        return Span(self.parts[0][0], self.parts[-1][1], self.title)
+        return NamedSpan(self.parts[0][0], self.parts[-1][1], self.title)
 
     @property
     def positions(self) -> list[int]:
@@ -86,7 +86,7 @@ class Collapse:
 
     staged: list[Staged] = field(default_factory=list)
     commits: dict[str, Committed] = field(default_factory=dict)
-    expanded: list[Span] = field(default_factory=list)
+    expanded: list[NamedSpan] = field(default_factory=list)
     armed: bool = False
     last_run_tokens: int = 0
     looked_tokens: int = 0
@@ -94,7 +94,7 @@ class Collapse:
     running: int = 0
 
     @property
-    def removed(self) -> dict[str, Span]:
+    def removed(self) -> dict[str, NamedSpan]:
         """For recall: what each placeholder stands for."""
         return {name: each.span for name, each in self.commits.items()}
 
@@ -121,7 +121,7 @@ class Collapse:
                 )
                 for name, each in stored["commits"].items()
             },
-            expanded=[Span(**each) for each in stored["expanded"]],
+            expanded=[NamedSpan(**each) for each in stored["expanded"]],
             armed=stored["armed"],
             last_run_tokens=stored["last_run_tokens"],
             looked_tokens=stored.get("looked_tokens", 0),

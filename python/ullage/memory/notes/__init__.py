@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ullage.memory.notes.folder import INDEX, Index, MemoryFolder, Problem
 from ullage.memory.notes.keeper import NoteKeeper
+from ullage.memory.notes.memory_tool import MemoryTool, anthropic_tool
 from ullage.memory.notes.note import Note, NoteType
-from ullage.memory.notes.recall import Embedder, NoteRecall, Recalled
-from ullage.memory.notes.tool import MemoryTool, anthropic_tool
+from ullage.memory.notes.note_recall import Embedder, NoteRecall, RecalledNotes
 
 __all__ = [
     "INDEX",
@@ -19,6 +19,6 @@ __all__ = [
     "NoteRecall",
     "NoteType",
     "Problem",
-    "Recalled",
+    "RecalledNotes",
     "anthropic_tool",
 ]

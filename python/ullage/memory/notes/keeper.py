@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
-from ullage.compaction.input import Source, read_source
+from ullage.compaction.input import CompactionInput, read_source
 from ullage.effects import Cancelled, CancelToken, Effect, Flow
 from ullage.effects.background import Background, BackgroundWork, Mode, Slots
 from ullage.facts.reading import blocks_of, text_of
@@ -145,7 +145,7 @@ class NoteKeeper:
         failed = found.skipped.startswith(_NO_ANSWER)
         return _Read(None if failed else found, item_key(source.stored[end - 1]))
 
-    def _first(self, source: Source) -> int:
+    def _first(self, source: CompactionInput) -> int:
         """Where what was not read begins; after a compaction that took the place away, behind its summary."""
         with self._guard:
             last = self._last

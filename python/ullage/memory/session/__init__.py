@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ullage.effects.background import Slots
-from ullage.memory.session.report import UpdateOutcome, UpdateReport
+from ullage.memory.session.notes_state import NotesState
 from ullage.memory.session.session_memory import SessionMemory
-from ullage.memory.session.state import NotesState
 from ullage.memory.session.triggers import Due, Progress, update_due
 from ullage.memory.session.update import UpdateJob, update_flow
+from ullage.memory.session.update_report import UpdateOutcome, UpdateReport
 
 __all__ = [
     "Due",

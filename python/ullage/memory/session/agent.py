@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage._engine import core
-from ullage.compaction.input import Source
-from ullage.counting.media import strip_media
+from ullage.compaction.input import CompactionInput
+from ullage.counting.strip_media import strip_media
 from ullage.effects import Cancelled, Flow, Summarize
-from ullage.memory.session.edits import Edit, Refusal, apply_edit, read_answer
+from ullage.memory.session.notes_edits import NotesEdit, Refusal, apply_edit, read_answer
 from ullage.messages import role_of
 from ullage.providers.errors import classify
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-__all__ = ["MAX_TURNS", "PLAIN_SYSTEM", "SOURCE", "Draft", "Talk", "talk_flow"]
+__all__ = ["MAX_TURNS", "PLAIN_SYSTEM", "SOURCE", "ModelConversation", "NotesDraft", "talk_flow"]
 
 SOURCE = "session_memory"
 """Who asks, in requests."""
@@ -39,7 +39,7 @@ _BEFORE = "[What came before this is in the notes.]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talk:
+class ModelConversation:
     """What is needed to talk to the model.
 
     Attributes:
@@ -55,7 +55,7 @@ class Talk:
         redact: Applied to all text that leaves; `None`: nothing.
     """
 
-    source: Source = field(repr=False)
+    source: CompactionInput = field(repr=False)
     start: int
     end: int
     summarizer: Any
@@ -68,7 +68,7 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class NotesDraft:
     """What the model wants written.
 
     Attributes:
@@ -79,21 +79,21 @@ class Draft:
         problem: Why nothing may be written; empty: all is well.
     """
 
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[NotesEdit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     end: int = 0
     calls: int = 0
     problem: str = ""
 
 
-def talk_flow(talk: Talk) -> Flow[Draft]:
+def talk_flow(talk: ModelConversation) -> Flow[NotesDraft]:
     """Asks for edits, in the first of the summarizer's call modes that works.
 
     A conversation too long for the model is absorbed in part: the newest rounds are left to the next update, so that
     what the notes cover stays without a gap.
     """
     calls = 0
-    draft = Draft(problem="the summarizer has no call mode")
+    draft = NotesDraft(problem="the summarizer has no call mode")
     for mode in getattr(talk.summarizer, "modes", ("plain",)):
         end: int | None = talk.end
         while end is not None:
@@ -105,10 +105,10 @@ def talk_flow(talk: Talk) -> Flow[Draft]:
             end = _half(talk, end) if mode == "plain" else None
         if not draft.problem:
             break
-    return Draft(draft.edits, draft.refusals, draft.end, calls, draft.problem)
+    return NotesDraft(draft.edits, draft.refusals, draft.end, calls, draft.problem)
 
 
-def _half(talk: Talk, end: int) -> int | None:
+def _half(talk: ModelConversation, end: int) -> int | None:
     """Where the first half of the rounds ends; `None` if there is only one."""
     ledger = core.Ledger(None, talk.source.context)
     starts = [int(at) for at in ledger.rounds(talk.start, end)]
@@ -118,17 +118,17 @@ def _half(talk: Talk, end: int) -> int | None:
 class _Attempt:
     """One conversation with the model about `[start, end)`."""
 
-    def __init__(self, talk: Talk, mode: str, end: int) -> None:
+    def __init__(self, talk: ModelConversation, mode: str, end: int) -> None:
         self.calls = 0
         self.too_long = False
         self._talk, self._mode, self._end = talk, mode, end
         self._notes = talk.notes
-        self._edits: list[Edit] = []
+        self._edits: list[NotesEdit] = []
         self._refusals: list[Refusal] = []
         self._messages = self._shown()
         self._prompt = self._redacted(talk.prompt)
 
-    def run(self) -> Flow[Draft]:
+    def run(self) -> Flow[NotesDraft]:
         """The edits."""
         for _ in range(MAX_TURNS):
             try:
@@ -145,9 +145,9 @@ class _Attempt:
                 return self._draft("")
         return self._draft("" if self._edits else "no edit that could be done")
 
-    def _draft(self, problem: str) -> Draft:
+    def _draft(self, problem: str) -> NotesDraft:
         edits = () if problem else tuple(self._edits)
-        return Draft(edits, tuple(self._refusals), self._end, self.calls, problem)
+        return NotesDraft(edits, tuple(self._refusals), self._end, self.calls, problem)
 
     def _asked(self) -> Flow[SummaryReply]:
         self.calls += 1
@@ -181,7 +181,7 @@ class _Attempt:
         self._prompt = _feedback(len(answer.edits), refused, cut=cut)
         return False
 
-    def _done(self, edit: Edit) -> Refusal | None:
+    def _done(self, edit: NotesEdit) -> Refusal | None:
         changed = apply_edit(self._notes, edit, max_chars=self._talk.max_chars)
         if isinstance(changed, Refusal):
             return changed

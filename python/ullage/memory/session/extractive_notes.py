@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ullage.facts.calls import Action
-from ullage.facts.model import Command, Facts, Origin, Step, UserInput
+from ullage.facts.model import Command, Facts, Origin, ToolStep, UserInput
 from ullage.facts.words import Kind
 from ullage.memory.session.template import TITLES, Section, open_fences, parse_notes
 from ullage.summarizers import extractive_sections
@@ -296,7 +296,7 @@ def _worklog(facts: Facts) -> list[Unit]:
     return rows
 
 
-def _done(steps: Sequence[Step]) -> str:
+def _done(steps: Sequence[ToolStep]) -> str:
     if not steps:
         return ""
     changed = sum(step.action in _CHANGES for step in steps)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ullage.memory.session.template import Section, parse_notes
 
-__all__ = ["FIRST", "Cut", "Excess", "cut_notes", "excess"]
+__all__ = ["FIRST", "Excess", "TrimmedNotes", "cut_notes", "excess"]
 
 Measure = Callable[[str], int]
 
@@ -34,7 +34,7 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TrimmedNotes:
     """Notes that fit, and the titles of the sections that lost something."""
 
     text: str
@@ -57,7 +57,7 @@ def excess(notes: str, *, section_tokens: int, total_tokens: int, measure: Measu
 
 def cut_notes(
     notes: str, *, section_tokens: int, total_tokens: int, measure: Measure, where: str = ""
-) -> Cut:
+) -> TrimmedNotes:
     """Notes for a reader, within their limits; what is cut is said, and where the rest is.
 
     Lines in italics are for who edits, and go; so do sections that say nothing.
@@ -81,7 +81,7 @@ def cut_notes(
             text = _shorter(section, tokens, measure, where)
             shortened.append(section.title)
         written.append(text)
-    return Cut("\n\n".join(written), tuple(shortened))
+    return TrimmedNotes("\n\n".join(written), tuple(shortened))
 
 
 def _rooms(sections: list[Section], wanted: list[int], total: int) -> list[int]:

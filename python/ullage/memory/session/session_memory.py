@@ -16,13 +16,13 @@ from ullage.compaction.from_session_notes import Remembered
 from ullage.effects import Flow
 from ullage.effects.background import Background, BackgroundWork, Mode, Slots
 from ullage.facts import Facts
-from ullage.memory.session.files import Lock, NotesFolder
 from ullage.memory.session.incremental_facts import FactsFeed
-from ullage.memory.session.recall import recall_flow
-from ullage.memory.session.report import UpdateOutcome, UpdateReport
-from ullage.memory.session.state import NotesState, look
+from ullage.memory.session.notes_folder import Lock, NotesFolder
+from ullage.memory.session.notes_state import NotesState, look
+from ullage.memory.session.recall_notes import recall_flow
 from ullage.memory.session.triggers import Due, Progress, update_due
 from ullage.memory.session.update import UpdateJob, measure_of, update_flow
+from ullage.memory.session.update_report import UpdateOutcome, UpdateReport
 from ullage.messages import Item
 from ullage.observe.events import Event, Listener, SessionMemoryFinished, SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy

@@ -12,20 +12,20 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage.compaction.input import Source, read_source
+from ullage.compaction.input import CompactionInput, read_source
 from ullage.effects import Call, Cancelled, Flow
 from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.facts import Facts, collect
-from ullage.memory.session.agent import Draft, Talk, talk_flow
-from ullage.memory.session.edits import Refusal, apply_edit
+from ullage.memory.session.agent import ModelConversation, NotesDraft, talk_flow
 from ullage.memory.session.extractive_notes import Merged, merged
-from ullage.memory.session.files import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesFolder
 from ullage.memory.session.ids import covered_end, item_key, safe_end
 from ullage.memory.session.limits import Excess, excess
-from ullage.memory.session.prompt import DEFAULT_PROMPT, update_prompt
+from ullage.memory.session.notes_edits import Refusal, apply_edit
+from ullage.memory.session.notes_folder import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesFolder
+from ullage.memory.session.prompt_for_update import DEFAULT_PROMPT, update_prompt
 from ullage.memory.session.record import Record, read_record, write_record
-from ullage.memory.session.report import UpdateOutcome, UpdateReport
 from ullage.memory.session.template import DEFAULT_TEMPLATE
+from ullage.memory.session.update_report import UpdateOutcome, UpdateReport
 from ullage.messages import Item
 from ullage.policy import SessionMemoryPolicy
 
@@ -198,7 +198,7 @@ class _Part:
 
     job: UpdateJob
     loaded: Loaded
-    source: Source
+    source: CompactionInput
     start: int
     end: int
 
@@ -284,7 +284,7 @@ def _by_copies(part: _Part, lock: Lock) -> Flow[UpdateReport]:
     return part.report(text, outcome=outcome, covered=part.covered, updater=COPIES)
 
 
-def _collected(source: Source, end: int) -> Facts:
+def _collected(source: CompactionInput, end: int) -> Facts:
     return collect(source.context[:end])
 
 
@@ -297,7 +297,7 @@ def _copied(text: str, *, facts: Facts, **options: Any) -> tuple[str, Merged]:
 
 
 def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
-    draft: Draft = yield from talk_flow(_talk(part))
+    draft: NotesDraft = yield from talk_flow(_talk(part))
     part = replace(part, end=draft.end)
     if not draft.problem and not part.over() and _emptied(part.loaded.text, draft):
         draft = replace(draft, problem="the notes would lose most of what they say")
@@ -328,12 +328,12 @@ SHORT = 2_000
 """Characters below which notes may be replaced as a whole."""
 
 
-def _emptied(notes: str, draft: Draft) -> bool:
+def _emptied(notes: str, draft: NotesDraft) -> bool:
     after, _ = _replayed(notes, draft=draft)
     return len(notes) > SHORT and len(after) * LEAST_KEPT < len(notes)
 
 
-def _replayed(text: str, *, draft: Draft) -> tuple[str, int]:
+def _replayed(text: str, *, draft: NotesDraft) -> tuple[str, int]:
     """The notes with the edits, and how many could not be done."""
     lost = 0
     for edit in draft.edits:
@@ -345,7 +345,7 @@ def _replayed(text: str, *, draft: Draft) -> tuple[str, int]:
     return text, lost
 
 
-def _talk(part: _Part) -> Talk:
+def _talk(part: _Part) -> ModelConversation:
     job, loaded = part.job, part.loaded
     policy, path = job.policy, told_path(job.folder)
     prompt = update_prompt(
@@ -355,7 +355,7 @@ def _talk(part: _Part) -> Talk:
         over=part.over(),
         section_tokens=policy.section_max_tokens,
     )
-    return Talk(
+    return ModelConversation(
         source=part.source,
         start=part.start,
         end=part.end,

@@ -7,14 +7,14 @@ from typing import Any
 
 from ullage.messages import THINKING
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
-from ullage.transcript.formats._source import Source
+from ullage.transcript.formats._source import SessionFile
 
 __all__ = ["read", "sniff"]
 
 _BLOCKS = ("tool_use", "tool_result", *THINKING, "server_tool_use")
 
 
-def sniff(source: Source) -> bool:
+def sniff(source: SessionFile) -> bool:
     """Whether messages hold blocks that only Anthropic has."""
     found = source.listed() or source.keyed("messages").get("messages") or source.head
     return isinstance(found, list) and any(_is_ours(one) for one in found[:40])
@@ -28,7 +28,7 @@ def _is_ours(message: Any) -> bool:
     return any(isinstance(block, Mapping) and block.get("type") in _BLOCKS for block in blocks)
 
 
-def read(source: Source) -> ReadTranscript:
+def read(source: SessionFile) -> ReadTranscript:
     """Reads the messages as they are: one session."""
     document = source.document
     body: Mapping[str, Any] = (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.transcript.formats._source import Source
+from ullage.transcript.formats._source import SessionFile
 
 __all__ = ["described"]
 
@@ -16,7 +16,7 @@ _LOOKED_AT = 1 << 20
 _SHOWN = 40
 
 
-def described(source: Source) -> str:
+def described(source: SessionFile) -> str:
     """Why a file is no transcript, in a few words that go behind a colon.
 
     Args:

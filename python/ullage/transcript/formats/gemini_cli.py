@@ -10,19 +10,19 @@ from typing import Any
 
 from ullage.providers import gemini
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
-from ullage.transcript.formats._source import Source
+from ullage.transcript.formats._source import SessionFile
 
 __all__ = ["read", "sniff"]
 
 _SNAPSHOT = "<state_snapshot>"
 
 
-def sniff(source: Source) -> bool:
+def sniff(source: SessionFile) -> bool:
     """Whether a file is a list of contents, at its top or under `history` or `contents`."""
     return bool(_contents(source))
 
 
-def _contents(source: Source) -> list[Any]:
+def _contents(source: SessionFile) -> list[Any]:
     items: Any = source.listed()
     for key in ("history", "contents"):
         items = items or source.keyed(key).get(key)
@@ -32,7 +32,7 @@ def _contents(source: Source) -> list[Any]:
     return items if known else []
 
 
-def read(source: Source) -> ReadTranscript:
+def read(source: SessionFile) -> ReadTranscript:
     """Reads a history: one session."""
     contents = _contents(source)
     internal = gemini.from_provider({"contents": contents})

@@ -10,18 +10,18 @@ from typing import Any
 
 from ullage.transcript.formats._chat import chat_session, chat_usage, is_chat
 from ullage.transcript.formats._model import ReadTranscript
-from ullage.transcript.formats._source import Source
+from ullage.transcript.formats._source import SessionFile
 
 __all__ = ["read", "sniff"]
 
 
-def sniff(source: Source) -> bool:
+def sniff(source: SessionFile) -> bool:
     """Whether a file is a logged completion."""
     document = source.keyed("messages", "response")
     return is_chat(document.get("messages")) and isinstance(document.get("response"), Mapping)
 
 
-def read(source: Source) -> ReadTranscript:
+def read(source: SessionFile) -> ReadTranscript:
     """Reads a completion: one session."""
     document = source.document
     response = document["response"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.compaction.input import read_source
-from ullage.memory.session.files import NotesFolder
 from ullage.memory.session.ids import covered_end, safe_end
+from ullage.memory.session.notes_folder import NotesFolder
 from ullage.memory.session.template import is_blank, parse_notes
 from ullage.memory.session.update import load, measure_of
 

@@ -13,11 +13,11 @@ from ullage.effects import Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.notes.note import Note
-from ullage.memory.notes.words import Document, WordIndex
+from ullage.memory.notes.word_index import Document, WordIndex
 from ullage.summarizers.named import model_writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-__all__ = ["Embedder", "NoteRecall", "Recalled"]
+__all__ = ["Embedder", "NoteRecall", "RecalledNotes"]
 
 MOST: Final = 5
 """Notes for one question; more would bury the one that matters."""
@@ -63,7 +63,7 @@ class Embedder(Protocol):
         ...
 
 
-class Recalled(NamedTuple):
+class RecalledNotes(NamedTuple):
     """Notes for a question, best first; `by`: `model`, `embedder`, `words`, or `nothing` where the model's answer was no good."""
 
     notes: list[Note]
@@ -102,7 +102,7 @@ class NoteRecall:
 
     def flow(
         self, question: str, *, tools: Collection[str] = (), most: int = MOST
-    ) -> Flow[Recalled]:
+    ) -> Flow[RecalledNotes]:
         """Find the notes for a question, as a generator of effects.
 
         Args:
@@ -116,7 +116,7 @@ class NoteRecall:
         every = self.folder.notes()
         heads = self._open(every, tools)
         if not heads:
-            return Recalled([], "nothing")
+            return RecalledNotes([], "nothing")
         if self.model is None:
             chosen = self._ranked(question, every, heads, most)
             by = "embedder" if self.embedder else "words"
@@ -125,15 +125,17 @@ class NoteRecall:
             by = "model" if chosen else "nothing"
         notes = [note for path in chosen if (note := self._whole(path)) is not None]
         self.shown.update(note.path for note in notes)
-        return Recalled(notes, by)
+        return RecalledNotes(notes, by)
 
-    def find(self, question: str, *, tools: Collection[str] = (), most: int = MOST) -> Recalled:
+    def find(
+        self, question: str, *, tools: Collection[str] = (), most: int = MOST
+    ) -> RecalledNotes:
         """`flow`, driven at once. A model is asked in place."""
         return run_flow(self.flow(question, tools=tools, most=most))
 
     async def afind(
         self, question: str, *, tools: Collection[str] = (), most: int = MOST
-    ) -> Recalled:
+    ) -> RecalledNotes:
         """`find`, without blocking the event loop while a model picks."""
         return await arun_flow(self.flow(question, tools=tools, most=most))
 

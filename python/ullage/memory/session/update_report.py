@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ullage.memory.session.edits import Refusal
+from ullage.memory.session.notes_edits import Refusal
 
 __all__ = ["UpdateOutcome", "UpdateReport"]
 

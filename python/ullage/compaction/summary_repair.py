@@ -10,7 +10,7 @@ from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
 from ullage.summarizers import extractive_sections
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 
-__all__ = ["Repair", "repair"]
+__all__ = ["SummaryRepair", "repair"]
 
 LONGEST_INPUT = 600
 """Tokens of one user message in the repair; longer ones are shortened in the middle."""
@@ -18,7 +18,7 @@ LONGEST_INPUT = 600
 MOST_NAMES = 120
 
 
-class Repair(NamedTuple):
+class SummaryRepair(NamedTuple):
     """Text to append (empty if nothing is missing) and how many facts of each kind are in it."""
 
     text: str
@@ -26,7 +26,9 @@ class Repair(NamedTuple):
     left_out: int  # facts that were missing and did not fit
 
 
-def repair(facts: Facts, summary: str, *, tokens: int, user_tokens: int | None = None) -> Repair:
+def repair(
+    facts: Facts, summary: str, *, tokens: int, user_tokens: int | None = None
+) -> SummaryRepair:
     """What the summary lost of the facts, within a cap; over it, the least important are left out.
 
     The order is: user messages, decisions, files that were changed, open tasks, failures that were not
@@ -56,7 +58,7 @@ def repair(facts: Facts, summary: str, *, tokens: int, user_tokens: int | None =
             room -= price
             said += price * words
             appended[kind] = appended.get(kind, 0) + 1
-    return Repair("\n".join([KEPT_HEADING, *rows]) if rows else "", appended, left_out)
+    return SummaryRepair("\n".join([KEPT_HEADING, *rows]) if rows else "", appended, left_out)
 
 
 Finder = Callable[[Facts, str], list[str]]

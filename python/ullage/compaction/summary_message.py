@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from ullage.facts.sections import CLOSING, OPENING, PINS_HEADING, quoted
 from ullage.levels.pins import Pin, write_pins
 
-__all__ = ["Situation", "summary_message"]
+__all__ = ["Continuation", "summary_message"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Continuation:
     """Where the conversation stands as the model goes on.
 
     Attributes:
@@ -37,7 +37,7 @@ class Situation:
     transcript_path: str = ""
 
 
-def summary_message(summary: str, situation: Situation, *, pins: tuple[Pin, ...] = ()) -> str:
+def summary_message(summary: str, situation: Continuation, *, pins: tuple[Pin, ...] = ()) -> str:
     """The text of the summary message.
 
     Args:
@@ -52,7 +52,7 @@ def summary_message(summary: str, situation: Situation, *, pins: tuple[Pin, ...]
     return "\n\n".join(part for part in parts if part)
 
 
-def _where(situation: Situation) -> str:
+def _where(situation: Continuation) -> str:
     lines = []
     if situation.transcript_path:
         lines.append(
@@ -65,13 +65,13 @@ def _where(situation: Situation) -> str:
     return "\n".join(lines)
 
 
-def _newest(situation: Situation) -> str:
+def _newest(situation: Continuation) -> str:
     if not situation.newest_input:
         return ""
     return f"The user's newest message, word for word:\n{quoted(situation.newest_input)}"
 
 
-def _go_on(situation: Situation) -> str:
+def _go_on(situation: Continuation) -> str:
     return f"{_NOT_THE_USER} {_instruction(situation)}".strip()
 
 
@@ -80,7 +80,7 @@ _NOT_THE_USER = (
 )
 
 
-def _instruction(situation: Situation) -> str:
+def _instruction(situation: Continuation) -> str:
     if situation.open_question:
         return (
             "You asked the user a question that has not been answered:\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ullage.exceptions import StoreError
 
-__all__ = ["SUFFIXES", "Found", "find_transcripts"]
+__all__ = ["SUFFIXES", "TranscriptFile", "find_transcripts"]
 
 NOTES = "session-memory"
 """Note folders that `ullage session-memory` keeps next to a session: their files are not transcripts."""
@@ -36,7 +36,9 @@ class Found:
         return self.path.relative_to(self.root)
 
 
-def find_transcripts(paths: Iterable[str | os.PathLike[str]], *, pattern: str = "") -> list[Found]:
+def find_transcripts(
+    paths: Iterable[str | os.PathLike[str]], *, pattern: str = ""
+) -> list[TranscriptFile]:
     """Files that may be transcripts, sorted; hidden files and folders, and the notes of sessions, are left out.
 
     Args:
@@ -50,23 +52,23 @@ def find_transcripts(paths: Iterable[str | os.PathLike[str]], *, pattern: str = 
     Raises:
         StoreError: A path does not exist or cannot be listed.
     """
-    found: dict[Path, Found] = {}
+    found: dict[Path, TranscriptFile] = {}
     for path in map(Path, paths):
         for each in _below(path, pattern):
             found.setdefault(each.path.resolve(), each)
     return sorted(found.values())
 
 
-def _below(path: Path, pattern: str) -> Iterator[Found]:
+def _below(path: Path, pattern: str) -> Iterator[TranscriptFile]:
     if path.is_file():
-        yield Found(path, path.parent)
+        yield TranscriptFile(path, path.parent)
         return
     if not path.is_dir():
         raise StoreError("is neither a file nor a folder", path=str(path))
     for folder, folders, names in os.walk(path, onerror=_refuse):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != NOTES)
         for name in names:
-            each = Found(Path(folder, name), path)
+            each = TranscriptFile(Path(folder, name), path)
             if not name.startswith(".") and _fits(each, pattern) and each.path.is_file():
                 yield each
 
@@ -75,7 +77,7 @@ def _refuse(error: OSError) -> None:
     raise StoreError(f"cannot be listed: {error.strerror}", path=str(error.filename)) from error
 
 
-def _fits(found: Found, pattern: str) -> bool:
+def _fits(found: TranscriptFile, pattern: str) -> bool:
     if pattern:
         return found.relative.match(pattern)
     return found.path.suffix in SUFFIXES

@@ -14,7 +14,7 @@ from ullage.providers import anthropic
 from ullage.sessions import Session
 from ullage.transcript.render import to_messages
 
-__all__ = ["Script", "script_of"]
+__all__ = ["SessionScript", "script_of"]
 
 
 MOST_OVERHEAD = 60_000
@@ -68,7 +68,7 @@ def script_of(session: Session) -> Script:
     origins = [found for found, message in zip(origins, clean, strict=True) if message is not None]
     messages = [message for message in clean if message is not None]
     own = [max((_prompt(entries[at]) for at in found), default=0) for found in origins]
-    return Script(
+    return SessionScript(
         messages=messages,
         times=[max((ledger.message(at).timestamp for at in found), default=0) for found in origins],
         own_tokens=own,

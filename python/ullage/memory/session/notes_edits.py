@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ullage.memory.session.template import skeleton
 from ullage.summarizers.protocol import SummaryReply
 
-__all__ = ["Answer", "Edit", "Refusal", "apply_edit", "read_answer"]
+__all__ = ["EditsAnswer", "NotesEdit", "Refusal", "apply_edit", "read_answer"]
 
 MAX_EDITS = 64
 """Of one answer; ten sections need no more."""
@@ -37,7 +37,7 @@ _PROSE_TAGS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class NotesEdit:
     """One replacement: `old`, which must stand in the notes exactly once, becomes `new`."""
 
     old: str
@@ -77,7 +77,7 @@ _WHY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EditsAnswer:
     """A model's answer, read.
 
     Attributes:
@@ -86,14 +86,14 @@ class Answer:
         done: It said that it is done.
     """
 
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[NotesEdit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     done: bool = False
 
 
 @dataclass(slots=True)
 class _Found:
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[NotesEdit] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     done: bool = False
 
@@ -102,7 +102,7 @@ class _Found:
         self.refusals.append(Refusal(kind, " ".join(tried.split())[:MAX_TOLD]))
 
 
-def read_answer(reply: SummaryReply, path: str) -> Answer:
+def read_answer(reply: SummaryReply, path: str) -> EditsAnswer:
     """The edits of an answer, and what else it tried.
 
     Args:
@@ -124,7 +124,7 @@ def read_answer(reply: SummaryReply, path: str) -> Answer:
                 found.refuse("tool", name)
     if len(found.edits) > MAX_EDITS:
         found.refuse("too_many", str(len(found.edits)))
-    return Answer(tuple(found.edits[:MAX_EDITS]), tuple(found.refusals), found.done)
+    return EditsAnswer(tuple(found.edits[:MAX_EDITS]), tuple(found.refusals), found.done)
 
 
 def _one(named: str | None, lines: Iterator[str], path: str, found: _Found) -> None:
@@ -148,7 +148,7 @@ def _one(named: str | None, lines: Iterator[str], path: str, found: _Found) -> N
         found.edits.append(edit)
 
 
-def _parts(block: list[str]) -> Edit | None:
+def _parts(block: list[str]) -> NotesEdit | None:
     marks = [line.rstrip() for line in block]
     places = [at for at, line in enumerate(marks) if line in (_OLD, _MIDDLE, _NEW)]
     if [marks[at] for at in places] != [_OLD, _MIDDLE, _NEW]:
@@ -157,10 +157,10 @@ def _parts(block: list[str]) -> Edit | None:
     if any(line for line in (*marks[:first], *marks[last + 1 :])):
         return None
     old, new = block[first + 1 : middle], block[middle + 1 : last]
-    return Edit("\n".join(old), "\n".join(new)) if "".join(old).strip() else None
+    return NotesEdit("\n".join(old), "\n".join(new)) if "".join(old).strip() else None
 
 
-def apply_edit(notes: str, edit: Edit, *, max_chars: int) -> str | Refusal:
+def apply_edit(notes: str, edit: NotesEdit, *, max_chars: int) -> str | Refusal:
     """The notes after an edit, or why it is not done.
 
     Args:

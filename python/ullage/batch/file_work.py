@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ullage.batch.files import Found
+from ullage.batch.find_transcripts import TranscriptFile
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
@@ -19,7 +19,7 @@ __all__ = ["compact_file", "inspect_file"]
 
 
 def inspect_file(
-    found: Found, *, model: str | None = None, policy: Policy | None = None
+    found: TranscriptFile, *, model: str | None = None, policy: Policy | None = None
 ) -> dict[str, Any]:
     """Summarise a session in a few numbers.
 
@@ -57,7 +57,7 @@ def inspect_file(
 
 
 def compact_file(
-    found: Found,
+    found: TranscriptFile,
     *,
     output: Path | None = None,
     overwrite: bool = False,
@@ -102,7 +102,7 @@ def _facts(session: Session) -> dict[str, Any]:
     }
 
 
-def _target(found: Found, output: Path) -> Path:
+def _target(found: TranscriptFile, output: Path) -> Path:
     target = output / found.relative.with_suffix(".jsonl")
     if target.resolve() == found.path.resolve():
         raise StoreError("would be overwritten", path=str(found.path), hint="name another folder")

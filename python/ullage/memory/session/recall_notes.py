@@ -8,9 +8,9 @@ from functools import partial
 from ullage.compaction.from_session_notes import Remembered
 from ullage.effects import Call, Flow, Wait
 from ullage.exceptions import StoreError
-from ullage.memory.session.files import NotesFolder
 from ullage.memory.session.ids import covered_end
 from ullage.memory.session.limits import cut_notes
+from ullage.memory.session.notes_folder import NotesFolder
 from ullage.memory.session.template import is_blank
 from ullage.memory.session.update import Loaded, foreign, load, told_path
 from ullage.messages import Item

@@ -1,7 +1,0 @@
-"""`python -m ullage.cli`."""
-
-from __future__ import annotations
-
-from ullage.cli import main
-
-raise SystemExit(main())
