@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 
 from ullage import _core
-from ullage.batch import TranscriptFile, find_transcripts, inspect_file, run_batch
+from ullage.batch import TranscriptFile, inspect_file, run_batch
+from ullage.batch import search as find_transcripts
 from ullage.testing import Layout, scenario, session_file
 
 FILES, MEGABYTES = 12, 4

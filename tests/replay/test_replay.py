@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ullage.policy import Policy
-from ullage.replay import SessionScript, replay, script_of
+from ullage.replay import SessionScript, replay_session, script_of
 from ullage.sessions import open_session
 from ullage.testing import Layout, scenario, session_287k, session_file
 
@@ -18,7 +18,7 @@ MODEL = "claude-opus-4-5"
 def runs() -> dict:
     script = SessionScript(messages=session_287k(5).messages, times=[0] * 10_000, model=MODEL)
     return {
-        name: replay(script, policy)
+        name: replay_session(script, policy)
         for name, policy in (
             ("none", None),
             ("buffered", Policy.buffered()),

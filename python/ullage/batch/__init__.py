@@ -1,6 +1,6 @@
 """Inspects or compacts many transcripts on threads, each file separately, resuming where the last run left off.
 
-    from ullage.batch import Manifest, find_transcripts, inspect_file, run_batch
+    from ullage.batch import Manifest, search as find_transcripts, inspect_file, run_batch
 
     for done in run_batch(inspect_file, find_transcripts(["sessions/"]), manifest=Manifest.open("done.jsonl")):
         print(done.path, done.status)
@@ -11,9 +11,9 @@ Indexing and counting release the GIL; Python code (summaries, reports) does not
 from __future__ import annotations
 
 from ullage.batch.file_work import compact_file, inspect_file
-from ullage.batch.find_transcripts import TranscriptFile, find_transcripts
 from ullage.batch.manifest import Manifest
 from ullage.batch.run import Done, Status, run_batch
+from ullage.batch.search import TranscriptFile, find_transcripts
 
 __all__ = [
     "Done",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ullage.batch.find_transcripts import TranscriptFile
+from ullage.batch.search import TranscriptFile
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ullage.batch.find_transcripts import TranscriptFile
 from ullage.batch.manifest import Manifest
+from ullage.batch.search import TranscriptFile
 from ullage.exceptions import InvalidPolicy, UllageError
 
 __all__ = ["Done", "Status", "Task", "run_batch"]

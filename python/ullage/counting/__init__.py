@@ -64,7 +64,7 @@ _HOMES = {
         "count_tokens_exact_up_to",
         "encode_exact",
     ),
-    "media": ("strip_media",),
+    "strip_media": ("strip_media",),
     "models": (
         "CacheRule",
         "ImageRule",

@@ -42,7 +42,7 @@ class Script:
     overhead_tokens: int = 0
 
     def __repr__(self) -> str:
-        return f"Script({len(self.messages)} messages, {len(self.compactions)} compactions)"
+        return f"SessionScript({len(self.messages)} messages, {len(self.compactions)} compactions)"
 
     def requests(self) -> Iterator[int]:
         """Positions of messages after which a request was due."""
