@@ -19,7 +19,7 @@ SUFFIXES = (".jsonl", ".json", ".traj")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Found:
+class TranscriptFile:
     """A file and the folder that was given, so that output keeps the same path below it.
 
     Attributes:

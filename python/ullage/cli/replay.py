@@ -223,7 +223,7 @@ def _line(turn: ReplayedTurn, window: int, cells: int) -> tuple[str, ...]:
     )
 
 
-def _filled(turn: Turn, window: int, cells: int) -> str:
+def _filled(turn: ReplayedTurn, window: int, cells: int) -> str:
     """A bar of the window with a letter for each category; dots are free space."""
     bar, done, passed = "", 0, 0
     for category, size in turn.by_category.items():

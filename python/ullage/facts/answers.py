@@ -13,7 +13,7 @@ from ullage.messages import CLEARED
 __all__ = ["asked_by", "question_answers", "tool_references"]
 
 
-def asked_by(call: Call, given: Any) -> str:
+def asked_by(call: CallEffect, given: Any) -> str:
     """The question of a call to the user; empty if there is none."""
     if call.action is Action.ASK:
         return "\n".join(_questions(given)) or call.target[:500]

@@ -250,7 +250,7 @@ def _patch(name: str, text: str) -> tuple[CallEffect, ...]:
     return tuple(calls) or (CallEffect(Action.OTHER, name, text[:300]),)
 
 
-def describe(call: Call, limit: int = 160) -> str:
+def describe(call: CallEffect, limit: int = 160) -> str:
     """One line for a user: the tool and its target."""
     target = " ".join(call.target[: limit * 4].split())
     if len(target) > limit:

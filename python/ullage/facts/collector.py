@@ -364,7 +364,7 @@ class Collector:
         else:
             self._failures.failed(call, outcome, index)
 
-    def _polled(self, index: int, outcome: Outcome) -> None:
+    def _polled(self, index: int, outcome: CallOutcome) -> None:
         """Complete a command that continued in the background from the later call that reports its end."""
         if self._commands and outcome.exit_code is not None:
             last = self._commands[-1]

@@ -124,7 +124,7 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AnsweredQuestion:
     """A question that a tool asked the user, and the answer."""
 
     index: int

@@ -58,7 +58,7 @@ _VERDICT = re.compile(
 )
 
 
-def read_outcome(text: str, *, is_error: bool) -> Outcome:
+def read_outcome(text: str, *, is_error: bool) -> CallOutcome:
     """The outcome of a call, from its result's text and error flag."""
     head = text[:600]
     if head.lstrip().startswith(_REFUSED):

@@ -44,7 +44,7 @@ class Strength(IntEnum):
     LASTING = 2  # says that it applies from now on
 
 
-class Rule(NamedTuple):
+class UserRule(NamedTuple):
     """A sentence that binds, verbatim."""
 
     text: str
@@ -253,7 +253,7 @@ _NOT_A_NOTE = re.compile(
 """A lasting note must not send anything anywhere or run anything."""
 
 
-def rules_of(text: str) -> list[Rule]:
+def rules_of(text: str) -> list[UserRule]:
     r"""The sentences of typed prose that bind, in order, verbatim.
 
     Args:

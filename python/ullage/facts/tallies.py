@@ -142,12 +142,12 @@ class FailureTally:
         self._open: dict[tuple[str, str], list[int]] = {}
         self._changes: list[tuple[int, str]] = []
 
-    def failed(self, call: Call, outcome: Outcome, index: int) -> None:
+    def failed(self, call: CallEffect, outcome: CallOutcome, index: int) -> None:
         """Record a call that failed or was refused."""
         self._open.setdefault(_key(call), []).append(len(self._all))
         self._all.append(FailedCall(index, describe(call), outcome.line, outcome.feedback))
 
-    def succeeded(self, call: Call, index: int) -> None:
+    def succeeded(self, call: CallEffect, index: int) -> None:
         """Close the failures of the same thing."""
         if call.action in (Action.EDIT, Action.WRITE):
             self._changes.append((index, call.target))

@@ -20,7 +20,7 @@ from ullage.levels.level import Context, Level
 from ullage.levels.report import StageReport, unrecorded
 from ullage.levels.view import View
 from ullage.messages import uuid_of
-from ullage.recall.archive import Span
+from ullage.recall.archive import NamedSpan
 from ullage.recall.tool_definition import Tool, ToolAnswer
 from ullage.transcript import records
 

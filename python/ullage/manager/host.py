@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.compaction.attachments import Providers
 from ullage.compaction.prefetch import Ahead
+from ullage.compaction.put_back import Providers
 from ullage.levels.level import Writer
 from ullage.manager.background_flow import BackgroundFlow
 from ullage.observe.events import Listener

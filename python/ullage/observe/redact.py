@@ -37,7 +37,7 @@ PATTERNS: Mapping[str, str] = {
 """Kinds of secrets and their forms; where only a part is secret, it is the group `secret`."""
 
 
-class Found(NamedTuple):
+class Secret(NamedTuple):
     """One secret: its kind and its position in the text."""
 
     kind: str
@@ -71,7 +71,7 @@ class Redactor:
         self._forms = tuple((kind, _compiled(kind, forms[kind])) for kind in kinds)
         self.kinds = kinds
 
-    def find(self, text: str) -> list[Found]:
+    def find(self, text: str) -> list[Secret]:
         """The secrets of a text in order; of two that overlap, the one of the first kind is kept."""
         found: list[tuple[int, int, str]] = []
         for kind, form in self._forms:

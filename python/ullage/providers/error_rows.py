@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["ErrorKind", "ErrorTable", "Row", "built_in", "read_errors"]
+__all__ = ["ErrorKind", "ErrorRow", "ErrorTable", "built_in", "read_errors"]
 
 ErrorKind: TypeAlias = Literal[
     "overflow_tokens",
@@ -35,7 +35,7 @@ _FIGURE: Final = r"\d[\d,_]*"
 _FIELDS: Final = frozenset({"name", "source", "read", "rows"})
 
 
-class Row(NamedTuple):
+class ErrorRow(NamedTuple):
     """One wording: what it means, who says it, how it looks."""
 
     name: str
@@ -47,8 +47,8 @@ class Row(NamedTuple):
 class ErrorTable(NamedTuple):
     """The rows of a file in their order, vetoes apart; packages that speak to one provider only."""
 
-    vetoes: tuple[Row, ...]
-    rows: tuple[Row, ...]
+    vetoes: tuple[ErrorRow, ...]
+    rows: tuple[ErrorRow, ...]
     packages: Mapping[str, str]
 
 
@@ -85,7 +85,7 @@ def parsed(text: str, name: str) -> ErrorTable:
     return ErrorTable(tuple(vetoes), tuple(rows), document.get("packages", {}))
 
 
-def _rows(group: Mapping[str, object], name: str, at: int) -> Iterator[Row]:
+def _rows(group: Mapping[str, object], name: str, at: int) -> Iterator[ErrorRow]:
     place = f"{name}: groups[{at}]"
     absent = sorted(_FIELDS - group.keys())
     if absent or not isinstance(group["read"], date) or not group["source"]:
@@ -95,7 +95,7 @@ def _rows(group: Mapping[str, object], name: str, at: int) -> Iterator[Row]:
         yield _row(row, f"{place}.rows[{number}]")
 
 
-def _row(given: object, place: str) -> Row:
+def _row(given: object, place: str) -> ErrorRow:
     if not isinstance(given, list) or len(given) != 4 or not all(isinstance(x, str) for x in given):
         raise InvalidPolicy(place, given, "must be [name, kind, provider, pattern], all text")
     name, kind, provider, pattern = given
@@ -105,4 +105,4 @@ def _row(given: object, place: str) -> Row:
         compiled = re.compile(pattern.replace("{N}", _FIGURE), re.IGNORECASE)
     except re.error as exc:
         raise InvalidPolicy(place, pattern, f"must be a regular expression ({exc})") from exc
-    return Row(name, kind, provider, compiled)
+    return ErrorRow(name, kind, provider, compiled)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ullage.providers import error_fields
 from ullage.providers.error_fields import Evidence, get
-from ullage.providers.error_rows import ErrorKind, Row, built_in, read_errors
+from ullage.providers.error_rows import ErrorKind, ErrorRow, built_in, read_errors
 from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = ["Classified", "classify"]
@@ -152,7 +152,7 @@ def _by_status(evidence: Evidence) -> Classified:
     )
 
 
-def _search(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, re.Match[str]] | None:
+def _search(rows: Sequence[ErrorRow], evidence: Evidence) -> tuple[ErrorRow, re.Match[str]] | None:
     """The first row that matches, and of its matches the one that tells most figures."""
     for row in rows:
         hits = [hit for text in evidence.texts if (hit := row.pattern.search(text)) is not None]

@@ -25,7 +25,7 @@ _OFFSET = re.compile(r"@(\d{1,18})\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class NamedSpan:
     """Messages [first, last] of the history under one name, such as a snipped turn or a collapse.
 
     Attributes:
@@ -88,7 +88,7 @@ class Archive:
         self._uuids: dict[str, int] = {}
         self._indexed = 0
 
-    def name(self, handle: str, span: Span) -> None:
+    def name(self, handle: str, span: NamedSpan) -> None:
         """Name a span of the history; the same name again moves it."""
         self.spans[handle] = span
 

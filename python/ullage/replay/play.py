@@ -149,7 +149,7 @@ def _sizes(script: SessionScript, row: Model) -> Iterator[tuple[int, int]]:
         yield at, int(ledger.tokens()) + script.overhead_tokens
 
 
-def _own(script: Script, at: int) -> int:
+def _own(script: SessionScript, at: int) -> int:
     """The prompt that the session itself sent here, as the response reports it."""
     return script.own_tokens[at + 1] if at + 1 < len(script.own_tokens) else 0
 
@@ -180,7 +180,7 @@ def _managed(
 
 def _turn(
     manager: ContextManager, request: Request, unmanaged: int, own: int, at: int, sent: int
-) -> Turn:
+) -> ReplayedTurn:
     """The cache holds the last request up to where this one differs."""
     ledger, overhead = manager.machine.view.ledger, manager.machine.overhead_tokens
     size, first = int(ledger.tokens()), request.rewritten_from

@@ -22,7 +22,7 @@ MOST_OVERHEAD = 60_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Script:
+class SessionScript:
     """The messages of a session in the order in which they were said.
 
     Attributes:
@@ -53,7 +53,7 @@ class Script:
                 yield at
 
 
-def script_of(session: Session) -> Script:
+def script_of(session: Session) -> SessionScript:
     """Extract the messages of a session.
 
     Args:

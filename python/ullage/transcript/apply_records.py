@@ -122,9 +122,9 @@ def _remove(state: Replay, row: RecordLine, reason: str) -> None:
         state.removed[row.uuid] = reason
 
 
-def _rewound(rows: Sequence[Row], source: Source) -> set[int]:
+def _rewound(rows: Sequence[RecordLine], source: RecordSource) -> set[int]:
     """A user's prompt that has a later sibling was taken back, with all that hangs on it."""
-    newest: dict[tuple[str, int], Row] = {}
+    newest: dict[tuple[str, int], RecordLine] = {}
     taken_back = []
     linked = {row.parent for row in rows}
     segment = 0
