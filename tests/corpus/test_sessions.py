@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("cyclopts")
+pytest.importorskip("rich")
+
 from tests.oracle.legality import assert_legal
 from ullage import _reference
 from ullage._engine import core
