@@ -13,7 +13,7 @@ from ullage.facts.reading import blocks_of
 from ullage.legality import validate
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
-from ullage.replay import replay, script_of
+from ullage.replay import replay_session, script_of
 from ullage.sessions import open_session
 
 pytestmark = [
@@ -87,7 +87,7 @@ def test_every_session_ends_fits_and_loses_nothing(corpus_file: Path, preset: st
         pytest.skip("nothing was said")
     policy = Policy.ladder() if preset == "ladder" else Policy.buffered()
     watch = Watch()
-    run = replay(script, policy, model=MODEL, seen=watch)
+    run = replay_session(script, policy, model=MODEL, seen=watch)
     assert run.error == ""
     assert len(run.turns) == len(list(script.requests()))
     assert run.refused == 0
