@@ -1,4 +1,7 @@
-"""The levels before the summary, one file each: a view and a policy in, decisions and a report out."""
+"""All that makes room in a request, one level a file: a `Context` in, changes of its view and a report out.
+
+A level of your own is a `Level`; `ContextManager(levels=...)` takes it at its place in `ORDER`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,18 @@ from ullage._lazy import on_first_use
 if TYPE_CHECKING:
     from ullage.levels.breakdown import Inspection, inspect_messages
     from ullage.levels.context_edits import apply_context_management
+    from ullage.levels.level import Context, Level, LevelState
+    from ullage.levels.pipeline import ORDER
     from ullage.levels.report import Decision, Made, Span, StageReport
     from ullage.levels.view import Result, View
 
 __all__ = [
+    "ORDER",
+    "Context",
     "Decision",
     "Inspection",
+    "Level",
+    "LevelState",
     "Made",
     "Result",
     "Span",
@@ -30,6 +39,12 @@ _HOMES = {
         "inspect_messages",
     ),
     "context_edits": ("apply_context_management",),
+    "level": (
+        "Context",
+        "Level",
+        "LevelState",
+    ),
+    "pipeline": ("ORDER",),
     "report": (
         "Decision",
         "Made",

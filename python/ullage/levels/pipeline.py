@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
 from ullage.effects import Flow
+from ullage.exceptions import InvalidPolicy
 from ullage.levels import (
     autocompact,
     collapse,
@@ -26,7 +27,7 @@ from ullage.levels import (
 from ullage.levels.level import Context, Level, LevelState, Outcome
 from ullage.levels.report import StageReport
 
-__all__ = ["ORDER", "fresh_states", "resorts", "run", "take"]
+__all__ = ["ORDER", "checked", "fresh_states", "resorts", "run", "take"]
 
 ORDER: tuple[Level, ...] = (
     tool_budget.LEVEL,
@@ -49,6 +50,22 @@ ORDER: tuple[Level, ...] = (
 
 Act = Callable[[Context], Outcome]
 Note = Callable[[StageReport], Flow[StageReport]]
+
+
+def checked(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """An order that holds every level of `ORDER`, and no name or kind of state twice.
+
+    Raises:
+        InvalidPolicy: It does not; names the level.
+    """
+    names = [level.name for level in levels]
+    kinds = [level.state for level in levels if level.state is not None]
+    missing = [level.name for level in ORDER if level not in levels]
+    if missing:
+        raise InvalidPolicy("levels", ", ".join(names), f"must hold {', '.join(missing)}")
+    if len(set(names)) < len(names) or len(set(kinds)) < len(kinds):
+        raise InvalidPolicy("levels", ", ".join(names), "must not repeat a name or a kind of state")
+    return tuple(levels)
 
 
 def fresh_states(levels: tuple[Level, ...] = ORDER) -> dict[str, LevelState]:

@@ -16,7 +16,8 @@ from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, warn_without_trigger
 from ullage.effects import CancelToken, Flow
 from ullage.exceptions import InvalidPolicy
-from ullage.levels import context_edits
+from ullage.levels import context_edits, pipeline
+from ullage.levels.level import Level
 from ullage.levels.pins import pin_of, unpin
 from ullage.levels.report import StageReport
 from ullage.manager import compactions, prepare, tools
@@ -90,6 +91,7 @@ class ContextManager(Keeping):
         max_output_tokens: The model's largest answer in tokens, likewise.
         thinking: The requests' `thinking` parameter, as the provider takes it; `None`: not in use. In Anthropic's manual mode
             (`enabled`) no request begins an open turn without its thinking (A14). It is saved.
+        levels: Every level, in order: `ullage.levels.ORDER` with levels of your own put in; see `ullage.levels.level`.
 
     Example:
         >>> manager = ContextManager(model="claude-opus-4-5")
@@ -130,6 +132,7 @@ class ContextManager(Keeping):
         session_id: str = "",
         transcript_path: str = "",
         cwd: str = "",
+        levels: Sequence[Level] = pipeline.ORDER,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "log")}
         stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
@@ -149,6 +152,7 @@ class ContextManager(Keeping):
             provider=form,
             tools=names_of(tools),
             thinking=read_thinking(thinking, provider=form),
+            levels=pipeline.checked(levels),
             stated_window={name: given for name, given in stated.items() if given is not None},
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)

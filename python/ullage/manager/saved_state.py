@@ -225,13 +225,9 @@ def _fingerprint(history: Sequence[Item]) -> str:
 
 def changes_of(policy: Policy) -> dict[str, Any]:
     """A policy as its preset and what differs from it."""
-    base = Policy.ladder() if policy.preset == "ladder" else Policy.buffered()
-    changed = {
-        now.name: list(now.value) if isinstance(now.value, tuple) else now.value
-        for now, then in zip(policy.effective(), base.effective(), strict=True)
-        if now.value != then.value
-    }
-    return {"preset": policy.preset, "changes": changed}
+    changes = policy.changes().items()
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in changes}
+    return {"preset": policy.preset, "changes": plain}
 
 
 def policy_of(stored: Mapping[str, Any]) -> Policy:

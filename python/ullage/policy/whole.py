@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ullage.exceptions import InvalidPolicy
 from ullage.policy.fields import EffectiveValue, Group, choice
@@ -31,25 +31,6 @@ from ullage.policy.summaries import (
 )
 
 __all__ = ["Policy"]
-
-_GROUPS: dict[str, type[Group]] = {
-    cls.GROUP: cls
-    for cls in (
-        ToolBudgetPolicy,
-        SnipPolicy,
-        MicrocompactPolicy,
-        CollapsePolicy,
-        AutocompactPolicy,
-        KeepPolicy,
-        SummaryPolicy,
-        RestorePolicy,
-        TruncatePolicy,
-        ProtectPolicy,
-        SessionMemoryPolicy,
-        CostPolicy,
-        OfferPolicy,
-    )
-}
 
 
 def _dotted(changes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -92,7 +73,7 @@ class Policy:
     offer: OfferPolicy = field(default_factory=OfferPolicy)
 
     def __post_init__(self) -> None:
-        for name, kind in _GROUPS.items():
+        for name, kind in self._groups().items():
             if not isinstance(getattr(self, name), kind):
                 raise InvalidPolicy(name, getattr(self, name), f"must be a {kind.__name__}")
         _ordered("keep.min_tokens", self.keep.min_tokens, "keep.max_tokens", self.keep.max_tokens)
@@ -185,19 +166,20 @@ class Policy:
     def change(self, changes: Mapping[str, Any]) -> Self:
         """A copy with some values changed: `{"snip.max_chars": 8_000}` or `{"snip": {"max_chars": 8_000}}`."""
         grouped: dict[str, dict[str, Any]] = {}
+        groups = self._groups()
         for dotted, value in _dotted(changes):
             group, _, name = dotted.partition(".")
-            known = _GROUPS.get(group)
+            known = groups.get(group)
             if known is None or name not in known.__dataclass_fields__:
                 raise InvalidPolicy(
                     dotted, value, "is not a setting", hint="Policy.effective() lists all"
                 )
             grouped.setdefault(group, {})[name] = value
-        groups: dict[str, Any] = {
+        changed: dict[str, Any] = {
             name: dataclasses.replace(getattr(self, name), **fields)
             for name, fields in grouped.items()
         }
-        return dataclasses.replace(self, **groups)
+        return dataclasses.replace(self, **changed)
 
     def effective(self) -> list[EffectiveValue]:
         """The current value of every setting, with unit and reason, in the order of the groups."""
@@ -208,7 +190,7 @@ class Policy:
                 item.metadata.get("unit", ""),
                 item.metadata.get("why", ""),
             )
-            for name, kind in _GROUPS.items()
+            for name, kind in self._groups().items()
             for item in dataclasses.fields(kind)
         ]
 
@@ -230,16 +212,27 @@ class Policy:
         except InvalidPolicy:  # next to explicitly set values, fitted ones can be out of order
             return self
 
+    def changes(self) -> dict[str, Any]:
+        """What differs from the preset, as `change` takes it.
+
+        Example:
+            >>> Policy.ladder().change({"keep.min_tokens": 15_000}).changes()
+            {'keep.min_tokens': 15000}
+        """
+        pairs = zip(self.effective(), self._preset().effective(), strict=True)
+        return {now.name: now.value for now, then in pairs if now.value != then.value}
+
     def _preset(self) -> Self:
         return type(self).ladder() if self.preset == "ladder" else type(self).buffered()
 
+    @classmethod
+    def _groups(cls) -> dict[str, type[Group]]:
+        """All groups by name: the fields of this class, or of one that adds groups to it."""
+        made = {each.name: cast("Any", each.default_factory) for each in dataclasses.fields(cls)}
+        return {name: kind for name, kind in made.items() if isinstance(kind, type)}
+
     def __repr__(self) -> str:
-        base = self._preset()
-        changed = [
-            f"{now.name}={now.value!r}"
-            for now, then in zip(self.effective(), base.effective(), strict=True)
-            if now.value != then.value
-        ]
+        changed = [f"{name}={value!r}" for name, value in self.changes().items()]
         return f"Policy.{self.preset}({', '.join(changed)})"
 
 
