@@ -24,8 +24,6 @@ The Rust core raises the same classes.
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = [
     "CompactionError",
     "ContextTooLarge",
@@ -140,7 +138,7 @@ class InvalidPolicy(UllageError, ValueError):
 
     code = "invalid_policy"
 
-    def __init__(self, field: str, value: Any, limit: str, *, hint: str = "") -> None:
+    def __init__(self, field: str, value: object, limit: str, *, hint: str = "") -> None:
         super().__init__(f"{field}: {limit} (got {value!r})", hint=hint)
         self.field = field
         self.value = value

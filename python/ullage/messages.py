@@ -1,7 +1,7 @@
 """What a message, an entry, a block, a role, thinking, a summary, a boundary and a local field look like.
 
 Plain dicts: nothing is wrapped, unknown keys pass through. Readers take bare messages and entries alike, never raise on a
-shape that they do not know, and copy nothing.
+shape that they do not know, and copy no block.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ __all__ = [
     "Items",
     "Message",
     "StoredEntry",
+    "SystemPrompt",
     "TokenUsage",
+    "Tools",
     "as_blocks",
     "as_sent",
     "is_boundary",
@@ -97,6 +99,12 @@ Item: TypeAlias = Mapping[str, Any]
 
 Items: TypeAlias = Sequence[Item]
 
+SystemPrompt: TypeAlias = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""A system prompt: text, blocks of it, or Gemini's content."""
+
+Tools: TypeAlias = Sequence[Mapping[str, Any]]
+"""Definitions of tools, in the provider's form."""
+
 StoredEntry: TypeAlias = dict[str, Any]
 """An entry as a transcript's line holds it, with keys that nothing here knows."""
 
@@ -141,8 +149,8 @@ def role_of(item: object) -> str:
     return role if isinstance(role, str) else ""
 
 
-def as_blocks(content: object) -> list[Any]:
-    """A content as blocks: a string is one text block, anything but a list holds none."""
+def as_blocks(content: object) -> list[Block]:
+    """A content as blocks: a string is one text block, anything but a list holds none. What a list holds is not checked."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return list(content) if isinstance(content, list | tuple) else []

@@ -128,7 +128,7 @@ def compact_command(
             summarizer=writer,
             template=load_template(template),
             redact=Redactor() if redact else None,
-            **({"model": model} if model else {}),
+            model=model or None,
         )
         step(1)
     report = report_of(opened, done, target_tokens=size, with_summary=summary)

@@ -12,9 +12,10 @@ from ullage.compaction.cut import Direction
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import log_store
-from ullage.compaction.job import DEFAULT_WINDOW, Job
+from ullage.compaction.job import DEFAULT_WINDOW, Job, ResultStore
 from ullage.compaction.put_back import Providers
-from ullage.counting.estimate import weights_for
+from ullage.compaction.recollection import Memory
+from ullage.counting.estimate import Weights, weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.effects import CancelToken
@@ -30,6 +31,7 @@ from ullage.providers.items import FormList, read_form
 from ullage.providers.manual_thinking import Thinking, read_thinking
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.named import writer_of
+from ullage.summarizers.protocol import WriterLike
 from ullage.transcript.log import TranscriptLog
 
 __all__ = ["acompact", "compact", "job_of"]
@@ -44,7 +46,7 @@ def compact(
     keep: KeepPolicy | int | None = None,
     target_tokens: int | None = None,
     thinking: Thinking | None = None,
-    summarizer: Any = None,
+    summarizer: WriterLike | None = None,
     cancel: CancelToken | None = None,
     listeners: Iterable[Listener] = (),
     provider: str | None = None,
@@ -52,7 +54,7 @@ def compact(
     direction: Direction = "full",
     at: int | str | None = None,
     policy: Policy | str | None = None,
-    fallback: Any = None,
+    fallback: WriterLike | None = None,
     hooks: Hooks | Mapping[str, Any] | None = None,
     providers: Providers | None = None,
     pins: Iterable[Pin] = (),
@@ -61,13 +63,13 @@ def compact(
     transcript_path: str = "",
     session_id: str = "",
     cwd: str = "",
-    store: Any = None,
-    memory: Any = None,
+    store: ResultStore | None = None,
+    memory: Memory | None = None,
     log: TranscriptLog | None = None,
     window_tokens: int | None = None,
     trigger_tokens: int | None = None,
     overhead_tokens: int | None = None,
-    weights: Any = None,
+    weights: Weights | None = None,
 ) -> CompactionResult:
     """Replaces the older part of a conversation by a summary, and keeps the newest part as it is.
 
@@ -146,7 +148,7 @@ async def acompact(
     keep: KeepPolicy | int | None = None,
     target_tokens: int | None = None,
     thinking: Thinking | None = None,
-    summarizer: Any = None,
+    summarizer: WriterLike | None = None,
     cancel: CancelToken | None = None,
     listeners: Iterable[Listener] = (),
     provider: str | None = None,
@@ -154,7 +156,7 @@ async def acompact(
     direction: Direction = "full",
     at: int | str | None = None,
     policy: Policy | str | None = None,
-    fallback: Any = None,
+    fallback: WriterLike | None = None,
     hooks: Hooks | Mapping[str, Any] | None = None,
     providers: Providers | None = None,
     pins: Iterable[Pin] = (),
@@ -163,13 +165,13 @@ async def acompact(
     transcript_path: str = "",
     session_id: str = "",
     cwd: str = "",
-    store: Any = None,
-    memory: Any = None,
+    store: ResultStore | None = None,
+    memory: Memory | None = None,
     log: TranscriptLog | None = None,
     window_tokens: int | None = None,
     trigger_tokens: int | None = None,
     overhead_tokens: int | None = None,
-    weights: Any = None,
+    weights: Weights | None = None,
 ) -> CompactionResult:
     """`compact`, without blocking the event loop: summarizers, hooks and providers may be asynchronous.
 
@@ -238,8 +240,8 @@ def job_of(
     items: Sequence[Item],
     *,
     model: str | None = None,
-    summarizer: Any = None,
-    fallback: Any = None,
+    summarizer: WriterLike | None = None,
+    fallback: WriterLike | None = None,
     trigger: Literal["manual", "auto"] = "manual",
     direction: Direction = "full",
     hooks: Hooks | Mapping[str, Any] | None = None,

@@ -7,13 +7,13 @@ beside them. Where it would not do, the reason is given and a summary is written
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from ullage.compaction.carried import behind_item
 from ullage.compaction.cut import Cut, least_keep, must_stay, scaled_keep
 from ullage.compaction.prepared import State, recut
+from ullage.compaction.recollection import Memory, Remembered
 from ullage.compaction.summary_call import Accepted
 from ullage.compaction.target import kept_share, scaled_to_target
 from ullage.effects import Flow
@@ -31,35 +31,6 @@ MOST_PERCENT = 50
 """Notes may have at most this share of what they replace: else a rewrite would not be worth it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """Notes that can stand for a part of the conversation.
-
-    Attributes:
-        start: First message that they have not absorbed.
-        text: The notes within so many tokens; `None`: within their own limits. What is cut is said, with where the
-            rest is.
-    """
-
-    start: int
-    text: Callable[[int | None], str] = field(repr=False)
-
-
-class Memory(Protocol):
-    """Keeps notes of the conversation while it goes on."""
-
-    def recall_flow(
-        self, items: Sequence[Mapping[str, Any]], measure: Callable[[str], int]
-    ) -> Flow[Remembered | str]:
-        """The notes, after waiting for an update that is running; or why they can't be used.
-
-        Args:
-            items: The conversation as the model sees it.
-            measure: Tokens of a text.
-        """
-        ...
-
-
 def remembered(state: State, instructions: str) -> Flow[tuple[State, Accepted] | str]:
     """The cut and the text of a compaction by notes, or why a summary is needed.
 
@@ -68,7 +39,7 @@ def remembered(state: State, instructions: str) -> Flow[tuple[State, Accepted] |
         instructions: Of the user and of hooks: only a summary can follow them.
     """
     job = state.job
-    if instructions or job.direction != "full":
+    if instructions or job.direction != "full" or job.memory is None:
         return "instructions" if instructions else "partial"
     found = yield from job.memory.recall_flow(state.source.stored, state.measure)
     if isinstance(found, str):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
+from ullage.compaction.compaction_result import CompactionResult
 from ullage.compaction.cut import Direction
 from ullage.compaction.put_back import Providers
+from ullage.compaction.recollection import Memory
+from ullage.counting.estimate import Weights
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.pins import Pin
 from ullage.messages import Item
@@ -15,11 +18,15 @@ from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
 from ullage.providers.manual_thinking import Thinking, read_thinking
 from ullage.summarizers.extractive import ExtractiveSummarizer
+from ullage.summarizers.protocol import Writer
 
-__all__ = ["DEFAULT_WINDOW", "Job"]
+__all__ = ["DEFAULT_WINDOW", "Job", "ResultStore"]
 
 DEFAULT_WINDOW = 200_000
 """Context window of a model that nobody named (WIN-7)."""
+
+ResultStore: TypeAlias = Callable[[CompactionResult, tuple[str | int, ...]], CompactionResult]
+"""Installs a result, given the ids of what was compacted, oldest first: all or nothing. Returns it as installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +84,11 @@ class Job:
     window_tokens: int = DEFAULT_WINDOW
     trigger_tokens: int | None = None
     overhead_tokens: int | None = None
-    weights: Any = field(default=None, repr=False)
+    weights: Weights | None = field(default=None, repr=False)
     bound_thinking: bool = False
     thinking: Thinking | None = None
-    summarizer: Any = field(default_factory=ExtractiveSummarizer)
-    fallback: Any = None
+    summarizer: Writer = field(default_factory=ExtractiveSummarizer)
+    fallback: Writer | None = None
     hooks: Hooks = field(default_factory=Hooks)
     providers: Providers = field(default_factory=Providers, repr=False)
     pins: tuple[Pin, ...] = ()
@@ -93,8 +100,8 @@ class Job:
     source: str = "main"
     turns_since: int | None = None
     previous_turn_id: str = ""
-    store: Any = field(default=None, repr=False)
-    memory: Any = field(default=None, repr=False)
+    store: ResultStore | None = field(default=None, repr=False)
+    memory: Memory | None = field(default=None, repr=False)
     disabled: bool = False
 
     def __post_init__(self) -> None:

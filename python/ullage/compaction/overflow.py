@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage._engine import core
+from ullage.counting.estimate import Weights
 from ullage.messages import role_of
 
 __all__ = ["MARKER", "HeadTruncation"]
@@ -30,7 +31,7 @@ class HeadTruncation:
         self,
         messages: Sequence[Mapping[str, Any]],
         *,
-        weights: Any = None,
+        weights: Weights | None = None,
         share_percent: int = 20,
     ) -> None:
         self._messages = list(messages)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from ullage._engine import core
+from ullage.counting.estimate import Weights
 from ullage.messages import Item
 from ullage.summarizers.budgeted_text import shorten
 
@@ -21,7 +22,7 @@ LONG_TEXT_TOKENS = 500
 
 
 def split_in_parts(
-    messages: Sequence[Item], room_tokens: int, weights: Any = None
+    messages: Sequence[Item], room_tokens: int, weights: Weights | None = None
 ) -> list[list[Item]]:
     """Whole rounds, as many in each part as fit.
 

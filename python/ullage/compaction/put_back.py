@@ -65,7 +65,7 @@ class Providers:
     tools: Callable[[], Sequence[Attachment]] | None = None
     agents: Callable[[], Sequence[Attachment]] | None = None
     mcp: Callable[[], Sequence[Attachment]] | None = None
-    clean_up: tuple[Callable[[], Any], ...] = ()
+    clean_up: tuple[Callable[[], object], ...] = ()
 
 
 def recent_files(

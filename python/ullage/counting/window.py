@@ -285,13 +285,26 @@ def warn_without_trigger(marks: Window, overhead_tokens: int) -> None:
         )
 
 
-def warning_state(tokens: int, model: Model | str, **options: Any) -> WarningState:
+def warning_state(
+    tokens: int,
+    model: Model | str,
+    *,
+    autocompact: bool = True,
+    compaction: bool = True,
+    settings: WindowSettings | None = None,
+    table: ModelTable | None = None,
+    start_percent: int = 0,
+) -> WarningState:
     """Compare usage with a model's window; WIN-3.
 
     Args:
         tokens: Tokens in use: the anchored count of the whole request.
         model: A row of a table, or a name to look up.
-        **options: See `window`.
+        autocompact: The host's setting.
+        compaction: The same for compaction as a whole.
+        settings: `None`: none are set.
+        table: Where to look a name up; `None`: the built-in table.
+        start_percent: The trigger as percent of the window; 0: by the buffers.
 
     Raises:
         InvalidPolicy: `tokens` is negative, or no whole number.
@@ -300,4 +313,12 @@ def warning_state(tokens: int, model: Model | str, **options: Any) -> WarningSta
         >>> warning_state(150_000, "claude-opus-4-5")
         WarningState(percent_left=10, above_warning=True, above_error=True, above_autocompact=False, at_blocking_limit=False)
     """
-    return window_for(model, **options).state(tokens)
+    marks = window_for(
+        model,
+        autocompact=autocompact,
+        compaction=compaction,
+        settings=settings,
+        table=table,
+        start_percent=start_percent,
+    )
+    return marks.state(tokens)

@@ -37,7 +37,7 @@ from ullage.facts.sections import looks_like_summary, parse_summary, read_user_m
 from ullage.facts.tallies import FailureTally, FileTally, NameTally
 from ullage.facts.tasks import TaskBoard
 from ullage.facts.words import Kind, Other, asks, others_in, words_of
-from ullage.messages import BlockView, is_boundary, is_summary, message_of, role_of, uuid_of
+from ullage.messages import BlockView, Item, is_boundary, is_summary, message_of, role_of, uuid_of
 
 __all__ = ["Collector", "collect", "is_user_input", "note_inputs"]
 
@@ -58,7 +58,7 @@ MAX_CALLS = 12
 _TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
 
 
-def collect(items: Iterable[Any], *, first_index: int = 0) -> Facts:
+def collect(items: Iterable[Item], *, first_index: int = 0) -> Facts:
     """The facts of a conversation.
 
     Args:
@@ -74,7 +74,7 @@ def collect(items: Iterable[Any], *, first_index: int = 0) -> Facts:
     return collector.finish()
 
 
-def is_user_input(item: Any) -> bool:
+def is_user_input(item: object) -> bool:
     """Whether the user wrote (part of) this message."""
     return bool(_user_words(item).text)
 
@@ -85,7 +85,7 @@ def _user_words(item: Any) -> Any:
     return words_of(text_of(item))
 
 
-def note_inputs(items: Iterable[Any]) -> list[UserInput]:
+def note_inputs(items: Iterable[Item]) -> list[UserInput]:
     """The sentences that may outlive a session, each once: typed by the user, in short messages of plain prose.
 
     Args:

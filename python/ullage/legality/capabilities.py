@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from ullage.counting.models import Model, ModelTable
+from ullage.messages import SystemPrompt, Tools
 
 __all__ = [
     "BINDING_HEADER",
@@ -68,8 +69,8 @@ def betas_of(params: Mapping[str, Any]) -> frozenset[str] | None:
 def facts_for(
     *,
     model: str | None = None,
-    system: Any = None,
-    tools: Sequence[Any] | None = None,
+    system: SystemPrompt | None = None,
+    tools: Tools | None = None,
     platform: str = "anthropic",
     resume: str = "",
     params: Mapping[str, Any] | None = None,

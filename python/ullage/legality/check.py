@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
-from ullage.legality.originals import Originals
+from ullage.legality.originals import Original
 from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.report import Report
 from ullage.legality.rule_request import RuleRequest, found_in
+from ullage.messages import Item, SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = ["validate"]
 
 
 def validate(
-    messages: Sequence[Any],
+    messages: Sequence[Item],
     *,
     provider: AnyProvider = "anthropic",
     model: str | None = None,
-    system: Any = None,
-    tools: Sequence[Any] | None = None,
-    original: Sequence[Any] | Mapping[str, Any] | Originals | None = None,
+    system: SystemPrompt | None = None,
+    tools: Tools | None = None,
+    original: Original | None = None,
     platform: str = "anthropic",
     resume: str = "",
     facts: Mapping[str, Any] | None = None,

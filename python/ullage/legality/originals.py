@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
 from ullage.legality.report import Violation
-from ullage.messages import THINKING, message_of
+from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
 __all__ = [
     "Originals",
@@ -49,12 +49,9 @@ def said_in(item: Any) -> Mapping[str, Any]:
     return message_of(item) or _NOTHING
 
 
-def blocks_of(item: Any) -> list[Any]:
+def blocks_of(item: object) -> list[Any]:
     """Content blocks; a string content is one text block."""
-    content = said_in(item).get("content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return list(content) if isinstance(content, list | tuple) else []
+    return as_blocks(said_in(item).get("content"))
 
 
 def thought_key(block: Any) -> str | None:
@@ -157,12 +154,14 @@ class Originals:
     blocks: dict[str, Any] = field(default_factory=dict)
     steps: list[list[str]] = field(default_factory=list)  # thinking of each assistant turn piece
     step_of: dict[str, int] = field(default_factory=dict)  # tool use id or thinking -> step
-    layout: list[list[Any]] = field(default_factory=list)  # all blocks of each step
+    layout: list[list[object]] = field(default_factory=list)  # all blocks of each step
     compactions: list[Mapping[str, Any]] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)  # thinking that the provider takes no more
 
     @classmethod
-    def read(cls, given: Any, *, system: Any = None, tools: Any = None) -> Originals:
+    def read(
+        cls, given: Original, *, system: SystemPrompt | None = None, tools: Tools | None = None
+    ) -> Originals:
         """Takes messages, or a request with `messages`, `system` and `tools`."""
         if isinstance(given, Originals):
             return given
@@ -172,7 +171,13 @@ class Originals:
         return cls.of(given, system=system, tools=tools)
 
     @classmethod
-    def of(cls, messages: Sequence[Any], *, system: Any = None, tools: Any = None) -> Originals:
+    def of(
+        cls,
+        messages: Sequence[Item],
+        *,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+    ) -> Originals:
         """Takes a whole conversation, responses included."""
         made = cls()
         made._read(messages, 0)
@@ -180,7 +185,12 @@ class Originals:
         return made
 
     def observe(
-        self, request: Sequence[Any], response: Any, *, system: Any = None, tools: Any = None
+        self,
+        request: Sequence[Item],
+        response: Item,
+        *,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
     ) -> None:
         """Adds a response, bound to the request that it answers."""
         messages = [*request, response]
@@ -189,11 +199,11 @@ class Originals:
 
     def follow(
         self,
-        messages: Sequence[Any],
+        messages: Sequence[Item],
         fresh: Collection[int],
         *,
-        system: Any = None,
-        tools: Any = None,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
     ) -> None:
         """Adds messages that came after a compaction: each is bound to all that stands before it.
 
@@ -228,7 +238,7 @@ class Originals:
                 self.learn(item, goes_on=previous == "assistant")
             previous = role or previous
 
-    def learn(self, item: Any, *, goes_on: bool) -> None:
+    def learn(self, item: object, *, goes_on: bool) -> None:
         """Takes an assistant message; `goes_on`: it is of the same turn piece as the one before."""
         if not goes_on or not self.steps:
             self.steps.append([])
@@ -258,7 +268,7 @@ class Originals:
         self.steps.clear()
         self.layout.clear()
 
-    def step(self, block: Any) -> int | None:
+    def step(self, block: object) -> int | None:
         """Which assistant turn made a call or a thinking block; `None`: none that is known."""
         key = thought_key(block)
         if isinstance(block, Mapping) and block.get("type") == "tool_use":
@@ -270,6 +280,10 @@ class Originals:
             self.step_of.setdefault(f"call:{block.get('id')}", len(self.steps) - 1)
         elif block.get("type") == "compaction":
             self.compactions.append(block)
+
+
+Original: TypeAlias = Sequence[Item] | Mapping[str, Any] | Originals
+"""A conversation as the model saw it: messages, a request that holds them, or what was noted of it."""
 
 
 def check_originals(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag
 from ullage.exceptions import InvalidMessage
 from ullage.legality.check import validate
-from ullage.legality.originals import blocks_of, hashed, said_in
+from ullage.legality.originals import Original, blocks_of, hashed, said_in
+from ullage.legality.parameters import RequestParameters
 from ullage.legality.report import Report, Violation
+from ullage.messages import Item, SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 
 __all__ = ["check_operation", "check_rewrite"]
@@ -21,12 +23,21 @@ Items = Sequence[Any]
 
 
 def check_rewrite(
-    before: Items,
-    after: Items,
+    before: Sequence[Item],
+    after: Sequence[Item],
     *,
     provider: AnyProvider = "anthropic",
     skip: Collection[str] = (),
-    **around: Any,
+    model: str | None = None,
+    system: SystemPrompt | None = None,
+    tools: Tools | None = None,
+    original: Original | None = None,
+    platform: str = "anthropic",
+    resume: str = "",
+    facts: Mapping[str, Any] | None = None,
+    wire: bool = False,
+    params: Mapping[str, Any] | None = None,
+    **named: Unpack[RequestParameters],
 ) -> Report:
     """Checks what became of a conversation.
 
@@ -35,16 +46,36 @@ def check_rewrite(
         after: What it made of them.
         provider: Whose form they have.
         skip: Rule ids that are not checked.
-        **around: The rest of the request; see `validate`. `original`, where it is not given and the
-            conversation was legal, is `before`.
+        model: Model name; `None`: the rules of the newest models, and no window.
+        system: System prompt, where it is not a message.
+        tools: Tool definitions; `None`: unknown.
+        original: The conversation as the model saw it; `None`: `before`, where that was legal.
+        platform: Where a Claude model runs.
+        resume: `pause_turn` or `compaction` when this request resumes such a stop.
+        facts: Single facts that override what follows from the other arguments.
+        wire: The messages are sent as they are.
+        params: Further parameters of the request, as they are; `None`: none.
+        **named: The request's other parameters by name; see `validate`.
 
     Returns:
         Errors X01 to X04 and X07 to X09, at their places in `after` (X03, X09: in `before`).
     """
     row = provider_of(provider)
+    around: dict[str, Any] = {
+        "model": model,
+        "system": system,
+        "tools": tools,
+        "original": original,
+        "platform": platform,
+        "resume": resume,
+        "facts": facts,
+        "wire": wire,
+        "params": params,
+        **named,
+    }
     was = validate(before, provider=row, **around)
-    if was.ok:
-        around.setdefault("original", before)
+    if was.ok and original is None:
+        around["original"] = before
     now = validate(after, provider=row, **around)
     found = [*_legality(was, now), *_words(before, after), *_unknown(before, after)]
     if _tokens(after) > _tokens(before):
@@ -55,16 +86,56 @@ def check_rewrite(
 
 
 def check_operation(
-    operation: Callable[[list[Any]], Sequence[Any]],
-    messages: Items,
+    operation: Callable[[list[Item]], Sequence[Item]],
+    messages: Sequence[Item],
     *,
+    provider: AnyProvider = "anthropic",
     skip: Collection[str] = (),
-    **around: Any,
+    model: str | None = None,
+    system: SystemPrompt | None = None,
+    tools: Tools | None = None,
+    original: Original | None = None,
+    platform: str = "anthropic",
+    resume: str = "",
+    facts: Mapping[str, Any] | None = None,
+    wire: bool = False,
+    params: Mapping[str, Any] | None = None,
+    **named: Unpack[RequestParameters],
 ) -> Report:
-    """Runs an operation, once and again, and checks what it did: `check_rewrite`, X05 and X06."""
+    """Runs an operation, once and again, and checks what it did: `check_rewrite`, X05 and X06.
+
+    Args:
+        operation: Makes other messages of a list; must not change the list.
+        messages: What it is given.
+        provider: Whose form they have.
+        skip: Rule ids that are not checked.
+        model: Model name; `None`: the rules of the newest models, and no window.
+        system: System prompt, where it is not a message.
+        tools: Tool definitions; `None`: unknown.
+        original: The conversation as the model saw it; `None`: `messages`, where they were legal.
+        platform: Where a Claude model runs.
+        resume: `pause_turn` or `compaction` when this request resumes such a stop.
+        facts: Single facts that override what follows from the other arguments.
+        wire: The messages are sent as they are.
+        params: Further parameters of the request, as they are; `None`: none.
+        **named: The request's other parameters by name; see `validate`.
+    """
     given = list(messages)
     kept = copy.deepcopy(given)
     after = list(operation(given))
+    around: dict[str, Any] = {
+        "provider": provider,
+        "model": model,
+        "system": system,
+        "tools": tools,
+        "original": original,
+        "platform": platform,
+        "resume": resume,
+        "facts": facts,
+        "wire": wire,
+        "params": params,
+        **named,
+    }
     report = check_rewrite(kept, after, skip=skip, **around)
     found = list(report.violations)
     if given != kept:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ullage.legality.report import Violation
-from ullage.messages import message_of
+from ullage.messages import SystemPrompt, Tools, message_of
 
 __all__ = ["check_unicode", "is_valid", "valid"]
 
@@ -18,7 +18,7 @@ DETAIL = "a string has a lone surrogate, which UTF-8 cannot hold"
 
 
 def check_unicode(
-    messages: Sequence[Any], *, system: Any = None, tools: Any = None
+    messages: Sequence[Any], *, system: SystemPrompt | None = None, tools: Tools | None = None
 ) -> Iterator[Violation]:
     """Where strings stand that cannot be sent.
 

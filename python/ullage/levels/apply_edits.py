@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ullage.levels.report import Decision
-from ullage.messages import THINKING, Item, message_of
+from ullage.messages import THINKING, Item, as_blocks, message_of
 
 __all__ = ["laid_over"]
 
@@ -68,7 +68,4 @@ def _without_thinking(blocks: list[Any]) -> list[Any]:
 
 
 def _with_text(content: Any, text: str) -> list[Any]:
-    blocks = (
-        [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
-    )
-    return [*blocks, {"type": "text", "text": text}]
+    return [*as_blocks(content), {"type": "text", "text": text}]

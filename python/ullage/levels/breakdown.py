@@ -19,6 +19,7 @@ from ullage._engine.digests import (
     MessageFlag,
     Role,
 )
+from ullage.counting.estimate import Weights
 from ullage.facts.tool_names import matches
 from ullage.levels.tool_results import is_marker
 from ullage.messages import Item, message_of
@@ -120,7 +121,7 @@ class _Result:
 def inspect_messages(
     items: Sequence[Item],
     *,
-    weights: Any = None,
+    weights: Weights | None = None,
     policy: Policy | None = None,
     overhead_tokens: int = 0,
 ) -> Inspection:

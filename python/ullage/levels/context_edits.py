@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage.counting.estimate import Weights
 from ullage.counting.models import Model
 from ullage.levels.context_management import (
     CLEAR_THINKING,
@@ -131,7 +132,7 @@ def apply_context_management(
     context_management: Mapping[str, Any],
     *,
     overhead_tokens: int = 0,
-    weights: Any = None,
+    weights: Weights | None = None,
 ) -> tuple[list[Mapping[str, Any]], list[dict[str, Any]]]:
     """Do once what `context_management` asks for, on a list of messages of Anthropic's form.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag, Role
+from ullage.counting.estimate import Weights
 from ullage.facts.reading import blocks_of
 from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
 from ullage.levels.view import Result, View
@@ -172,12 +173,12 @@ def _ended(view: View, result: Result | None) -> str:
     return ": " + "; ".join(outcome(view.text(result), is_error=result.is_error))
 
 
-def tokens_of(text: str, weights: Any) -> int:
+def tokens_of(text: str, weights: Weights | None) -> int:
     """Estimated tokens of a text; without weights characters / 4, rounded half up (TOK-1)."""
     return (len(text) + 2) // 4 if weights is None else int(core.estimate_text(text, weights))
 
 
-def fitted(lines: Sequence[Line], tokens: int, weights: Any) -> str | None:
+def fitted(lines: Sequence[Line], tokens: int, weights: Weights | None) -> str | None:
     """The lines in their order, within a budget.
 
     The words of the person come first and whole, then what levels made (shortened if it must be), then calls, then remarks,
@@ -210,11 +211,11 @@ def fitted(lines: Sequence[Line], tokens: int, weights: Any) -> str | None:
     return "\n".join([*note, *(_framed(line) for at, line in enumerate(lines) if at in chosen)])
 
 
-def _cost(line: Line, weights: Any) -> int:
+def _cost(line: Line, weights: Weights | None) -> int:
     return tokens_of(_framed(line), weights) + 2
 
 
-def _with_shorter_made(lines: Sequence[Line], room: int, weights: Any) -> list[Line]:
+def _with_shorter_made(lines: Sequence[Line], room: int, weights: Weights | None) -> list[Line]:
     """What levels made, cut to its share of half the room where all of it would take more."""
     total = sum(_cost(line, weights) for line in lines if line.kind == "made")
     if total <= room // 2:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage.transcript import records
+
+if TYPE_CHECKING:
+    from ullage.levels.cost import Cost
 
 __all__ = ["Decision", "Made", "Span", "StageReport", "decided_records", "spans", "unrecorded"]
 
@@ -89,7 +92,7 @@ class StageReport:
     request: int = 0
     visible_paths: tuple[str, ...] = ()
     records: tuple[dict[str, Any], ...] = field(default=(), compare=False)
-    cost: Any = None
+    cost: Cost | None = None
 
     @property
     def freed(self) -> int:

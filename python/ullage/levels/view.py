@@ -8,6 +8,7 @@ from typing import Any
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag
+from ullage.counting.estimate import Weights
 from ullage.levels.apply_edits import laid_over
 from ullage.levels.carry_items import with_item
 from ullage.levels.report import Decision, Made, Span, StageReport, decided_records, spans
@@ -53,7 +54,7 @@ class View:
         weights: For the calibrated estimate; `None`: characters / 4.
     """
 
-    def __init__(self, weights: Any = None) -> None:
+    def __init__(self, weights: Weights | None = None) -> None:
         self.weights = weights
         self.originals: list[Item] = []
         self.shown: list[Item] = []
@@ -296,7 +297,7 @@ class View:
         came = self.times.get(source, 0) if isinstance(source, int) else 0
         return int(self.ledger.message(index).timestamp) or came
 
-    def anchor(self) -> Any | None:
+    def anchor(self) -> core.Anchor | None:
         """The usage figure that holds, or `None`."""
         anchor = self.ledger.anchor()
         return anchor if anchor is not None and self.sources[anchor.last] in self.bases else None
@@ -335,7 +336,12 @@ class View:
         return "\n".join(text for text in texts if isinstance(text, str))
 
     def report(
-        self, stage: str, why: str, chosen: Sequence[tuple[Result, Decision]], **more: Any
+        self,
+        stage: str,
+        why: str,
+        chosen: Sequence[tuple[Result, Decision]],
+        *,
+        failures: tuple[str, ...] = (),
     ) -> StageReport:
         """Apply decisions and say what they did."""
         before = self.ledger.tokens()
@@ -352,11 +358,17 @@ class View:
             paths=tuple(dict.fromkeys(result.path for result, _ in chosen if result.path)),
             first_changed=changed,
             records=records,
-            **more,
+            failures=failures,
         )
 
     def rearranged(
-        self, stage: str, why: str, parts: Sequence[int | Made], **more: Any
+        self,
+        stage: str,
+        why: str,
+        parts: Sequence[int | Made],
+        *,
+        tools: tuple[str, ...] = (),
+        paths: tuple[str, ...] = (),
     ) -> StageReport:
         """Build the view anew (see `rearrange`) and say what that did."""
         parts = with_item(self.messages, self.sources, parts)
@@ -371,7 +383,8 @@ class View:
             first_changed=changed,
             removed_messages=count - kept,
             removed=removed,
-            **more,
+            tools=tools,
+            paths=paths,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ullage.counting.estimate import Weights
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.report import Decision
 from ullage.levels.view import View
@@ -45,7 +46,7 @@ def _parts(view: View) -> list[Any]:
     return parts
 
 
-def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Any) -> View:
+def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weights | None) -> View:
     """The view that `dump_view` was given.
 
     Args:

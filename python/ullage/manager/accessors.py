@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence
-from typing import Any
 
-from ullage._engine import core
 from ullage.counting.models import Model
 from ullage.counting.window import Window
+from ullage.levels.one_line_records import tokens_of
 from ullage.levels.pins import Pin
 from ullage.manager.explain import Explanation, explain
 from ullage.manager.machine import Machine
@@ -48,7 +47,7 @@ class Questions:
         return self.machine.history
 
     @property
-    def messages(self) -> list[Any]:
+    def messages(self) -> list[Item]:
         """The request as it stands, before the levels look at it again."""
         return list(self.machine.view.messages)
 
@@ -79,6 +78,5 @@ class Questions:
         """All pins by name, each with what it costs in tokens."""
         weights = self.machine.view.weights
         return {
-            name: (pin, int(core.estimate_text(pin.text, weights)))
-            for name, pin in self.machine.pins.items()
+            name: (pin, tokens_of(pin.text, weights)) for name, pin in self.machine.pins.items()
         }

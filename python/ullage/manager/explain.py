@@ -32,16 +32,17 @@ class RequestRecord:
     at_ms: int | None
     by_category: Mapping[str, int]
 
-    def dump(self) -> list[Any]:
+    def dump(self) -> list[object]:
         """As plain JSON."""
         return [
             self.number, self.messages, self.history, self.tokens, self.at_ms, dict(self.by_category),
         ]  # fmt: skip
 
     @classmethod
-    def load(cls, stored: Sequence[Any]) -> Self:
+    def load(cls, stored: Sequence[object]) -> Self:
         """What `dump` gave."""
-        return cls(*stored)
+        given: Any = stored
+        return cls(*given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, Unpack
 
 from ullage.exceptions import InvalidPolicy, LogConflict, UllageError
 from ullage.manager.accessors import Questions
@@ -18,6 +18,7 @@ from ullage.manager.host import Host
 from ullage.manager.journal import Journal
 from ullage.manager.journal_read import Added, Found, read_journal, read_message
 from ullage.manager.lighter import Lighter, trim_account
+from ullage.manager.outside import Log, Outside
 from ullage.manager.request_writer import Outgoing
 from ullage.manager.rewind import rewind
 from ullage.manager.saved_state import dump, load, load_account, policy_of, set_state, state_of
@@ -26,8 +27,6 @@ from ullage.policy import Policy
 from ullage.transcript.log import TranscriptLog, iso_of
 
 __all__ = ["Keeping", "now_in_ms"]
-
-Log = TranscriptLog | str | os.PathLike[str]
 
 
 def now_in_ms() -> int:
@@ -81,7 +80,7 @@ class Keeping(Questions):
         history: Sequence[Item] | None = None,
         *,
         policy: Policy | str | None = None,
-        **outside: Any,
+        **outside: Unpack[Outside],
     ) -> Self:
         """A manager that goes on where the saved one stood.
 
@@ -121,7 +120,9 @@ class Keeping(Questions):
     # ---- a log of its own --------------------------------------------------------------------
 
     @classmethod
-    def resume(cls, path: Log, *, policy: Policy | str | None = None, **outside: Any) -> Self:
+    def resume(
+        cls, path: Log, *, policy: Policy | str | None = None, **outside: Unpack[Outside]
+    ) -> Self:
         """A manager that goes on from a log: the next request is what the one that wrote it would have sent.
 
         A transcript that no manager wrote is begun with: what a resume of it shows is the history. Then `model` is needed.
@@ -384,16 +385,24 @@ class Keeping(Questions):
         journal.messages = min(journal.messages, count)
         self._commit("rewind", journal.without(names, "taken back"))
 
-    def fork(self, *, log: Log | None = None, **outside: Any) -> Self:
+    def fork(
+        self,
+        *,
+        policy: Policy | str | None = None,
+        log: Log | None = None,
+        **outside: Unpack[Outside],
+    ) -> Self:
         """Another manager of the same conversation as it stands; neither sees what becomes of the other.
 
         Args:
+            policy: `None`: this one's.
             log: For the fork, of its own: a path, or an open and empty log. `None`: it has none.
             **outside: What shall be another than here, as for the constructor.
         """
         given = {**self._outside, **outside}
+        own = given.pop("policy", None)
         saved = self.save(history=True)
-        made = type(self)._of_state(saved, given.pop("policy", None), given)
+        made = type(self)._of_state(saved, own if policy is None else policy, given)
         load(made.machine, saved, None)
         made._outgoing.load(made.machine, saved["outgoing"])
         if log is not None:

@@ -11,7 +11,7 @@ import orjson
 
 from ullage._engine import core
 from ullage.counting.calibration import Correction, Estimate
-from ullage.counting.estimate import weights_for
+from ullage.counting.estimate import Weights, weights_for
 from ullage.counting.models import Model
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.effects import Emit, Flow
@@ -480,7 +480,7 @@ def names_of(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(filter(None, [*(tool.get("name") for tool in tools), *inner]))
 
 
-def _count(value: Any, weights: Any) -> int:
+def _count(value: Any, weights: Weights) -> int:
     if not value:
         return 0
     text = value if isinstance(value, str) else orjson.dumps(value).decode()

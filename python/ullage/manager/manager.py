@@ -12,6 +12,7 @@ from ullage.compaction.cut import Direction
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.prefetch import Ahead
 from ullage.compaction.put_back import Providers
+from ullage.compaction.recollection import KeptNotes
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, warn_without_trigger
 from ullage.effects import CancelToken, Flow
@@ -24,15 +25,17 @@ from ullage.manager import compactions, prepare, tools
 from ullage.manager.background_flow import BackgroundFlow
 from ullage.manager.exclusive import Alone
 from ullage.manager.host import Host
-from ullage.manager.keeping import Keeping, Log, new_uuid, now_in_ms
+from ullage.manager.keeping import Keeping, new_uuid, now_in_ms
 from ullage.manager.lighter import Lighter
 from ullage.manager.look_ahead import look_ahead
 from ullage.manager.machine import Machine, names_of, overhead_of
+from ullage.manager.outside import Log
 from ullage.manager.recovery import recover
 from ullage.manager.request_writer import Outgoing
 from ullage.manager.values import Recovery, Request
-from ullage.messages import Item
+from ullage.messages import Item, SystemPrompt
 from ullage.observe.events import Listener
+from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
 from ullage.policy.arguments import known_arguments
 from ullage.policy.given import policy_given
@@ -43,6 +46,7 @@ from ullage.recall import Recall
 from ullage.recall.store import OffloadStore
 from ullage.recall.tool_definition import ToolAnswer
 from ullage.summarizers.named import writer_of
+from ullage.summarizers.protocol import Writer, WriterLike
 
 __all__ = ["ContextManager"]
 
@@ -107,17 +111,17 @@ class ContextManager(Keeping):
         model: str,
         provider: AnyProvider = "anthropic",
         policy: Policy | str | None = None,
-        system: Any = None,
+        system: SystemPrompt | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
-        summarizer: Any = None,
-        line_summarizer: Any = None,
-        fallback: Any = None,
+        summarizer: WriterLike | None = None,
+        line_summarizer: WriterLike | None = None,
+        fallback: WriterLike | None = None,
         store: OffloadStore | None = None,
         settings: WindowSettings | None = None,
         table: ModelTable | None = None,
         source: str = "main",
-        memory: Any = None,
-        hooks: Any = None,
+        memory: KeptNotes | None = None,
+        hooks: Hooks | Mapping[str, Any] | None = None,
         providers: Providers | None = None,
         listeners: Iterable[Listener] = (),
         context_management: Mapping[str, Any] | None = None,
@@ -207,7 +211,7 @@ class ContextManager(Keeping):
             if not written:
                 self._commit("add")
 
-    def observe(self, response: Any) -> None:
+    def observe(self, response: object) -> None:
         """Append the model's answer, with its usage if it has one: the next count is anchored on it.
 
         Args:
@@ -337,7 +341,7 @@ class ContextManager(Keeping):
         with self._compacting():
             return await self._arun(self._compact(asked), cancel)
 
-    def on_overflow(self, error: Any) -> Recovery:
+    def on_overflow(self, error: object) -> Recovery:
         """Make room after the provider refused a request.
 
         Args:
@@ -354,7 +358,7 @@ class ContextManager(Keeping):
         with self._alone("on_overflow"), self._whole("on_overflow", careful=False):
             return self._run(self._recover(error))
 
-    async def aon_overflow(self, error: Any) -> Recovery:
+    async def aon_overflow(self, error: object) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
         with self._alone("aon_overflow"), self._whole("on_overflow"):
             return await self._arun(self._recover(error))
@@ -390,7 +394,7 @@ class ContextManager(Keeping):
         """Brings back what left: `recall.get(handle)` for the host, `recall.call(input)` for the model."""
         return tools.recall_of(self.machine, self.host)
 
-    def answer(self, name: str, given: Any) -> ToolAnswer:
+    def answer(self, name: str, given: object) -> ToolAnswer:
         """The answer to a model's call of one of the library's tools, for a tool result: `recall`, `Snip`, `compact_context`, `context_usage`.
 
         Args:
@@ -412,7 +416,7 @@ class ContextManager(Keeping):
             self._outgoing.note_imported(self.machine)
         return self.machine
 
-    def _recover(self, error: Any) -> Flow[Recovery]:
+    def _recover(self, error: object) -> Flow[Recovery]:
         return recover(
             self._seen(classify(error, provider=self.machine.provider).is_overflow),
             self.host,
@@ -455,5 +459,5 @@ def _no_memory() -> InvalidPolicy:
     return InvalidPolicy("session_memory.enabled", True, limit, hint=hint)
 
 
-def _writer(given: Any) -> Any:
+def _writer(given: WriterLike | None) -> Writer | None:
     return None if given is None else writer_of(given)

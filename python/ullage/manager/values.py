@@ -9,6 +9,7 @@ from typing import Any
 from ullage.compaction import CompactionResult
 from ullage.legality.repair import Repair
 from ullage.levels.report import StageReport
+from ullage.messages import Item
 from ullage.providers import Loss
 
 __all__ = ["Decided", "Recovery", "Request", "Usage"]
@@ -131,7 +132,7 @@ class Request:
 
     def __init__(
         self,
-        items: Sequence[Any],
+        items: Sequence[Item],
         count: int,
         *,
         number: int,
@@ -151,7 +152,7 @@ class Request:
         rewritten_from: int | None = None,
     ) -> None:
         self._items, self._count = items, count
-        self._list: list[Any] | None = None
+        self._list: list[Item] | None = None
         self.number, self.tokens = number, tokens
         self.reports, self.compaction, self.repairs = tuple(reports), compaction, tuple(repairs)
         self.params, self.headers, self.tools = dict(params or {}), dict(headers or {}), list(tools)
@@ -161,7 +162,7 @@ class Request:
         self.rewritten_from = rewritten_from
 
     @property
-    def messages(self) -> list[Any]:
+    def messages(self) -> list[Item]:
         """For the provider; messages that nothing touched are the objects that were added."""
         if self._list is None:
             self._list = list(self._items[: self._count])

@@ -85,7 +85,7 @@ class ShellHook:
         return self.command if len(self.command) <= 60 else self.command[:59] + "…"
 
 
-HookFunction: TypeAlias = Callable[[Mapping[str, Any]], Any]
+HookFunction: TypeAlias = Callable[[Mapping[str, Any]], object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,8 @@ class Telemetry:
     def __init__(
         self,
         *,
-        tracer_provider: Any = None,
-        meter_provider: Any = None,
+        tracer_provider: object | None = None,
+        meter_provider: object | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         trace, metrics = _api("opentelemetry.trace"), _api("opentelemetry.metrics")

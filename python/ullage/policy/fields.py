@@ -18,7 +18,7 @@ class EffectiveValue(NamedTuple):
     """The current value of one setting: `name` is dotted (`snip.max_chars`), `unit` may be empty."""
 
     name: str
-    value: Any
+    value: object
     unit: str
     why: str
 

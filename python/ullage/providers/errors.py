@@ -81,7 +81,7 @@ class Classified:
 
 
 def classify(
-    error_or_response: Any,
+    error_or_response: object,
     *,
     model: str | None = None,
     window_tokens: int | None = None,

@@ -58,7 +58,7 @@ class Recalled:
     handle: str
     kind: str
     title: str
-    items: tuple[Any, ...] = field(repr=False)
+    items: tuple[Item, ...] = field(repr=False)
     text: str = field(repr=False)
 
 

@@ -100,7 +100,7 @@ class Recall:
         """
         return self.archive.resolve(handle)
 
-    def call(self, given: Any) -> ToolAnswer:
+    def call(self, given: object) -> ToolAnswer:
         """The answer to a call of the tool; an invalid call is answered with an error, never raised.
 
         Args:
@@ -187,7 +187,7 @@ class _Asked:
     skip: int = 0
 
 
-def _read(given: Any) -> _Asked:
+def _read(given: object) -> _Asked:
     """The call's input, checked: models send strings for numbers, and senseless numbers."""
     body = given if isinstance(given, Mapping) else {}
     numbers: dict[str, Any] = {

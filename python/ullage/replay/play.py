@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 from ullage._engine import core
 from ullage.counting.estimate import weights_for
@@ -12,6 +12,7 @@ from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import ContextTooLarge
 from ullage.levels.cost import rates_of
 from ullage.manager import ContextManager, Request
+from ullage.manager.outside import Surroundings
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 from ullage.replay.session_script import SessionScript
@@ -93,7 +94,7 @@ def replay_session(
     model: str = "",
     table: ModelTable | None = None,
     seen: Seen | None = None,
-    **outside: Any,
+    **outside: Unpack[Surroundings],
 ) -> Run:
     """Replay a session.
 

@@ -12,7 +12,7 @@ import orjson
 from ullage._engine import core
 from ullage.counting.estimate import DEFAULT_MODEL, weights_for
 from ullage.counting.models import Model, ModelTable
-from ullage.messages import Item
+from ullage.messages import Item, SystemPrompt
 from ullage.requests import wording
 
 __all__ = ["Overrun", "RequestCount", "count_request"]
@@ -71,7 +71,7 @@ def count_request(
     messages: Sequence[Item],
     *,
     model: str | Model | None = None,
-    system: Any = None,
+    system: SystemPrompt | None = None,
     tools: Sequence[Mapping[str, Any]] = (),
     pending: Sequence[Item] = (),
     max_tokens: int = 0,

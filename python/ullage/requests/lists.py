@@ -45,7 +45,7 @@ class KeptWindow(NamedTuple):
         orphans: (message, block) of results whose call lies before the floor; they must be dropped.
     """
 
-    messages: list[Any]
+    messages: list[Item]
     start: int
     tokens: int
     orphans: list[tuple[int, int]]
@@ -60,7 +60,7 @@ class TruncatedHead(NamedTuple):
         freed_tokens: Calibrated estimate of what went.
     """
 
-    messages: list[Any]
+    messages: list[Item]
     dropped: int
     freed_tokens: int
 
@@ -152,7 +152,7 @@ def estimate_each(
     return sums
 
 
-def group_rounds(messages: Sequence[Item], *, provider: str | None = None) -> list[list[Any]]:
+def group_rounds(messages: Sequence[Item], *, provider: str | None = None) -> list[list[Item]]:
     """Group messages by API round: one response and the user messages that answer it.
 
     What stands before the first response belongs to the first round. Pieces of one response (one message id) stay together.

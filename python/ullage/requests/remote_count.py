@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from ullage.exceptions import InvalidPolicy
-from ullage.messages import Item
+from ullage.messages import Item, SystemPrompt
 from ullage.providers import anthropic, openai_responses
 from ullage.requests.count import count_request
 
@@ -73,7 +73,7 @@ class RemoteCounter:
 
     def __init__(
         self,
-        client: Any,
+        client: object,
         *,
         model: str,
         per_minute: int = 60,
@@ -100,7 +100,7 @@ class RemoteCounter:
         self,
         messages: Sequence[Item],
         *,
-        system: Any = None,
+        system: SystemPrompt | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> Counted:
         """Count a request.
@@ -133,7 +133,7 @@ class RemoteCounter:
         self,
         messages: Sequence[Item],
         *,
-        system: Any = None,
+        system: SystemPrompt | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> Counted:
         """`count`, for an asynchronous client; a synchronous one blocks the loop while it is asked."""
@@ -195,7 +195,9 @@ class RemoteCounter:
 Body = Callable[[str, Sequence[Item], Any, Sequence[Mapping[str, Any]]], dict[str, Any]]
 
 
-def _endpoint(client: Any, timeout_seconds: float) -> tuple[Body, Callable[[dict[str, Any]], Any]]:
+def _endpoint(
+    client: object, timeout_seconds: float
+) -> tuple[Body, Callable[[dict[str, Any]], Any]]:
     options = {"timeout": timeout_seconds, "max_retries": 0}
     once = client.with_options(**options) if hasattr(client, "with_options") else client
     if ask := _attribute(once, "messages.count_tokens"):

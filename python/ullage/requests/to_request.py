@@ -9,9 +9,10 @@ from typing import Any, TypeVar, Unpack
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage
 from ullage.legality import Report, Violation, validate
+from ullage.legality.originals import Original
 from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.repair import Repair, repair
-from ullage.messages import Item, listed, message_of
+from ullage.messages import Item, SystemPrompt, listed, message_of
 from ullage.providers._common import Loss, Shaped, blocks_of
 from ullage.providers._placed import refused
 from ullage.providers.registry import AnyProvider, Provider, provider_of
@@ -47,7 +48,7 @@ class Outgoing:
     names: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def messages(self) -> list[Any]:
+    def messages(self) -> list[dict[str, Any]]:
         """The conversation itself, whatever the provider calls it."""
         found: list[Any] = self.parts[self.list_key]
         return found
@@ -86,9 +87,9 @@ def outgoing(
     *,
     provider: AnyProvider = "anthropic",
     model: str | None = None,
-    system: Any = None,
+    system: SystemPrompt | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    original: Any = None,
+    original: Original | None = None,
     params: Mapping[str, Any] | None = None,
     **named: Unpack[RequestParameters],
 ) -> Outgoing:
@@ -162,9 +163,9 @@ def report_of(
     *,
     provider: AnyProvider = "anthropic",
     model: str | None = None,
-    system: Any = None,
+    system: SystemPrompt | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    original: Any = None,
+    original: Original | None = None,
     params: Mapping[str, Any] | None = None,
     **named: Unpack[RequestParameters],
 ) -> Report:

@@ -11,10 +11,11 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.compaction.chain import COPY_OF
+from ullage.counting.estimate import Weights
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.legality import Originals, Report
-from ullage.messages import BOUNDARY, Item, message_of
+from ullage.messages import BOUNDARY, Item, SystemPrompt, message_of
 from ullage.providers.registry import AnyProvider
 from ullage.requests.to_request import Outgoing, outgoing, report_of
 from ullage.transcript import Conversation, Transcript, resume
@@ -60,7 +61,7 @@ class Session:
     boundaries: tuple[Item, ...] = ()
     transcript: Transcript | None = None
     conversation: Conversation | None = None
-    system: Any = None
+    system: SystemPrompt | None = None
     tools: Sequence[Mapping[str, Any]] | None = None
     window_tokens: int = 0
     pin: FilePin | None = None
@@ -89,7 +90,7 @@ class Session:
         """
         return report_of(self.messages, **self._asked(provider, model))
 
-    def overhead_tokens(self, weights: Any = None) -> int:
+    def overhead_tokens(self, weights: Weights | None = None) -> int:
         """System prompt and tools, as the newest usage figure tells; 0 if the session has none.
 
         After a compaction no figure is of the context any more: the newest one before it still tells what was sent
@@ -106,7 +107,7 @@ class Session:
             found = next((each for each in earlier if each is not None), None)
         return found or 0
 
-    def reported_tokens(self, weights: Any = None) -> int | None:
+    def reported_tokens(self, weights: Weights | None = None) -> int | None:
         """The context's size by the newest usage figure, with the estimate of what follows; `None`: it has no figure.
 
         Args:
@@ -229,7 +230,7 @@ def _other(path: Path, kind: str, number: int) -> Session:
     )
 
 
-def _overhead(items: Sequence[Item], weights: Any) -> int | None:
+def _overhead(items: Sequence[Item], weights: Weights | None) -> int | None:
     ledger = core.Ledger(weights, items)
     anchor = ledger.anchor()
     return max(0, int(anchor.usage) - int(ledger.tokens(0, anchor.covers))) if anchor else None

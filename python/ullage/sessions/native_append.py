@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.facts.compaction_items import newest_item
-from ullage.messages import Item, is_summary
+from ullage.messages import Item, as_blocks, is_summary
 from ullage.providers._responses_out import Writer
 from ullage.transcript.formats import SessionFile
 from ullage.transcript.formats._model import iso
@@ -46,7 +46,7 @@ def shown(kind: str, messages: Sequence[Item]) -> list[Any]:
     """What the model is shown of messages, in the format's own form, to be compared."""
     if kind == "codex":
         return _items(messages)
-    return [(message["role"], _parts(message["content"])) for message in messages]
+    return [(message["role"], as_blocks(message["content"])) for message in messages]
 
 
 # ---- Codex -----------------------------------------------------------------------------------
@@ -155,8 +155,4 @@ def _summary(entries: Sequence[Item]) -> Mapping[str, Any]:
 
 
 def _text(content: Any) -> str:
-    return "\n\n".join(str(part.get("text", "")) for part in _parts(content))
-
-
-def _parts(content: Any) -> list[Any]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    return "\n\n".join(str(part.get("text", "")) for part in as_blocks(content))

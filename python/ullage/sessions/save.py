@@ -5,23 +5,34 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ullage.compaction import CompactionResult, compact
+from ullage.compaction.put_back import Providers
 from ullage.compaction.chain import entries_to_write, on_one_chain
+from ullage.compaction.cut import Direction
 from ullage.compaction.flow import notice_of
 from ullage.compaction.input import read_source
-from ullage.counting.estimate import weights_for
+from ullage.compaction.recollection import Memory
+from ullage.counting.estimate import Weights, weights_for
+from ullage.effects import CancelToken
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
+from ullage.levels.pins import Pin
 from ullage.messages import BOUNDARY, Item
+from ullage.observe.events import Listener
+from ullage.observe.hooks import Hooks
+from ullage.policy import KeepPolicy, Policy
+from ullage.policy.arguments import known_arguments
 from ullage.providers.anthropic import clean_entries
+from ullage.providers.manual_thinking import Thinking
 from ullage.sessions.drafts import copy_of, draft_of, put_in_place
 from ullage.sessions.load import CLAUDE_CODE, Session, open_session
 from ullage.sessions.native_append import APPENDED, lines_of, shown
+from ullage.summarizers.protocol import WriterLike
 from ullage.transcript import Transcript, TranscriptLog, resume
 from ullage.transcript.formats import SessionFile
 from ullage.transcript.log import line_of
@@ -53,13 +64,38 @@ class CompactedSession:
         return f"CompactedSession({self.result!r}, path={self.path})"
 
 
+@known_arguments
 def compact_session(
     session: Session,
     *,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     format: str | None = None,  # noqa: A002 - the word of the field, as in `read`
-    **options: Any,
+    model: str | None = None,
+    instructions: str = "",
+    keep: KeepPolicy | int | None = None,
+    target_tokens: int | None = None,
+    thinking: Thinking | None = None,
+    summarizer: WriterLike | None = None,
+    cancel: CancelToken | None = None,
+    listeners: Iterable[Listener] = (),
+    trigger: Literal["manual", "auto"] = "manual",
+    direction: Direction = "full",
+    at: int | str | None = None,
+    policy: Policy | str | None = None,
+    fallback: WriterLike | None = None,
+    hooks: Hooks | Mapping[str, Any] | None = None,
+    providers: Providers | None = None,
+    pins: Iterable[Pin] = (),
+    template: str = "",
+    redact: Callable[[str], str] | None = None,
+    session_id: str = "",
+    cwd: str = "",
+    memory: Memory | None = None,
+    window_tokens: int | None = None,
+    trigger_tokens: int | None = None,
+    overhead_tokens: int | None = None,
+    weights: Weights | None = None,
 ) -> CompactedSession:
     """Compact a session and write a transcript that its own tool, or Claude Code, and Ullage can resume.
 
@@ -74,7 +110,31 @@ def compact_session(
         overwrite: Whether another existing file may be replaced.
         format: `claude_code`, or the session's own where that is Codex or pi; `None`: the own one if it
             has words for this compaction, else Claude Code's.
-        **options: Arguments of `compact`, such as `instructions`, `keep`, `model`, `summarizer`.
+        model: The model that goes on; `None`: the session's.
+        instructions: As for `compact`, as are all that follow: what the summary should mind, in the user's words.
+        keep: Newest part that stays verbatim.
+        target_tokens: Most that the new context may have.
+        thinking: The `thinking` parameter of the requests that go on.
+        summarizer: Who writes; `None`: code.
+        cancel: Looked at between steps.
+        listeners: Told of every event.
+        trigger: `manual`, or `auto`.
+        direction: `full`, or `from` the message `at`, or `up_to` it.
+        at: A position, or a uuid.
+        policy: Thresholds.
+        fallback: Who writes if the summarizer fails.
+        hooks: `Hooks`, or their fields.
+        providers: What to put back afterwards.
+        pins: Texts to carry verbatim.
+        template: Replaces the prompt; empty: ours.
+        redact: Applied to all text that leaves for a model or becomes the summary.
+        session_id: Told to hooks.
+        cwd: Told to hooks.
+        memory: Notes of the session.
+        window_tokens: Context window; `None`: the model's.
+        trigger_tokens: Where automatic compaction starts; `None`: the model's.
+        overhead_tokens: System prompt and tools; `None`: as the session shows.
+        weights: For the estimate; `None`: the model's.
 
     Returns:
         The result. Nothing is written unless the outcome is `compacted`.
@@ -92,9 +152,36 @@ def compact_session(
     target = None if output is None else Path(output)
     if target is not None:
         _refuse(session, target, overwrite)
-    options.setdefault("model", session.model or None)
-    weights = options.get("weights") or weights_for(options["model"])
-    options.setdefault("overhead_tokens", session.overhead_tokens(weights))
+    model = model or session.model or None
+    if overhead_tokens is None:
+        overhead_tokens = session.overhead_tokens(weights or weights_for(model))
+    options: dict[str, Any] = {
+        "model": model,
+        "weights": weights,
+        "overhead_tokens": overhead_tokens,
+        "instructions": instructions,
+        "keep": keep,
+        "target_tokens": target_tokens,
+        "thinking": thinking,
+        "summarizer": summarizer,
+        "cancel": cancel,
+        "listeners": listeners,
+        "trigger": trigger,
+        "direction": direction,
+        "at": at,
+        "policy": policy,
+        "fallback": fallback,
+        "hooks": hooks,
+        "providers": providers,
+        "pins": pins,
+        "template": template,
+        "redact": redact,
+        "session_id": session_id,
+        "cwd": cwd,
+        "memory": memory,
+        "window_tokens": window_tokens,
+        "trigger_tokens": trigger_tokens,
+    }
     if session.format in APPENDED and format != CLAUDE_CODE:
         done = _in_own_format(session, target, options)
         if done is not None:

@@ -10,7 +10,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 __all__ = ["Stopped", "Watch"]
 
@@ -32,19 +31,19 @@ class Watch:
 
     def __init__(
         self,
-        progress: Callable[[int], Any] | None = None,
+        progress: Callable[[int], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._progress, self._clock = progress, clock
         self._lock = threading.Lock()
-        self._close: Callable[[], Any] | None = None
+        self._close: Callable[[], object] | None = None
         self._started = self._last = clock()
         self._streams = self._stopped = False
         self._chars = self._told = 0
 
     # ---- the summarizer's side ---------------------------------------------------------------
 
-    def begin(self, close: Callable[[], Any] | None = None) -> None:
+    def begin(self, close: Callable[[], object] | None = None) -> None:
         """A request that streams is sent: from now on silence counts as a stall.
 
         Args:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from ullage.exceptions import InvalidPolicy
 from ullage.summarizers.callable import CallableSummarizer
 from ullage.summarizers.extractive import ExtractiveSummarizer
+from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
 
 __all__ = ["KINDS", "model_writer_of", "summarizer_of", "writer_of"]
 
@@ -20,7 +21,7 @@ KINDS = (
 """What `summarizer_of` understands."""
 
 
-def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) -> Any:
+def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) -> Summarizer:
     """The summarizer that a line names.
 
     Args:
@@ -56,7 +57,7 @@ def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) 
     return OpenAISummarizer(model, api=api, base_url=base_url, api_key=api_key)
 
 
-def writer_of(given: Any) -> Any:
+def writer_of(given: WriterLike | None) -> Writer:
     """A summarizer from whatever a caller has: one, a function, a line of text; `None`: the extractive one.
 
     Raises:
@@ -66,20 +67,28 @@ def writer_of(given: Any) -> Any:
         return ExtractiveSummarizer()
     if isinstance(given, str):
         return summarizer_of(given)
-    if hasattr(given, "summarize") or hasattr(given, "asummarize"):
+    if _writes(given):
         return given
-    return CallableSummarizer(given)
+    function: Any = given  # checked by what wraps it
+    return CallableSummarizer(function)
 
 
-def model_writer_of(given: Any) -> Any:
+def model_writer_of(given: WriterLike | None) -> Writer | None:
     """`writer_of`, or `None` where no model would be asked: for `None` and for the extractive summarizer.
 
     Raises:
         InvalidPolicy: As for `writer_of`.
         MissingExtra: The package of a named one is not installed.
     """
-    writer = None if given is None else writer_of(given)
+    if given is None:
+        return None
+    writer = writer_of(given)
     return None if isinstance(writer, ExtractiveSummarizer) else writer
+
+
+def _writes(given: object) -> TypeGuard[Writer]:
+    """Also one without a name."""
+    return hasattr(given, "summarize") or hasattr(given, "asummarize")
 
 
 def _alone(text: str, base_url: str) -> ExtractiveSummarizer:

@@ -16,7 +16,7 @@ from ullage.summarizers.inputs import anthropic_messages, without_thinking
 from ullage.summarizers.openai import OpenAISummarizer
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.shared_prefix import begins_with
-from ullage.summarizers.streams import CUT_STREAM, StreamReader
+from ullage.summarizers.streams import CUT_STREAM, LastRequest, StreamReader
 
 __all__ = ["BETA", "AnthropicCompaction", "OpenAICompaction"]
 
@@ -43,8 +43,30 @@ class AnthropicCompaction(AnthropicSummarizer):
     modes: Native = ("native",)  # type: ignore[assignment]  # the other two would be another request
     beta = BETA
 
-    def __init__(self, model: str, **options: Any) -> None:
-        super().__init__(model, **options)
+    def __init__(
+        self,
+        model: str,
+        *,
+        client: object | None = None,
+        async_client: object | None = None,
+        api_key: str | None = None,
+        base_url: str = "",
+        last_request: LastRequest = None,
+        window_tokens: int | None = None,
+        max_output_tokens: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            model,
+            client=client,
+            async_client=async_client,
+            api_key=api_key,
+            base_url=base_url,
+            last_request=last_request,
+            window_tokens=window_tokens,
+            max_output_tokens=max_output_tokens,
+            extra=extra,
+        )
         self.modes = ("native",)
         self.name = f"anthropic-compaction:{model}"
 
@@ -136,8 +158,31 @@ class OpenAICompaction(OpenAISummarizer):
 
     modes: Native = ("native",)  # type: ignore[assignment]  # see above
 
-    def __init__(self, model: str, **options: Any) -> None:
-        super().__init__(model, api="responses", **options)
+    def __init__(
+        self,
+        model: str,
+        *,
+        client: object | None = None,
+        async_client: object | None = None,
+        api_key: str | None = None,
+        base_url: str = "",
+        last_request: LastRequest = None,
+        window_tokens: int | None = None,
+        max_output_tokens: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            model,
+            api="responses",
+            client=client,
+            async_client=async_client,
+            api_key=api_key,
+            base_url=base_url,
+            last_request=last_request,
+            window_tokens=window_tokens,
+            max_output_tokens=max_output_tokens,
+            extra=extra,
+        )
         self.modes = ("native",)
         self.name = f"openai-compaction:{model}"
 

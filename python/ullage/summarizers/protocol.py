@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ullage.facts.model import Facts
 from ullage.summarizers.call_watchdog import Watch
 
-__all__ = ["AsyncSummarizer", "Summarizer", "SummaryReply", "SummaryRequest", "is_async"]
+__all__ = [
+    "AsyncSummarizer",
+    "Summarizer",
+    "SummarizerFunction",
+    "SummaryReply",
+    "SummaryRequest",
+    "Writer",
+    "WriterLike",
+    "is_async",
+]
 
 _CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "incomplete", "model_length"})
 _REFUSALS = frozenset({"refusal", "content_filter", "safety", "prohibited_content", "recitation"})
@@ -112,7 +121,10 @@ class Summarizer(Protocol):
     called; absent: the synchronous one on a thread, the asynchronous one in an event loop).
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Names it in reports."""
+        ...
 
     def summarize(self, request: SummaryRequest) -> SummaryReply | str:
         """Writes the summary that `request` asks for."""
@@ -123,16 +135,25 @@ class Summarizer(Protocol):
 class AsyncSummarizer(Protocol):
     """Writes a summary without blocking the event loop."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Names it in reports."""
+        ...
 
     def asummarize(self, request: SummaryRequest) -> Awaitable[SummaryReply | str]:
         """Writes the summary that `request` asks for."""
         ...
 
 
-SummarizerFunction = Callable[
-    [SummaryRequest], "SummaryReply | str | Awaitable[SummaryReply | str]"
+SummarizerFunction: TypeAlias = Callable[
+    [SummaryRequest], SummaryReply | str | Awaitable[SummaryReply | str]
 ]
+
+Writer: TypeAlias = Summarizer | AsyncSummarizer
+"""Who writes a summary, in one form or in both."""
+
+WriterLike: TypeAlias = Writer | SummarizerFunction | str
+"""What a caller may give for one: it itself, a function, or a line such as `anthropic:claude-haiku-4-5`."""
 
 
 def is_async(summarizer: object, *, in_loop: bool) -> bool:

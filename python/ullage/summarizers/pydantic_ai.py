@@ -34,7 +34,7 @@ class AnySummarizer:
 
     def __init__(
         self,
-        model: Any,
+        model: object,
         *,
         settings: Mapping[str, Any] | None = None,
         window_tokens: int | None = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ullage import _env
@@ -34,7 +34,7 @@ CUT_STREAM = "incomplete"
 SDK_MARGIN_SECONDS = 5.0
 """After our own stall time-out, the client's: it frees a thread that nobody waits for any more."""
 
-LastRequest: TypeAlias = Any
+LastRequest: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any] | None] | None
 """Keyword arguments of the main loop's newest call of the SDK, or a function that returns them (or `None`)."""
 
 Mode: TypeAlias = Literal["shared", "plain"]
@@ -128,8 +128,8 @@ class StreamingSummarizer:
         self,
         model: str,
         *,
-        client: Any = None,
-        async_client: Any = None,
+        client: object | None = None,
+        async_client: object | None = None,
         last_request: LastRequest = None,
         window_tokens: int | None = None,
         max_output_tokens: int | None = None,

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from ullage.messages import THINKING
+from ullage.messages import THINKING, SystemPrompt
 
 __all__ = ["Prefix", "Seal", "Walk", "canonical", "seal", "sign_thinking", "unseal"]
 
@@ -63,7 +63,7 @@ class Prefix:
     __slots__ = ("_hash", "_role", "_turn")
 
     def __init__(
-        self, system: Any = None, tools: Iterable[Mapping[str, Any]] | None = None
+        self, system: SystemPrompt | None = None, tools: Iterable[Mapping[str, Any]] | None = None
     ) -> None:
         self._hash = hashlib.sha256()
         self._role = ""
@@ -141,7 +141,7 @@ class Walk:
     __slots__ = ("prefix", "step")
 
     def __init__(
-        self, system: Any = None, tools: Iterable[Mapping[str, Any]] | None = None
+        self, system: SystemPrompt | None = None, tools: Iterable[Mapping[str, Any]] | None = None
     ) -> None:
         self.prefix = Prefix(system, tools)
         self.step = 0
@@ -161,7 +161,7 @@ def _is(block: Any, *kinds: str) -> bool:
 def sign_thinking(
     messages: Iterable[Mapping[str, Any]],
     *,
-    system: Any = None,
+    system: SystemPrompt | None = None,
     tools: Iterable[Mapping[str, Any]] | None = None,
     model: str = "claude-opus-5-5",
 ) -> list[Any]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ullage.messages import SystemPrompt, Tools
 from ullage.testing._media import pdf, png
 from ullage.testing._seal import sign_thinking
 
@@ -90,7 +91,11 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def anthropic(
-    talk: Talk, *, model: str = "claude-opus-5-5", system: Any = None, tools: Any = None
+    talk: Talk,
+    *,
+    model: str = "claude-opus-5-5",
+    system: SystemPrompt | None = None,
+    tools: Tools | None = None,
 ) -> Messages:
     """Anthropic's messages; thinking is signed for this model, system prompt and tools."""
     ids, out = _ids(talk, lambda n: f"toolu_{n:02}"), Messages()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ullage.legality import Violation, validate
+from ullage.messages import SystemPrompt
 
 __all__ = ["assert_legal"]
 
@@ -14,7 +15,7 @@ def assert_legal(
     messages: Sequence[Mapping[str, object]],
     *,
     model: str | None = None,
-    system: object = None,
+    system: SystemPrompt | None = None,
     tools: Sequence[Mapping[str, object]] | None = None,
     params: Mapping[str, object] | None = None,
 ) -> None:

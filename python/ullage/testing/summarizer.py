@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from ullage.messages import Item
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.testing.failures import ScriptedAPIError
 from ullage.testing.script import TRANSPORT, Answer, Script, Step, answer
-
-if TYPE_CHECKING:
-    from ullage.summarizers.protocol import SummaryReply
 
 __all__ = ["ScriptedSummarizer"]
 
@@ -55,11 +54,11 @@ class ScriptedSummarizer:
         self._lock = threading.Lock()
         self._released = threading.Event()
 
-    def __call__(self, request: Any) -> SummaryReply:
+    def __call__(self, request: SummaryRequest | Sequence[Item]) -> SummaryReply:
         """The same as `summarize`."""
         return self.summarize(request)
 
-    def summarize(self, request: Any) -> SummaryReply:
+    def summarize(self, request: SummaryRequest | Sequence[Item]) -> SummaryReply:
         """The next step's answer to a `SummaryRequest`, or to bare messages.
 
         Raises:
@@ -73,7 +72,7 @@ class ScriptedSummarizer:
             _after_waiting(step, waited)
         return _reply(made, step)
 
-    async def asummarize(self, request: Any) -> SummaryReply:
+    async def asummarize(self, request: SummaryRequest | Sequence[Item]) -> SummaryReply:
         """The same without blocking the (asyncio) event loop; `release` is looked at every 10 ms."""
         step, made = self._begin(request)
         if step.kind in TRANSPORT:
@@ -90,7 +89,7 @@ class ScriptedSummarizer:
         """How often it was asked."""
         return len(self.requests)
 
-    def _begin(self, request: Any) -> tuple[Step, Answer]:
+    def _begin(self, request: SummaryRequest | Sequence[Item]) -> tuple[Step, Answer]:
         with self._lock:
             self.requests.append(request)
         step = self.script.next()
@@ -113,7 +112,7 @@ class ScriptedSummarizer:
 _WAITING = ("hang", "stall", "slow")
 
 
-def _messages(request: Any) -> Sequence[Mapping[str, Any]]:
+def _messages(request: SummaryRequest | Sequence[Item]) -> Sequence[Mapping[str, Any]]:
     found = request if isinstance(request, Sequence) else getattr(request, "messages", ())
     return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
 
@@ -128,8 +127,6 @@ def _after_waiting(step: Step, gave_up: bool) -> None:
 
 
 def _reply(made: Answer, step: Step) -> SummaryReply:
-    from ullage.summarizers.protocol import SummaryReply
-
     if made.failure is not None:
         form = "anthropic" if step.provider.startswith("anthropic") else "openai"
         raise ScriptedAPIError(made.failure, form)

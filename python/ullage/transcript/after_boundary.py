@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ullage.messages import Item, is_boundary, listed
 from ullage.transcript.conversation import Conversation, Entries, converse
@@ -49,7 +48,7 @@ def context_entries(items: Iterable[Item]) -> list[Item]:
     return converse(Entries(items)).entries
 
 
-def messages_after_boundary(items: Sequence[Item]) -> list[Any]:
+def messages_after_boundary(items: Sequence[Item]) -> list[Item]:
     """The items after the newest boundary, as the same objects; all of them if there is none.
 
     Kept messages that stand before the boundary, as they do in a file, are put in their place after

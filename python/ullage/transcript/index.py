@@ -9,6 +9,7 @@ from typing import Any
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag
+from ullage.counting.estimate import Ledger, Weights
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, Item, message_of
 from ullage.transcript import records
@@ -32,7 +33,9 @@ class Transcript:
         [{'role': 'user', 'content': 'hi'}]
     """
 
-    def __init__(self, index: Any, path: str = "", pin: FilePin | None = None) -> None:
+    def __init__(
+        self, index: core.TranscriptIndex, path: str = "", pin: FilePin | None = None
+    ) -> None:
         self.index = index
         """The `TranscriptIndex` underneath: offsets, digests, raw lines."""
         self.path = path
@@ -40,7 +43,7 @@ class Transcript:
         """Which file was read, and how much of it; `None` in memory."""
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], weights: Any = None) -> Transcript:
+    def open(cls, path: str | os.PathLike[str], weights: Weights | None = None) -> Transcript:
         """Indexes a file.
 
         Args:
@@ -63,7 +66,7 @@ class Transcript:
                 return cls(index, name, FilePin.of(before, after, index.size))
 
     @classmethod
-    def from_bytes(cls, data: bytes, weights: Any = None) -> Transcript:
+    def from_bytes(cls, data: bytes, weights: Weights | None = None) -> Transcript:
         """Indexes bytes in memory."""
         return cls(core.TranscriptIndex.from_bytes(data, weights))
 
@@ -114,7 +117,7 @@ class Transcript:
         """What the model was shown last, as API messages."""
         return list(self.conversation.messages)
 
-    def ledger(self, weights: Any = None) -> Any:
+    def ledger(self, weights: Weights | None = None) -> Ledger:
         """A ledger of the entries in context, in their order.
 
         Args:

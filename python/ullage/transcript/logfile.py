@@ -25,7 +25,7 @@ _CHUNK = 1 << 16
 # Far beyond any transcript: Windows locks byte ranges, and readers must not run into it.
 _LOCK_AT = 1 << 40
 
-Write = Callable[[int, Any], int]
+Write = Callable[[int, bytes | bytearray | memoryview], int]
 
 
 class LogFile:

@@ -29,7 +29,7 @@ class OracleServer(ScriptedServer):
         cache_minimum: Prefixes below so many tokens are not cached.
     """
 
-    routes: ClassVar[Mapping[str, Route]] = {
+    _routes: ClassVar[Mapping[str, Route]] = {
         "/v1/messages": anthropic.create,
         "/v1/messages/count_tokens": anthropic.count,
         "/v1/chat/completions": openai_chat.create,

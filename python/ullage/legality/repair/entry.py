@@ -6,23 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
+from ullage.legality.originals import Original
 from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.repair.repair_request import RepairRequest, repaired
 from ullage.legality.repair.result import Repair, Repaired
 from ullage.legality.unicode import valid
+from ullage.messages import Item, SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = ["repair"]
 
 
 def repair(
-    messages: Sequence[Any],
+    messages: Sequence[Item],
     *,
     provider: AnyProvider = "anthropic",
     model: str | None = None,
-    system: Any = None,
-    tools: Sequence[Any] | None = None,
-    original: Any = None,
+    system: SystemPrompt | None = None,
+    tools: Tools | None = None,
+    original: Original | None = None,
     platform: str = "anthropic",
     resume: str = "",
     facts: Mapping[str, Any] | None = None,

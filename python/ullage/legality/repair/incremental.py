@@ -10,12 +10,13 @@ from ullage._engine import core
 from ullage.exceptions import InvalidMessage
 from ullage.legality.capabilities import facts_for, json_bytes
 from ullage.legality.documents import documents_of, pages_of
-from ullage.legality.originals import Originals
+from ullage.legality.originals import Original, Originals
 from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.params import check_params
 from ullage.legality.repair.entry import repair
 from ullage.legality.repair.result import Repaired
 from ullage.legality.repair.thinking_history import Track
+from ullage.messages import Item, SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = ["Repairer"]
@@ -77,9 +78,9 @@ class Repairer:
         *,
         provider: AnyProvider = "anthropic",
         model: str | None = None,
-        system: Any = None,
-        tools: Sequence[Any] | None = None,
-        original: Any = None,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+        original: Original | None = None,
         platform: str = "anthropic",
         facts: Mapping[str, Any] | None = None,
         orphans: Literal["note", "text", "drop"] = "note",
@@ -90,7 +91,7 @@ class Repairer:
     ) -> None:
         params = parameters(Repairer, params, named)
         self._provider = provider_of(provider)
-        self._options = {
+        self._options: dict[str, Any] = {
             "provider": self._provider,
             "model": model,
             "system": system,
@@ -120,7 +121,9 @@ class Repairer:
         self._seen = 0
         self.read = 0
 
-    def repair(self, messages: Sequence[Any], *, ledger: Any = None, resume: str = "") -> Repaired:
+    def repair(
+        self, messages: Sequence[Item], *, ledger: core.Ledger | None = None, resume: str = ""
+    ) -> Repaired:
         """The list as it may be sent; see `ullage.legality.repair.repair`.
 
         Args:
@@ -145,7 +148,7 @@ class Repairer:
         self._note_sent(messages, done)
         return done
 
-    def observe(self, response: Any) -> None:
+    def observe(self, response: Item) -> None:
         """Say that this message answers the request that `repair` gave last.
 
         For every assistant message when it comes, where the list may be rewritten as a whole before
@@ -184,10 +187,21 @@ class Repairer:
     def load(
         cls,
         stored: Mapping[str, Any],
-        messages: Sequence[Any],
+        messages: Sequence[Item],
         *,
-        history: Iterable[Any] | None = None,
-        **options: Any,
+        history: Iterable[Item] | None = None,
+        provider: AnyProvider = "anthropic",
+        model: str | None = None,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+        original: Original | None = None,
+        platform: str = "anthropic",
+        facts: Mapping[str, Any] | None = None,
+        orphans: Literal["note", "text", "drop"] = "note",
+        trailing: Literal["note", "drop"] = "note",
+        thinking_policy: Literal["strip", "drop_block"] = "strip",
+        params: Mapping[str, Any] | None = None,
+        **named: Unpack[RequestParameters],
     ) -> Self:
         """A repairer that goes on where the stored one stood.
 
@@ -195,14 +209,38 @@ class Repairer:
             stored: What `dump` gave.
             messages: The list as `repair` saw it last; further messages at its end do not matter.
             history: All that was ever said, with the thinking as the model made it; `None`: `messages`.
-            **options: As the stored one was made with.
+            provider: As the stored one was made with, as are all others.
+            model: See `repair`, as for all others.
+            system: See there.
+            tools: See there.
+            original: See there.
+            platform: See there.
+            facts: See there.
+            orphans: See there.
+            trailing: See there.
+            thinking_policy: See there.
+            params: See there.
+            **named: The request's other parameters by name.
         """
-        made = cls(**options)
+        made = cls(
+            provider=provider,
+            model=model,
+            system=system,
+            tools=tools,
+            original=original,
+            platform=platform,
+            facts=facts,
+            orphans=orphans,
+            trailing=trailing,
+            thinking_policy=thinking_policy,
+            params=params,
+            **named,
+        )
         if stored["tracking"]:
             made._tracking = True
             made._track.load(stored, messages if history is None else history)
         if stored["bound_thinking"]:
-            made._options["facts"] = {**(options.get("facts") or {}), "bound_thinking": True}
+            made._options["facts"] = {**(facts or {}), "bound_thinking": True}
             made._track.bound = True
         if stored["seen"]:
             made.repair(messages[: stored["seen"]])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ullage.legality.report import Violation
+from ullage.messages import Item
 
 __all__ = ["Repair", "Repaired"]
 
@@ -41,7 +42,7 @@ class Repaired:
         params: Request parameters to add, only under the policy `thinking="drop_block"`.
     """
 
-    messages: Sequence[Any]
+    messages: Sequence[Item]
     repairs: tuple[Repair, ...] = ()
     left: tuple[Violation, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)

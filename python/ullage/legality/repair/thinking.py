@@ -8,6 +8,7 @@ from typing import Any
 from ullage.legality.originals import Originals, Place, current_turn, prefixes, thought_key
 from ullage.legality.repair.texts import RECEIVED, TURN_CLOSED
 from ullage.legality.repair.working_copy import ASSISTANT, USER, Draft, Slot, text_block
+from ullage.messages import Item
 
 __all__ = [
     "binding_params",
@@ -136,7 +137,7 @@ def close_turn(draft: Draft) -> None:
     draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
 
 
-def unbound(messages: Iterable[Any], *, close: bool = True) -> list[Any]:
+def unbound(messages: Iterable[Item], *, close: bool = True) -> list[Item]:
     """Messages without their thinking, to stand behind a prefix that it was not made after.
 
     Args:

@@ -20,6 +20,7 @@ from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.session.ids import find_key, item_key, safe_end
 from ullage.messages import Item, is_summary, role_of
 from ullage.summarizers.named import model_writer_of
+from ullage.summarizers.protocol import WriterLike
 
 __all__ = ["NoteKeeper"]
 
@@ -73,7 +74,7 @@ class NoteKeeper:
         self,
         folder: MemoryFolder,
         *,
-        model: Any = None,
+        model: WriterLike | None = None,
         run_command: Callable[[Sequence[str]], str] | None = None,
         every_turns: int = 1,
         mode: Mode = "auto",

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ullage.exceptions import LogConflict, MissingExtra, PathRefused, StoreError, UllageError
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.notes.sandbox import FileInfo
+
+if TYPE_CHECKING:
+    from anthropic.lib.tools import BetaAbstractMemoryTool
 
 __all__ = ["DEFINITION", "MemoryAnswer", "MemoryTool", "anthropic_tool"]
 
@@ -288,7 +291,7 @@ def _size(count: int) -> str:
 # ---- the SDK's own runner ----------------------------------------------------------------------
 
 
-def anthropic_tool(folder: MemoryFolder) -> Any:
+def anthropic_tool(folder: MemoryFolder) -> BetaAbstractMemoryTool:
     """The tool for the official SDK's tool runner (`client.beta.messages.tool_runner`).
 
     Raises:
@@ -309,4 +312,5 @@ def anthropic_tool(folder: MemoryFolder) -> Any:
         return answer.text
 
     made = type("UllageMemoryTool", (BetaAbstractMemoryTool,), dict.fromkeys(_COMMANDS, run))
-    return made()
+    tool_for_runner: BetaAbstractMemoryTool = made()
+    return tool_for_runner

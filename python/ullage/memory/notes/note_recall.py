@@ -15,7 +15,7 @@ from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.notes.note import Note
 from ullage.memory.notes.word_index import Document, WordIndex
 from ullage.summarizers.named import model_writer_of
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer, WriterLike
 
 __all__ = ["Embedder", "NoteRecall", "RecalledNotes"]
 
@@ -90,15 +90,16 @@ class NoteRecall:
     """
 
     folder: MemoryFolder
-    model: Any = None
+    model: WriterLike | None = None
     embedder: Embedder | None = None
     shown: set[str] = field(default_factory=set)
+    _writer: Writer | None = field(default=None, init=False, repr=False)
     _synced: int = field(default=-1, repr=False)
     _words: WordIndex = field(default_factory=WordIndex, repr=False)
     _vectors: dict[tuple[str, int], Sequence[float]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self.model = model_writer_of(self.model)
+        self._writer = model_writer_of(self.model)
 
     def flow(
         self, question: str, *, tools: Collection[str] = (), most: int = MOST
@@ -117,7 +118,7 @@ class NoteRecall:
         heads = self._open(every, tools)
         if not heads:
             return RecalledNotes([], "nothing")
-        if self.model is None:
+        if self._writer is None:
             chosen = self._ranked(question, every, heads, most)
             by = "embedder" if self.embedder else "words"
         else:
@@ -214,7 +215,7 @@ class NoteRecall:
             messages=(), prompt=prompt, max_output_tokens=500, source="memory_recall"
         )
         try:
-            reply = yield Summarize(request, self.model)
+            reply = yield Summarize(request, self._writer)
         except (Cancelled, InvalidPolicy, MissingExtra):
             raise  # the caller's, not the model's
         except Exception:

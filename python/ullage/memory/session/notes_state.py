@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.compaction.input import read_source
+from ullage.counting.estimate import Weights
 from ullage.memory.session.ids import covered_end, safe_end
 from ullage.memory.session.notes_folder import NotesFolder
 from ullage.memory.session.template import is_blank, parse_notes
@@ -53,7 +54,7 @@ def look(
     items: Sequence[Mapping[str, Any]],
     *,
     config: Sequence[NotesFolder] = (),
-    weights: Any = None,
+    weights: Weights | None = None,
 ) -> NotesState:
     """The notes in a folder, beside a conversation.
 

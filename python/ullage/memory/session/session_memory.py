@@ -13,6 +13,7 @@ from typing import Any
 
 from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
 from ullage.compaction.from_session_notes import Remembered
+from ullage.counting.estimate import Weights
 from ullage.effects import Flow
 from ullage.effects.background import Background, BackgroundWork, Mode, Slots
 from ullage.facts import Facts
@@ -28,6 +29,7 @@ from ullage.observe.events import Event, Listener, SessionMemoryFinished, Sessio
 from ullage.policy import SessionMemoryPolicy
 from ullage.recall.store import file_stem
 from ullage.summarizers.named import model_writer_of
+from ullage.summarizers.protocol import WriterLike
 
 __all__ = ["FOLDER", "SessionMemory"]
 
@@ -46,7 +48,7 @@ class _Settings:
     policy: SessionMemoryPolicy
     summarizer: Any
     config: tuple[NotesFolder, ...]
-    weights: Any
+    weights: Weights | None
     redact: Callable[[str], str] | None
     listeners: tuple[Listener, ...]
 
@@ -86,9 +88,9 @@ class SessionMemory:
         *,
         session_id: str = "",
         policy: SessionMemoryPolicy | None = None,
-        summarizer: Any = None,
+        summarizer: WriterLike | None = None,
         config: Iterable[str | os.PathLike[str]] = (),
-        weights: Any = None,
+        weights: Weights | None = None,
         redact: Callable[[str], str] | None = None,
         listeners: Iterable[Listener] = (),
         mode: Mode = "auto",
@@ -116,7 +118,18 @@ class SessionMemory:
 
     @classmethod
     def for_session(
-        cls, root: str | os.PathLike[str], session_id: str, **options: Any
+        cls,
+        root: str | os.PathLike[str],
+        session_id: str,
+        *,
+        policy: SessionMemoryPolicy | None = None,
+        summarizer: WriterLike | None = None,
+        config: Iterable[str | os.PathLike[str]] | None = None,
+        weights: Weights | None = None,
+        redact: Callable[[str], str] | None = None,
+        listeners: Iterable[Listener] = (),
+        mode: Mode = "auto",
+        slots: Slots | None = None,
     ) -> SessionMemory:
         """The notes of a session in a project's folder: `root/SESSION/session-memory`.
 
@@ -125,12 +138,29 @@ class SessionMemory:
         Args:
             root: The project's folder.
             session_id: Any string; no id can name a place outside of the root.
-            **options: See `SessionMemory`.
+            policy: As for `SessionMemory`, as are the others.
+            summarizer: The model that edits the notes; `None`: code copies facts.
+            config: Further folders for template and prompt; `None`: the one named above.
+            weights: For the estimate of lengths; `None`: rough.
+            redact: Applied to all text that leaves for the model; `None`: nothing.
+            listeners: Told of each update.
+            mode: `auto`, `thread` or `inline`.
+            slots: Shared by the sessions of one host; `None`: no common limit.
         """
         home = Path(root) / file_stem(session_id)
         folder = NotesFolder(home / FOLDER, guarded=(home,))
-        options.setdefault("config", (Path(root) / FOLDER / "config",))
-        return cls(folder, session_id=session_id, **options)
+        return cls(
+            folder,
+            session_id=session_id,
+            policy=policy,
+            summarizer=summarizer,
+            config=(Path(root) / FOLDER / "config",) if config is None else config,
+            weights=weights,
+            redact=redact,
+            listeners=listeners,
+            mode=mode,
+            slots=slots,
+        )
 
     @property
     def path(self) -> Path:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage.compaction.input import CompactionInput, read_source
+from ullage.counting.estimate import Weights
 from ullage.effects import Call, Cancelled, Flow
 from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.facts import Facts, collect
@@ -28,6 +29,7 @@ from ullage.memory.session.template import DEFAULT_TEMPLATE
 from ullage.memory.session.update_report import UpdateOutcome, UpdateReport
 from ullage.messages import Item
 from ullage.policy import SessionMemoryPolicy
+from ullage.summarizers.protocol import Writer
 
 __all__ = [
     "COPIES",
@@ -74,9 +76,9 @@ class UpdateJob:
     session_id: str = ""
     policy: SessionMemoryPolicy = field(default_factory=SessionMemoryPolicy, repr=False)
     config: tuple[NotesFolder, ...] = ()
-    summarizer: Any = None
+    summarizer: Writer | None = None
     facts: Callable[[int], Facts] | None = field(default=None, repr=False)
-    weights: Any = field(default=None, repr=False)
+    weights: Weights | None = field(default=None, repr=False)
     redact: Callable[[str], str] | None = field(default=None, repr=False)
     wanted: Callable[[], bool] | None = field(default=None, repr=False)
     locked: Callable[[Lock], None] | None = field(default=None, repr=False)
@@ -96,7 +98,7 @@ class Loaded(NamedTuple):
         return self.notes.text if self.notes.exists else self.template
 
 
-def measure_of(weights: Any) -> Callable[[str], int]:
+def measure_of(weights: Weights | None) -> Callable[[str], int]:
     """Tokens of a text, by weights or roughly."""
     if weights is None:
         return lambda text: int(core.rough_text(text))

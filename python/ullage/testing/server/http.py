@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ullage.counting.models import lookup
 from ullage.exceptions import InvalidPolicy
+from ullage.messages import Item
 from ullage.testing.failures import Failure
 from ullage.testing.script import Answer, Script, Step, answer
 from ullage.testing.server import anthropic, openai_chat, openai_responses
@@ -56,7 +57,7 @@ class ScriptedServer:
         True
     """
 
-    routes: ClassVar[Mapping[str, Route]] = {
+    _routes: ClassVar[Mapping[str, Route]] = {
         "/v1/messages": anthropic.create,
         "/v1/messages/count_tokens": anthropic.count,
         "/v1/chat/completions": openai_chat.create,
@@ -135,7 +136,7 @@ class ScriptedServer:
 
     # ---- what the endpoints use ----
 
-    def answer(self, recorded: Recorded, messages: Sequence[Any], tokens: int) -> Answer:
+    def answer(self, recorded: Recorded, messages: Sequence[Item], tokens: int) -> Answer:
         """Use the next step."""
         step = self.script.next()
         recorded.step = step.kind
@@ -161,7 +162,7 @@ class ScriptedServer:
         path = recorded.path.partition("?")[0]
         if recorded.method == "GET" and path.startswith("/v1/models/"):
             return self.model(path.rpartition("/")[2])
-        route = self.routes.get(path) if recorded.method == "POST" else None
+        route = self._routes.get(path) if recorded.method == "POST" else None
         if route is None:
             form = "anthropic" if "anthropic-version" in recorded.headers else "openai"
             return refuse(Failure(404, "not_found_error", f"no such endpoint: {path}"), form)

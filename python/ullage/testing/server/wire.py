@@ -65,7 +65,7 @@ class Event(NamedTuple):
     """One server-sent event; `name` empty: data only."""
 
     name: str
-    data: Any
+    data: object
 
     def encode(self) -> bytes:
         """Its bytes on the wire."""
@@ -79,7 +79,7 @@ class Reply:
     """An answer: one body, or a stream of events."""
 
     status: int = 200
-    body: Any = None
+    body: object = None
     events: Iterable[Event] | None = None
     headers: dict[str, str] = field(default_factory=dict)
 

@@ -1,0 +1,65 @@
+"""What a manager is given and does not save: the arguments of its constructor, for those who make one from a saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from typing import Any, TypeAlias, TypedDict
+
+from ullage.compaction.put_back import Providers
+from ullage.compaction.recollection import KeptNotes
+from ullage.counting.models import ModelTable
+from ullage.counting.window_settings import WindowSettings
+from ullage.messages import SystemPrompt, Tools
+from ullage.observe.events import Listener
+from ullage.observe.hooks import Hooks
+from ullage.policy import KeepPolicy
+from ullage.providers.manual_thinking import Thinking
+from ullage.providers.registry import AnyProvider
+from ullage.recall.store import OffloadStore
+from ullage.summarizers.protocol import WriterLike
+from ullage.transcript.log import TranscriptLog
+
+__all__ = ["Log", "Outside", "Surroundings"]
+
+Log: TypeAlias = str | PathLike[str] | TranscriptLog
+"""A log's file, or the open log of it."""
+
+
+class Surroundings(TypedDict, total=False):
+    """All arguments of `ContextManager` but `model`, `table`, `policy` and `log`, by name; what each means is said there."""
+
+    provider: AnyProvider
+    system: SystemPrompt | None
+    tools: Tools
+    summarizer: WriterLike | None
+    line_summarizer: WriterLike | None
+    fallback: WriterLike | None
+    store: OffloadStore | None
+    settings: WindowSettings | None
+    source: str
+    memory: KeptNotes | None
+    hooks: Hooks | Mapping[str, Any] | None
+    providers: Providers | None
+    listeners: Iterable[Listener]
+    context_management: Mapping[str, Any] | None
+    context_window: int | None
+    max_output_tokens: int | None
+    thinking: Thinking | None
+    clock: Callable[[], int | None] | None
+    keep: KeepPolicy | int | None
+    redact: Callable[[str], str] | None
+    template: str
+    session_id: str
+    transcript_path: str
+    cwd: str
+
+
+class Outside(Surroundings, total=False):
+    """The same with the model.
+
+    A saved state holds model, provider, source, stated windows and thinking: given here, they take the place of the saved ones.
+    """
+
+    model: str
+    table: ModelTable | None

@@ -1,0 +1,165 @@
+"""Public signatures say what they take and give: no `Any`, no `**options`, nothing that cannot be resolved.
+
+`Any` may stand in one place: as the value of a JSON object (`Mapping[str, Any]`, `dict[str, Any]`), which is what a
+message, a block, a request and a tool's definition are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+
+import ullage.levels.cost
+
+MODULES = (
+    "ullage",
+    "ullage.batch",
+    "ullage.compaction",
+    "ullage.counting",
+    "ullage.exceptions",
+    "ullage.facts",
+    "ullage.legality",
+    "ullage.legality.repair",
+    "ullage.levels",
+    "ullage.manager",
+    "ullage.memory.notes",
+    "ullage.memory.session",
+    "ullage.messages",
+    "ullage.observe",
+    "ullage.policy",
+    "ullage.providers",
+    "ullage.recall",
+    "ullage.replay",
+    "ullage.requests",
+    "ullage.sessions",
+    "ullage.summarizers",
+    "ullage.testing",
+    "ullage.transcript",
+)
+LATE = {
+    "BetaAbstractMemoryTool": object,
+    "StageReport": ullage.levels.StageReport,
+    "Cost": ullage.levels.cost.Cost,
+}
+"""Imported for type checkers alone: of an optional package, or of a room that stands above."""
+SPECIAL = ("__init__", "__call__", "__getitem__", "__enter__", "__iter__", "__aenter__")
+
+
+def named(module: str) -> Iterator[tuple[str, object]]:
+    room = importlib.import_module(module)
+    for name in getattr(room, "__all__", ()):
+        yield f"{module}.{name}", getattr(room, name)
+
+
+def opaque(hint: object, *, value: bool = False) -> bool:
+    """Whether a hint holds `Any` outside of a JSON object."""
+    if hint is Any:
+        return not value
+    if isinstance(hint, list | tuple):  # the arguments of a Callable
+        return any(opaque(each) for each in hint)
+    base, given = typing.get_origin(hint), typing.get_args(hint)
+    if base is Generator:  # a flow: what a driver sends back is between it and the effects
+        return opaque(given[2])
+    if base in (dict, Mapping, *_MAPPINGS) and given and given[0] is str:
+        return opaque(given[1], value=True)
+    return any(opaque(each) for each in given)
+
+
+_MAPPINGS = (importlib.import_module("collections.abc").MutableMapping,)
+
+
+def hints_of(value: object) -> dict[str, object]:
+    names = vars(sys.modules[getattr(value, "__module__", None) or "builtins"])
+    whole = None if inspect.isclass(value) else {**vars(typing), **names, **LATE}
+    try:
+        return typing.get_type_hints(value, whole, None if whole else LATE)
+    except (NameError, TypeError) as error:
+        return {f"<unresolved: {error}>": Any}
+
+
+def functions(name: str, value: object) -> Iterator[tuple[str, object]]:
+    if inspect.isfunction(value):
+        yield name, value
+    elif inspect.isclass(value):
+        own = [each for each in reversed(value.__mro__) if each.__module__.startswith("ullage")]
+        for key, held in {name: held for each in own for name, held in vars(each).items()}.items():
+            if key.startswith("_") and key not in SPECIAL:
+                continue
+            if isinstance(held, staticmethod | classmethod):
+                yield f"{name}.{key}", held.__func__
+            elif isinstance(held, property) and held.fget is not None:
+                yield f"{name}.{key}", held.fget
+            elif inspect.isfunction(held):
+                yield f"{name}.{key}", held
+
+
+def faults(name: str, value: object) -> Iterator[str]:
+    """What is wrong with the signatures of one public object."""
+    if inspect.isclass(value) and value.__module__ != "ullage._core":
+        for key, hint in hints_of(value).items():
+            if not key.startswith("_") and opaque(hint):
+                yield f"{name}.{key}: {hint}"
+    for place, function in functions(name, value):
+        if place.endswith(".__init__") and (
+            dataclasses.is_dataclass(value) or getattr(value, "_is_protocol", False)
+        ):
+            continue
+        hints = hints_of(function)
+        for key, parameter in inspect.signature(function).parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD and not typing.is_typeddict(
+                typing.get_args(hints.get(key))[0] if typing.get_args(hints.get(key)) else None
+            ):
+                yield f"{place}(**{key})"
+        yield from (f"{place}({key}): {hint}" for key, hint in hints.items() if opaque(hint))
+
+
+def reached(hint: object) -> Iterator[type]:
+    if inspect.isclass(hint) and hint.__module__.startswith("ullage."):
+        yield hint
+    given = hint if isinstance(hint, list | tuple) else typing.get_args(hint)
+    if typing.get_origin(hint) is Generator:
+        given = given[2:]
+    for each in given:
+        yield from reached(each)
+
+
+def surface() -> dict[str, object]:
+    """The named objects, and the classes that their signatures lead to."""
+    found: dict[int, tuple[str, object]] = {}
+    waiting = [each for module in MODULES for each in named(module)]
+    while waiting:
+        name, value = waiting.pop(0)
+        if id(value) in found or isinstance(value, types.ModuleType):
+            continue
+        found[id(value)] = (name, value)
+        hints: list[object] = []
+        if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):  # what is handed out
+            hints += hints_of(value).values()
+        for _place, function in functions(name, value):
+            hints += hints_of(function).values()
+        waiting += [
+            (f"{each.__module__}.{each.__qualname__}", each)
+            for hint in hints
+            for each in reached(hint)
+        ]
+    return dict(found.values())
+
+
+def wrong() -> list[str]:
+    return sorted({fault for name, value in surface().items() for fault in faults(name, value)})
+
+
+def test_no_any_and_no_open_options_in_public_signatures():
+    assert wrong() == []
+
+
+if __name__ == "__main__":
+    for line in wrong():
+        print(line)
+    print(len(ullage.__all__), len(dir(ullage)), len(surface()), len(wrong()))
