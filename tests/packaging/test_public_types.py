@@ -16,6 +16,8 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import ullage.levels.cost
+from ullage import ContextManager
+from ullage.manager.outside import Outside
 
 MODULES = (
     "ullage",
@@ -159,7 +161,21 @@ def test_no_any_and_no_open_options_in_public_signatures():
     assert wrong() == []
 
 
+def test_what_a_restored_manager_takes_is_what_the_constructor_takes():
+    own = set(inspect.signature(ContextManager.__init__).parameters)
+    assert set(Outside.__optional_keys__) == own - {"self", "policy", "log"}
+
+
+def test_a_session_is_compacted_with_the_arguments_of_a_list():
+    of_list = set(inspect.signature(ullage.compact).parameters)
+    of_session = set(inspect.signature(ullage.compact_session).parameters)
+    # What the session itself knows: its items, its form, its path, and where the result goes.
+    assert of_list - of_session == {"items", "provider", "store", "log", "transcript_path"}
+
+
 if __name__ == "__main__":
-    for line in wrong():
-        print(line)
-    print(len(ullage.__all__), len(dir(ullage)), len(surface()), len(wrong()))
+    found = wrong()
+    print("\n".join(found))
+    print(
+        f"{len(ullage.__all__)} names at the top, {len(dir(ullage))} in dir(), {len(surface())} objects, {len(found)} faults"
+    )

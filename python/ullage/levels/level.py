@@ -40,12 +40,12 @@ S = TypeVar("S")
 class LevelState(Protocol):
     """What a level remembers of a conversation."""
 
-    def dump(self) -> Any:
+    def dump(self) -> object:
         """As plain JSON."""
         ...
 
     @classmethod
-    def load(cls, stored: Any) -> Self:
+    def load(cls, stored: object) -> Self:
         """What `dump` gave."""
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeAlias, TypedDict
 
@@ -10,6 +10,7 @@ from ullage.compaction.put_back import Providers
 from ullage.compaction.recollection import KeptNotes
 from ullage.counting.models import ModelTable
 from ullage.counting.window_settings import WindowSettings
+from ullage.levels.level import Level
 from ullage.messages import SystemPrompt, Tools
 from ullage.observe.events import Listener
 from ullage.observe.hooks import Hooks
@@ -42,6 +43,7 @@ class Surroundings(TypedDict, total=False):
     hooks: Hooks | Mapping[str, Any] | None
     providers: Providers | None
     listeners: Iterable[Listener]
+    levels: Sequence[Level]
     context_management: Mapping[str, Any] | None
     context_window: int | None
     max_output_tokens: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -17,7 +17,6 @@ from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repair, Repaired
 from ullage.legality.repair.working_copy import Draft
 from ullage.legality.rule_request import found_in
-from ullage.messages import Item
 
 __all__ = ["repair"]
 
@@ -41,7 +40,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     ]
     if not repairs:
         return Repaired(items, (), report.errors)
-    shaped = request.provider.shape.to_provider(cast("Sequence[Item]", done.messages))
+    shaped = request.provider.shape.to_provider(done.messages)
     written = _same(shaped.parts[request.provider.list_key], items)
     left = request.report(written).errors
     if len(left) > len(report.errors):
