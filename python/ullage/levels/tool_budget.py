@@ -46,7 +46,7 @@ def _decided(context: Context, new: list[Result]) -> Flow[StageReport | None]:
             decision = yield from _reference(view, result, policy, store, failures)
             chosen.append((result, decision))
     taken = {result.id for result, _ in chosen}
-    view.whole.update(result.id for result in new if result.id not in taken)
+    view.whole.update(dict.fromkeys(result.id for result in new if result.id not in taken))
     if not chosen:
         return None
     over = f"results over {limits.max_result_chars:,} characters, or {limits.max_message_chars:,} together"

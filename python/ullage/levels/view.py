@@ -38,7 +38,7 @@ class View:
         sources: For each the position in the history, or the key of what a level made.
         decisions: By tool use id: what stands in place of a result, for ever.
         added_texts: By position in the history: texts behind a user input in the request's copy only.
-        whole: Results that the budget has sent whole.
+        whole: Results that the budget has sent whole, in the order in which it did.
         emptied: Tool uses whose input is shown empty.
         unthought: Positions in the history of messages that are shown without their thinking.
         cleared_elsewhere: Tool uses that the provider leaves out itself.
@@ -49,6 +49,8 @@ class View:
         looked: By level: messages before this index it has looked at, and need not again until they change.
         uuids: By position in the history: the name that a log knows a message by, where the message itself has none.
         times: By position in the history: when a message came in, in milliseconds since the epoch, where it does not say so.
+        stable: Messages before this index stand where they stood when it was last set (by whoever keeps a copy, see `view_state`).
+        edits: How often a decision was made, a text added, an input or thinking left out.
 
     Args:
         weights: For the calibrated estimate; `None`: characters / 4.
@@ -63,7 +65,7 @@ class View:
         self.ledger: Any = core.Ledger(weights)
         self.decisions: dict[str, Decision] = {}
         self.added_texts: dict[int, list[str]] = {}
-        self.whole: set[str] = set()
+        self.whole: dict[str, None] = {}
         self.emptied: set[str] = set()
         self.unthought: set[int] = set()
         self.cleared_elsewhere: set[str] = set()
@@ -75,6 +77,7 @@ class View:
         self.bases: dict[int | str, int] = {}  # estimate of what a usage figure covered, by source
         self.uuids: dict[int, str] = {}
         self.times: dict[int, int] = {}
+        self.stable = self.edits = 0
         self._lent = False
 
     def __len__(self) -> int:
@@ -127,6 +130,7 @@ class View:
                 self.uuids.pop(source, None)
                 self.times.pop(source, None)
         del self.originals[index:], self.shown[index:], self.sources[index:]
+        self._moved(index)
         self.messages, self._lent = self.messages[:index], False
         self.ledger.truncate(index)
         changed = self._changed(index)
@@ -135,6 +139,7 @@ class View:
 
     def decide(self, decisions: Iterable[Decision]) -> int | None:
         """Apply decisions; returns the first changed message that was sent before, or `None`."""
+        self.edits += 1
         touched: set[int] = set()
         for decision in decisions:
             place = self.ledger.find_result(decision.tool_use_id)
@@ -145,6 +150,7 @@ class View:
 
     def strip(self, tool_use_ids: Iterable[str], indexes: Iterable[int] = ()) -> int | None:
         """Show calls without their input, and messages without their thinking, for ever; returns as `decide`."""
+        self.edits += 1
         touched = set(indexes)
         self.unthought.update(
             at for at in (self.sources[i] for i in touched) if isinstance(at, int)
@@ -160,6 +166,7 @@ class View:
         source = self.sources[index]
         if not isinstance(source, int):
             raise IndexError("what a level made has no place in the history")
+        self.edits += 1
         self.added_texts.setdefault(source, []).append(text)
         return self._refresh({index})
 
@@ -215,6 +222,7 @@ class View:
             originals, shown, messages, sources,
         )  # fmt: skip
         self._lent = False
+        self._moved(same)
         first = self._changed(same)
         self.sent = sent
         return first, spans(source for source in gone if isinstance(source, int))
@@ -247,6 +255,7 @@ class View:
         self.messages = [*self.messages[:index], *back.messages, *self.messages[index + 1 :]]
         self._lent = False
         self.ledger.sync(self.shown)
+        self._moved(index)
         changed = self._changed(index)
         if index < self.sent:
             self.sent += len(back) - 1
@@ -255,6 +264,11 @@ class View:
     def forget_usage(self) -> None:
         """Reported figures do not hold any more: all is estimated until the next (after a compaction)."""
         self.bases.clear()
+        self._moved(0)
+
+    def _moved(self, index: int) -> None:
+        self.stable = min(self.stable, index)
+        self.edits += 1
 
     def _own(self) -> None:
         """A list that a request holds is not changed: from here on the view has its own."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ullage.counting.estimate import Weights
@@ -11,39 +14,130 @@ from ullage.levels.report import Decision
 from ullage.levels.view import View
 from ullage.messages import Item
 
-__all__ = ["dump_view", "load_view"]
+__all__ = ["Dumped", "dump_next", "dump_view", "load_view"]
 
 
 def dump_view(view: View) -> dict[str, Any]:
     """The view as plain JSON; messages of the history stand there by position only."""
-    inside = set(view.sources)
+    return _dumped(view, None).state
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dumped:
+    """A view as plain JSON, and what it takes to dump it again at the cost of what is new.
+
+    Attributes:
+        view: It was dumped; the state of another says nothing about it.
+        state: Plain JSON. Its lists are shared with later dumps and never changed.
+        count: Messages that the view had.
+        starts: For each of `state["parts"]` the index of its first message.
+        edits: As the view's.
+        same: By key: so many leading items are those of the dump before. A key that is missing has to be compared.
+    """
+
+    view: View
+    state: dict[str, Any]
+    count: int
+    starts: tuple[int, ...]
+    edits: int
+    same: Mapping[str, int]
+
+
+def dump_next(view: View, last: Dumped | None = None) -> Dumped:
+    """Dump a view, reading only what came or changed since an earlier dump of it.
+
+    Args:
+        view: Its mark of what is stable is set, so one keeper of dumps can follow a view.
+        last: The newest dump of the same keeper; `None`: all is read.
+    """
+    made = _dumped(view, last)
+    view.stable = len(view)
+    return made
+
+
+def _dumped(view: View, last: Dumped | None) -> Dumped:
+    if last is None or last.view is not view:
+        last = Dumped(view, _NOTHING, 0, (), -1, {})
+    kept = min(last.count, view.stable) if last.edits >= 0 else 0
+    old = last.state
+    same: dict[str, int] = {}
+    state, starts = _rows(view, last, kept, same)
+    if last.edits == view.edits:
+        state |= {name: old[name] for name in _EDITED}
+    else:
+        state |= _edited(view)
+    if len(view.whole) == len(old["whole"]) and last.edits == view.edits:
+        state["whole"] = old["whole"]
+    elif last.edits == view.edits:
+        known = len(old["whole"])
+        state["whole"] = [*old["whole"], *islice(view.whole, known, None)]
+        same["whole"] = known
+    else:
+        state["whole"] = list(view.whole)
+    state |= {"sent": view.sent, "changed_from": view.changed_from, "rewrites": view.rewrites}
+    return Dumped(view, {name: state[name] for name in _ORDER}, len(view), starts, view.edits, same)
+
+
+_EDITED = ("decisions", "added_texts", "emptied", "unthought")
+_ORDER = (
+    "parts", *_EDITED[:2], "whole", *_EDITED[2:], "sent", "changed_from", "rewrites", "bases", "times",
+)  # fmt: skip
+_NOTHING: dict[str, Any] = {"parts": [], "bases": [], "times": [], "whole": []}
+
+
+def _edited(view: View) -> dict[str, Any]:
     return {
-        "parts": _parts(view),
         "decisions": [
             [each.tool_use_id, each.stage, each.text] for each in view.decisions.values()
         ],
         "added_texts": [[at, list(texts)] for at, texts in view.added_texts.items()],
-        "whole": sorted(view.whole),
         "emptied": sorted(view.emptied),
         "unthought": sorted(view.unthought),
-        "sent": view.sent,
-        "changed_from": view.changed_from,
-        "rewrites": view.rewrites,
-        "bases": [[source, tokens] for source, tokens in view.bases.items() if source in inside],
-        "times": [[at, came] for at, came in view.times.items() if at in inside],
     }
 
 
-def _parts(view: View) -> list[Any]:
-    parts: list[Any] = []
-    for source, item in zip(view.sources, view.originals, strict=True):
+def _rows(
+    view: View, last: Dumped, kept: int, same: dict[str, int]
+) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Parts, bases and times: those of the first `kept` messages are taken over, the others are made."""
+    old = last.state
+    parts, starts = _first_parts(old["parts"], last.starts, kept)
+    settled = max(0, len(parts) - 1)  # the last one may grow
+    if kept < last.count:  # seldom: something before the end has changed
+        bases, times, inside = [], [], range(len(view))
+    else:
+        bases, times, inside = list(old["bases"]), list(old["times"]), range(kept, len(view))
+        same |= {"bases": len(bases), "times": len(times)}
+    same["parts"] = settled
+    for at in range(kept, len(view)):
+        source = view.sources[at]
         if isinstance(source, str):
-            parts.append({"key": source, "message": item})
+            parts.append({"key": source, "message": view.originals[at]})
+            starts.append(at)
         elif parts and isinstance(parts[-1], list) and parts[-1][1] == source:
-            parts[-1][1] = source + 1
+            parts[-1] = [parts[-1][0], source + 1]
         else:
             parts.append([source, source + 1])
-    return parts
+            starts.append(at)
+    for at in inside:
+        source = view.sources[at]
+        if source in view.bases:
+            bases.append([source, view.bases[source]])
+        if isinstance(source, int) and source in view.times:
+            times.append([source, view.times[source]])
+    return {"parts": parts, "bases": bases, "times": times}, tuple(starts)
+
+
+def _first_parts(
+    parts: Sequence[Any], starts: Sequence[int], count: int
+) -> tuple[list[Any], list[int]]:
+    """What the first `count` messages come to."""
+    number = bisect_left(starts, count)
+    found, begins = list(parts[:number]), list(starts[:number])
+    if found and isinstance(found[-1], list):
+        first, stop = found[-1]
+        found[-1] = [first, min(stop, first + count - begins[-1])]
+    return found, begins
 
 
 def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weights | None) -> View:
@@ -62,7 +156,7 @@ def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weigh
         for name, stage, text in stored["decisions"]:
             view.decisions[name] = Decision(name, stage, text)
         view.added_texts = {int(at): list(texts) for at, texts in stored["added_texts"]}
-        view.whole = set(stored["whole"])
+        view.whole = dict.fromkeys(stored["whole"])
         view.emptied = set(stored.get("emptied", ()))
         view.unthought = set(stored.get("unthought", ()))
         view.place(_placed(stored["parts"], history))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["SAME", "diff", "patch"]
+from ullage.levels.view_state import Dumped
+
+__all__ = ["SAME", "diff", "patch", "view_change"]
 
 SAME: dict[str, Any] = {}
 """The change of what has not changed."""
@@ -24,6 +26,22 @@ def diff(before: Any, now: Any) -> dict[str, Any]:
         same = _common(before, now)
         return {"from": same, "tail": now[same:]}
     return {"is": now}
+
+
+def view_change(before: Mapping[str, Any], now: Dumped) -> dict[str, Any]:
+    """How a dump comes of the one before it, in the form of `diff`."""
+    keys = {}
+    for name, value in now.state.items():
+        old, same = before[name], now.same.get(name)
+        if value is old:
+            continue
+        if same is None:
+            change = diff(old, value)
+        else:
+            change = {"from": same, "tail": value[same:]} if old[same:] != value[same:] else SAME
+        if change:
+            keys[name] = change
+    return {"keys": keys} if keys else SAME
 
 
 def _of_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

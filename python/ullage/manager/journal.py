@@ -16,7 +16,8 @@ from ullage.compaction.from_session_notes import SESSION_MEMORY
 from ullage.levels import collapse, fold, hard_truncation
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
-from ullage.manager.delta import diff
+from ullage.levels.view_state import Dumped, dump_next
+from ullage.manager.delta import diff, view_change
 from ullage.manager.machine import Machine
 from ullage.manager.saved_state import FORMAT, state_of, told_since
 from ullage.messages import Item, message_of
@@ -61,6 +62,7 @@ class Journal:
         self.messages = self.reports = self.records = 0
         self.offsets = array("q")
         self._base = False
+        self._dumped: Dumped | None = None
         self.made: dict[str, str] = {}  # uuids of what levels made, by key
 
     def goes_on(self, machine: Machine, state: Mapping[str, Any], offsets: Iterable[int]) -> None:
@@ -107,9 +109,11 @@ class Journal:
             parent = next(
                 (each["uuid"] for each in reversed(lines) if "parentUuid" in each), self.log.leaf
             )
-            made, told, durable = self._told(machine, parent)
-            now = {**state_of(machine), **beside, "made": {**self.made, **made}}
-            change = diff(self.state, now)
+            dumped = dump_next(machine.view, self._dumped)
+            keys = (part["key"] for part in dumped.state["parts"] if isinstance(part, dict))
+            made, told, durable = self._told(machine, parent, new=any(map(self._is_new, keys)))
+            now = {**state_of(machine, dumped.state), **beside, "made": {**self.made, **made}}
+            change = self._change(now, dumped)
             account = told_since(machine, self.reports, self.records)
             if not (change or lines or told or any(account.values())):
                 return
@@ -121,10 +125,22 @@ class Journal:
             starts = self.log.write([*lines, *told, {**head, "state": change, **account}])
             self._wrote(starts[: len(machine.history) - self.messages])
             self.state, self.made, self._base = now, now["made"], False
+            self._dumped = dumped
             self.messages = len(machine.history)
             self.reports, self.records = len(machine.reports), len(machine.records)
         if durable:
             self.log.sync()
+
+    def _change(self, now: Mapping[str, Any], dumped: Dumped) -> dict[str, Any]:
+        """What is different from the state that the log tells."""
+        before = self.state.get("view")
+        if self._dumped is None or before is not self._dumped.state:
+            return diff(self.state, now)
+        view = view_change(before, dumped)
+        change = diff({**self.state, "view": now["view"]}, now)
+        if "is" in change:
+            return change
+        return {**change, "keys": {**change.get("keys", {}), "view": view}} if view else change
 
     def begin(self, machine: Machine, beside: Mapping[str, Any], *, base: bool = False) -> None:
         """Write the whole state, with which a manager begins.
@@ -187,7 +203,7 @@ class Journal:
     # ---- what levels did ---------------------------------------------------------------------
 
     def _told(
-        self, machine: Machine, parent: str | None
+        self, machine: Machine, parent: str | None, *, new: bool
     ) -> tuple[dict[str, str], list[Line], bool]:
         """New names of what levels made, the transcript's lines, and whether they must be on the disk."""
         reports = machine.reports[self.reports :]
@@ -197,7 +213,7 @@ class Journal:
             line = self.log.entry(record, parent=parent)
             parent = line["uuid"] if "parentUuid" in line else parent
             lines.append(line)
-        made, summed = self._summed(machine.view, reports, parent)
+        made, summed = self._summed(machine.view, reports, parent) if new else ({}, [])
         return made, [*lines, *summed], bool(summed)
 
     def _summed(
@@ -207,8 +223,6 @@ class Journal:
         new = [
             at for at, key in enumerate(view.sources) if isinstance(key, str) and self._is_new(key)
         ]
-        if not new:
-            return {}, []
         behind = next((at for at in range(new[0], len(view)) if at not in set(new)), len(view))
         summaries = [at for at in new if at < behind]
         kept = [

@@ -43,7 +43,7 @@ class Lighter:
         shown = {source for source in view.sources if isinstance(source, int)}
         inside = {*shown, *(int(key) for key in view.sources if str(key).isdecimal()), count - 1}
         outgoing.forget(machine, shown)
-        view.bases = {key: each for key, each in view.bases.items() if key in view.sources}
+        view.bases = {key: each for key, each in view.bases.items() if key in shown}
         if read is None:
             return
         if not isinstance(machine.history, History):

@@ -121,6 +121,7 @@ class Machine:
     stated_policy: Policy = field(
         init=False
     )  # as the host gave it; `policy` is fitted to the window
+    stated_changes: dict[str, Any] = field(init=False)  # what differs from its preset
     window: Window = field(init=False)
     view: View = field(init=False)
     states: dict[str, LevelState] = field(init=False)
@@ -136,7 +137,7 @@ class Machine:
         collapse = self.settings.context_collapse
         if collapse is not None and collapse != self.policy.collapse.enabled:
             self.policy = self.policy.change({"collapse.enabled": collapse})
-        self.stated_policy = self.policy
+        self.stated_policy, self.stated_changes = self.policy, self.policy.changes()
         self.tally = Tally(self.overhead)
         self.set_window(self.model)
 

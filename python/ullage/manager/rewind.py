@@ -78,7 +78,8 @@ def _forget(view: View, count: int, gone: set[str]) -> None:
     """A message that comes in the place of one that went has nothing of it."""
     view.decisions = {name: each for name, each in view.decisions.items() if name not in gone}
     view.added_texts = {at: texts for at, texts in view.added_texts.items() if at < count}
-    view.whole, view.emptied = view.whole - gone, view.emptied - gone
+    view.whole = {name: None for name in view.whole if name not in gone}
+    view.emptied = view.emptied - gone
     view.unthought = {at for at in view.unthought if at < count}
     view.uuids = {at: name for at, name in view.uuids.items() if at < count}
     view.times = {at: came for at, came in view.times.items() if at < count}

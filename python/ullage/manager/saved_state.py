@@ -24,7 +24,6 @@ from ullage.policy import Policy
 
 __all__ = [
     "FORMAT",
-    "changes_of",
     "dump",
     "load",
     "load_account",
@@ -78,21 +77,26 @@ def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
         raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
 
 
-def state_of(machine: Machine) -> dict[str, Any]:
-    """The state without messages and without the account of what happened, as plain JSON."""
+def state_of(machine: Machine, view: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The state without messages and without the account of what happened, as plain JSON.
+
+    Args:
+        machine: Not changed.
+        view: Its view, where it was dumped already.
+    """
     return {
         "format": FORMAT,
         "model": machine.model.name,
         "source": machine.source,
         "provider": machine.provider.name,
         "thinking": None if machine.thinking is None else dict(machine.thinking),
-        "policy": changes_of(machine.stated_policy),
+        "policy": _changes(machine),
         "stated_window": machine.stated_window,
         "overhead": dict(machine.overhead),
         "tools": sorted(machine.tools),
         "count": len(machine.history),
         "fingerprint": _fingerprint(machine.history),
-        "view": dump_view(machine.view),
+        "view": dump_view(machine.view) if view is None else view,
         "pins": [[pin.name, pin.text, pin.by] for pin in machine.pins.values()],
         "tracking": dataclasses.asdict(machine.tracking),
         "requests": machine.requests,
@@ -223,15 +227,15 @@ def _fingerprint(history: Sequence[Item]) -> str:
 # ---- policy ----------------------------------------------------------------------------------
 
 
-def changes_of(policy: Policy) -> dict[str, Any]:
-    """A policy as its preset and what differs from it."""
-    changes = policy.changes().items()
+def _changes(machine: Machine) -> dict[str, Any]:
+    """The stated policy as its preset and what differs from it."""
+    changes = machine.stated_changes.items()
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in changes}
-    return {"preset": policy.preset, "changes": plain}
+    return {"preset": machine.stated_policy.preset, "changes": plain}
 
 
 def policy_of(stored: Mapping[str, Any]) -> Policy:
-    """The policy that `changes_of` was given."""
+    """The policy that `_changes` described."""
     base = Policy.ladder() if stored["preset"] == "ladder" else Policy.buffered()
     return base.change(stored["changes"])
 
