@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block
-from ullage.providers._common import FOREIGN, USER_FILLER, carrying
+from ullage.providers._common import FOREIGN, USER_FILLER, carrying, foreign
 from ullage.providers._json import dumps
 
 __all__ = ["DOCUMENTS", "SHAPE", "STAND_IN", "Reader", "blocks_in", "tools_in"]
@@ -27,6 +27,8 @@ DOCUMENTS: Mapping[str, str] = {
     "md": "text/markdown",
 }
 """Converse's names of document formats and their media types."""
+
+_TOOLS = ("toolUse", "toolResult")
 
 UNTITLED = re.compile(r"untitled-\d+")
 """Names of documents that have none: Converse wants one, and no two alike."""
@@ -88,6 +90,11 @@ def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
         found: Block | None = reader(value, ids) if reader and isinstance(value, Mapping) else None
         if found is not None:
             return found
+    kind = next((name for name in _TOOLS if isinstance(part.get(name), Mapping)), "")
+    if kind:  # a call or result stays one, whatever stands next to it
+        block: Block = _READERS[kind](part[kind], ids)
+        rest = {key: value for key, value in part.items() if key != kind}
+        return carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": rest})
     return {"type": FOREIGN, FOREIGN: {SHAPE: {"part": dict(part)}}}
 
 

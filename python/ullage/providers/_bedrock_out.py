@@ -138,14 +138,15 @@ class Writer:
         note_keys(block, _CALL_KEYS, where, self.losses)
         self.called.setdefault(str(block.get("name")))
         one = self.ids.get(block["id"], block["id"])
-        extra = foreign(block, SHAPE).get("extra", {})
+        data = foreign(block, SHAPE)
         return {
+            **data.get("rest", {}),
             "toolUse": {
-                **extra,
+                **data.get("extra", {}),
                 "toolUseId": one,
                 "name": block.get("name"),
                 "input": block.get("input"),
-            }
+            },
         }
 
     def result(self, block: Block, where: str) -> dict[str, Any]:
@@ -154,11 +155,11 @@ class Writer:
         content = [*self.inner(block.get("content"), where)]
         if block.get("is_error") and not content:
             content = [{"text": "(no output)"}]  # an error without content is refused
-        extra = foreign(block, SHAPE).get("extra", {})
-        told = {**extra, "toolUseId": self.ids.get(old, old), "content": content}
+        data = foreign(block, SHAPE)
+        told = {**data.get("extra", {}), "toolUseId": self.ids.get(old, old), "content": content}
         if "is_error" in block:
             told["status"] = "error" if block["is_error"] else "success"
-        return {"toolResult": told}
+        return {**data.get("rest", {}), "toolResult": told}
 
     def inner(self, content: Any, where: str) -> Iterator[dict[str, Any]]:
         for position, block in enumerate(blocks_of(content)):

@@ -19,22 +19,15 @@ from ullage.legality.bedrock import (
     points_in,
 )
 from ullage.legality.repair.block_forms import dumps
-from ullage.legality.repair.forms import BEDROCK
-from ullage.legality.repair.items import plain
+from ullage.legality.repair.items import no_messages, plain
 from ullage.legality.repair.loop import mend, steps
-from ullage.legality.repair.pairs import repair_pairs
+from ullage.legality.repair.placement import repair_last_word
 from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repaired
-from ullage.legality.repair.texts import (
-    DOCUMENT,
-    EARLIER,
-    EMPTY_ERROR,
-    IMAGE,
-    NO_MESSAGES,
-    NO_REPLY,
-    left_out,
-)
+from ullage.legality.repair.texts import DOCUMENT, EMPTY_ERROR, IMAGE, left_out
+from ullage.legality.repair.through_internal import Placed, in_turn, pair, pairs, with_given
 from ullage.legality.repair.working_copy import ASSISTANT, USER, Draft, Slot
+from ullage.providers.bedrock import from_provider, to_provider
 
 __all__ = ["repair"]
 
@@ -48,15 +41,15 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         return Repaired(messages)
     plan = steps(
         ("B01 B02", _readable),
-        ("B02 B04", _blocks),
-        ("B04", lambda d: repair_pairs(d, orphans=request.orphans, form=BEDROCK)),
+        ("B01 B02 B04", _blocks),
+        ("B01 B04", lambda d: _paired(d, request)),
         ("B05", lambda d: _reasoning(d, request.original)),
         ("B07 B08", _media),
         ("B06", lambda d: _cache_points(d, _fixed_points(request))),
-        ("B01 B04", _alternate),
-        ("B01", _ends),
+        ("B01 B04", lambda d: _paired(d, request)),
     )
-    return mend(messages, work=Draft(messages), plan=plan, check=request.report, report=report)
+    done = mend(messages, work=Draft(messages), plan=plan, check=request.report, report=report)
+    return with_given(done, messages)
 
 
 def _fixed_points(request: RepairRequest) -> int:
@@ -149,11 +142,7 @@ def _block(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
         return block if text is None or "type" not in block else {"text": text}
     if not kind:
         draft.note("B02", slot, "made a text block of what is no block", block=at)
-        return (
-            None
-            if block in (None, "", {}, [])
-            else {"text": block if isinstance(block, str) else dumps(block)}
-        )
+        return None if block in (None, "", {}, []) else {"text": _as_text(block)}
     if kind == "text" and not str(block["text"]).strip():
         draft.note("B02", slot, "dropped a blank text block", block=at)
         return None
@@ -182,16 +171,29 @@ def _call(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
 def _result(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
     result = block["toolResult"]
     parts = result.get("content")
-    if isinstance(parts, list | tuple):
-        kept = [part for part in parts if not _says_nothing(part)]
-        if len(kept) < len(parts):
-            draft.note("B02", slot, "dropped blank text inside a result", block=at)
-            result = {**result, "content": kept}
-            block = {**block, "toolResult": result}
+    if not isinstance(parts, list | tuple | None) or not all(map(_is_mapping, parts or ())):
+        draft.note("B02", slot, "made text of what is no content of a result", block=at)
+        listed = parts if isinstance(parts, list | tuple) else [parts]
+        parts = [part if _is_mapping(part) else {"text": _as_text(part)} for part in listed]
+        result = {**result, "content": parts}
+        block = {**block, "toolResult": result}
+    kept = [part for part in parts or () if not _says_nothing(part)]
+    if len(kept) < len(parts or ()):
+        draft.note("B02", slot, "dropped blank text inside a result", block=at)
+        result = {**result, "content": kept}
+        block = {**block, "toolResult": result}
     if result.get("status") == "error" and not result.get("content"):
         draft.note("B02", slot, "filled an empty error result", block=at)
         return {**block, "toolResult": {**result, "content": [{"text": EMPTY_ERROR}]}}
     return block
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else dumps(value)
 
 
 def _says_nothing(part: Any) -> bool:
@@ -210,6 +212,51 @@ def _split(draft: Draft) -> None:
             slots.append(Slot.added(USER, results, slot.origin))
     draft.slots = slots
     draft.drop_empty("B02")
+
+
+def _paired(draft: Draft, request: RepairRequest) -> None:
+    """Roles in turn, the user's first and last, each call answered right after it: on the internal view."""
+    _join(draft)
+    given = [Placed(slot.build(), slot.origin) for slot in draft.slots]
+    as_bytes = _holds_bytes([each.item for each in given])
+    placed, repairs = pair(
+        given,
+        rules={"A01": "B01", "A11": "B01", "A29": "B01", "": "B04"},
+        read=lambda messages: from_provider(messages).messages,
+        steps=(pairs(request.orphans), _last_word, no_messages, in_turn),
+        write=lambda messages: to_provider(messages, as_bytes=as_bytes).parts["messages"],
+    )
+    if repairs:
+        draft.repairs += repairs
+        draft.slots = [Slot(each.item, each.origin) for each in placed]
+
+
+def _last_word(draft: Draft) -> None:
+    repair_last_word(draft, prefill_ok=False, policy="note")
+
+
+def _join(draft: Draft) -> None:
+    """Makes neighbours of one role one message."""
+    made: list[Slot] = []
+    joined: dict[int, list[Any]] = {}  # blocks of messages that others joined
+    for slot in draft.slots:
+        if made and slot.role and made[-1].role == slot.role:
+            draft.note("B01", slot, "merged two messages of one role")
+            joined.setdefault(id(made[-1]), list(made[-1].blocks)).extend(slot.blocks)
+        else:
+            made.append(slot)
+    for slot in made:
+        slot.blocks = joined.get(id(slot), slot.blocks)
+    draft.slots = made
+
+
+def _holds_bytes(value: object) -> bool:
+    """Whether media come as bytes, as boto3 takes them."""
+    if isinstance(value, Mapping):
+        return any(map(_holds_bytes, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_bytes, value))
+    return isinstance(value, bytes | bytearray)
 
 
 def _reasoning(draft: Draft, original: Any) -> None:
@@ -294,30 +341,3 @@ def _cache_points(draft: Draft, fixed: int) -> None:
     for slot in draft.speaking() if gone else ():
         slot.blocks = [block for block in slot.blocks if (id(slot), id(block)) not in gone]
     draft.drop_empty("B06")
-
-
-def _alternate(draft: Draft) -> None:
-    made: list[Slot] = []
-    joined: dict[int, list[Any]] = {}  # blocks of messages that others joined
-    for slot in draft.slots:
-        if not made and slot.role == ASSISTANT:
-            draft.note("B01", slot, "put a line before the first assistant message")
-            made.append(Slot.added(USER, [{"text": EARLIER}], slot.origin))
-        if made and slot.role and made[-1].role == slot.role:
-            draft.note("B01", slot, "merged two messages of one role")
-            joined.setdefault(id(made[-1]), list(made[-1].blocks)).extend(slot.blocks)
-        else:
-            made.append(slot)
-    for slot in made:
-        slot.blocks = joined.get(id(slot), slot.blocks)
-    draft.slots = made
-
-
-def _ends(draft: Draft) -> None:
-    last = draft.slots[-1] if draft.slots else None
-    if last is None:
-        draft.note("B01", None, "added a message that says there is none")
-        draft.slots.append(Slot.added(USER, [{"text": NO_MESSAGES}], -1))
-    elif last.role == ASSISTANT:
-        draft.note("B01", last, "added a line after the last assistant message")
-        draft.slots.append(Slot.added(USER, [{"text": NO_REPLY}], last.origin))

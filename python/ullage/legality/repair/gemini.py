@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.legality.gemini import (
@@ -21,7 +20,16 @@ from ullage.legality.repair.chat_draft import Line, Lines
 from ullage.legality.repair.loop import mend, steps
 from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repaired
-from ullage.legality.repair.texts import EARLIER, INTERRUPTED, NO_MESSAGES, ORPHANS
+from ullage.legality.repair.texts import NO_MESSAGES
+from ullage.legality.repair.through_internal import (
+    Placed,
+    in_call_order,
+    in_turn,
+    pair,
+    pairs,
+    with_given,
+)
+from ullage.providers.gemini import from_provider, to_provider
 
 __all__ = ["repair"]
 
@@ -37,12 +45,12 @@ def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
     known = _known(request.original)
     plan = steps(
         ("G01 G03 G05", _readable),
-        ("G02 G03 G06", lambda w: _pair(w, request.orphans)),
-        ("G01 G02 G03 G06", _alternate),
+        ("G01 G02 G03 G06", lambda w: _paired(w, request)),
         ("G04 G07", lambda w: _sign(w, known, needed=signatures_needed(request.model))),
         ("G01", _no_contents),
     )
-    return mend(contents, work=Lines(contents), plan=plan, check=request.report, report=report)
+    done = mend(contents, work=Lines(contents), plan=plan, check=request.report, report=report)
+    return with_given(done, contents)
 
 
 def _known(original: Any) -> list[Any] | None:
@@ -96,50 +104,36 @@ def _part(part: Any, role: str) -> Any:
     kind = part_kind(part)
     if kind == "functionCall" and (role == USER or not named(part[kind])):
         return {"text": f"[function call] {dumps(part[kind])}"}
-    if kind == "functionResponse" and role == MODEL:
+    if kind == "functionResponse" and (role == MODEL or not isinstance(part[kind], Mapping)):
         return {"text": f"[function response] {dumps(part[kind])}"}
     if kind:
         return part
     return {"text": part} if isinstance(part, str) and part else None
 
 
-def _calls(value: Any, kind: str) -> list[Any]:
-    return [part for part in parts_of(value) if part_kind(part) == kind]
+def _paired(work: Lines, request: RepairRequest) -> None:
+    """Roles in turn, each call answered right after it and in order: on the internal view, as for every form."""
+    work.lines = [line for line in work.lines if parts_of(line.value)]
+    _join(work)
+    placed, repairs = pair(
+        [Placed(line.value, line.origin) for line in work.lines],
+        rules={"A29": "G01", "": "G03"},
+        # As a whole: an answer without an id belongs to the calls just before it.
+        read=lambda contents: from_provider(contents).messages,
+        steps=(pairs(request.orphans), in_turn, in_call_order),
+        write=lambda messages: to_provider(messages, signatures=False).parts["contents"],
+    )
+    work.repairs += repairs
+    work.lines = [Line(each.item, each.origin) for each in placed]
 
 
-def _name(part: Any, kind: str) -> tuple[str, str]:
-    body = part[kind]
-    if not isinstance(body, Mapping):
-        return "", ""
-    return str(body.get("name", "")), str(body.get("id") or "")
-
-
-def _pair(work: Lines, orphans: str) -> None:
-    """Gives every model content with calls one user content that answers just these."""
-    made: list[Line] = []
-    waiting: list[Any] = []  # answers still to be found for the calls before
-    _join(work, (MODEL,))  # answered together
-    for line in work.lines:
-        if role_of(line.value) == MODEL:
-            waiting = _calls(line.value, "functionCall")
-            made.append(line)
-            continue
-        if waiting or _calls(line.value, "functionResponse"):
-            line = _settled(work, line, waiting, orphans)
-            waiting = []
-        made.append(line)
-    if waiting:
-        made.append(_answers(work, made[-1], waiting, []))
-    work.lines = made
-
-
-def _join(work: Lines, roles: Collection[str]) -> None:
-    """Makes neighbours of one of these roles one content."""
+def _join(work: Lines) -> None:
+    """Makes neighbours of one role one content."""
     made: list[Line] = []
     parts: list[Any] = []  # of the newest of these, while others join it
     for line in work.lines:
         role = role_of(line.value)
-        if made and role in roles and role_of(made[-1].value) == role:
+        if made and role_of(made[-1].value) == role:
             work.note("G01", line, "joined two contents of one role")
             parts = parts or list(parts_of(made[-1].value))
             parts += parts_of(line.value)
@@ -151,60 +145,6 @@ def _join(work: Lines, roles: Collection[str]) -> None:
     if parts:
         made[-1].put(parts=parts)
     work.lines = made
-
-
-def _settled(work: Lines, line: Line, calls: list[Any], orphans: str) -> Line:
-    """The user content with exactly the responses that its calls ask for, first and in order."""
-    given: dict[tuple[str, str], deque[Any]] = {}
-    for each in _calls(line.value, "functionResponse"):
-        given.setdefault(_name(each, "functionResponse"), deque()).append(each)
-    rest = [part for part in parts_of(line.value) if part_kind(part) != "functionResponse"]
-    answers, waits = [], False
-    for call in calls:
-        name = _name(call, "functionCall")
-        if given.get(name):
-            answers.append(given[name].popleft())
-            continue
-        work.note("G03", line, "answered an interrupted function call", ids=(name[0],))
-        answers.append(_interrupted(name))
-        waits = True
-    if stray := [each for found in given.values() for each in found]:
-        # Where a call waits for its response, a stray one may be it: what it says stays.
-        kept = "text" if waits and orphans == "note" else orphans
-        work.note("G03", line, f"function responses without their calls: {kept}")
-        rest = [*rest, *_told(stray, kept)]
-    parts, old = [*answers, *rest], parts_of(line.value)
-    if len(parts) != len(old) or any(a is not b for a, b in zip(parts, old, strict=True)):
-        work.note("G03", line, "put function responses in the order of their calls")
-        line.put(parts=parts, role=USER)
-    return line
-
-
-def _told(given: Sequence[Any], policy: str) -> list[Any]:
-    if policy == "drop":
-        return []
-    texts = [dumps(part["functionResponse"]) for part in given] if policy == "text" else []
-    return [{"text": "\n".join([ORPHANS, *texts])}]
-
-
-def _answers(work: Lines, before: Line, calls: Sequence[Any], rest: list[Any]) -> Line:
-    work.note("G03", before, "answered interrupted function calls")
-    parts = [_interrupted(_name(call, "functionCall")) for call in calls]
-    return Line({"role": USER, "parts": [*parts, *rest]}, before.origin)
-
-
-def _interrupted(name: tuple[str, str]) -> dict[str, Any]:
-    body: dict[str, Any] = {"name": name[0], "response": {"error": INTERRUPTED}}
-    return {"functionResponse": {"id": name[1], **body} if name[1] else body}
-
-
-def _alternate(work: Lines) -> None:
-    work.lines = [line for line in work.lines if parts_of(line.value)]
-    first = work.lines[0] if work.lines else None
-    if first is not None and role_of(first.value) == MODEL:
-        work.note("G01", first, "put a line before the first model content")
-        work.lines.insert(0, Line({"role": USER, "parts": [{"text": EARLIER}]}, first.origin))
-    _join(work, (USER, MODEL))
 
 
 def _sign(work: Lines, known: list[Any] | None, *, needed: bool) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-
-import orjson
 
 from ullage.legality.internal import inner, readable
 from ullage.legality.repair.items import no_messages, repair_items
@@ -15,6 +12,7 @@ from ullage.legality.repair.loop import Step, mend, steps
 from ullage.legality.repair.pairs import repair_pairs
 from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repair, Repaired
+from ullage.legality.repair.through_internal import same_objects
 from ullage.legality.repair.working_copy import Draft
 from ullage.legality.rule_request import found_in
 
@@ -41,7 +39,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     if not repairs:
         return Repaired(items, (), report.errors)
     shaped = request.provider.shape.to_provider(done.messages)
-    written = _same(shaped.parts[request.provider.list_key], items)
+    written = same_objects(shaped.parts[request.provider.list_key], items, items)
     left = request.report(written).errors
     if len(left) > len(report.errors):
         return Repaired(items, (), report.errors)
@@ -74,15 +72,3 @@ def _says_nothing(block: object) -> bool:
 
 def _owner(repair: Repair, owners: Sequence[int]) -> int:
     return owners[repair.message] if 0 <= repair.message < len(owners) else -1
-
-
-def _same(written: Sequence[Any], items: Sequence[Any]) -> list[Any]:
-    """The written items, each as the object that was given if one equals it."""
-    given: dict[bytes, deque[Any]] = {}
-    for item in items:
-        given.setdefault(_key(item), deque()).append(item)
-    return [found.popleft() if (found := given.get(_key(each))) else each for each in written]
-
-
-def _key(item: object) -> bytes:
-    return orjson.dumps(item, default=repr, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS)

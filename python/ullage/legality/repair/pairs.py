@@ -9,13 +9,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.legality.repair.forms import ANTHROPIC, NO_ID, Form
-from ullage.legality.repair.texts import DISPLACED, ORPHANS
-from ullage.legality.repair.working_copy import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of
+from ullage.legality.repair.texts import DISPLACED, INTERRUPTED, ORPHANS
+from ullage.legality.repair.working_copy import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    Draft,
+    Slot,
+    kind_of,
+    text_block,
+)
 
 __all__ = ["repair_pairs", "synthetic_id"]
 
 _BASE_CHARS = 40
+_ID = re.compile(r"[A-Za-z0-9_-]+\Z")
+_NO_ID: Any = object()
+"""No call, or no result."""
 
 
 def synthetic_id(given: Any, occurrence: int) -> str:
@@ -24,6 +34,25 @@ def synthetic_id(given: Any, occurrence: int) -> str:
     base = re.sub(r"[^A-Za-z0-9_-]", "_", raw)[:_BASE_CHARS] if isinstance(given, str) else "toolu"
     digest = hashlib.sha256(f"{raw}#{occurrence}".encode(errors="surrogatepass")).hexdigest()
     return f"{base or 'toolu'}_{digest[:10]}"
+
+
+def _called(block: Any) -> Any:
+    """The id of a call, `_NO_ID` if the block is none."""
+    return block.get("id") if kind_of(block) == "tool_use" else _NO_ID
+
+
+def _answered(block: Any) -> Any:
+    """The id that a result names, `_NO_ID` if the block is none."""
+    return block.get("tool_use_id") if kind_of(block) == "tool_result" else _NO_ID
+
+
+def _is_valid(name: Any) -> bool:
+    return isinstance(name, str) and _ID.match(name) is not None
+
+
+def _interrupted(name: str) -> dict[str, Any]:
+    """An error result for a call that has none."""
+    return {"type": "tool_result", "tool_use_id": name, "is_error": True, "content": INTERRUPTED}
 
 
 @dataclass(eq=False, slots=True)
@@ -41,7 +70,6 @@ class _Call:
 class _Pairs:
     """Calls and results of the whole conversation, matched."""
 
-    form: Form
     calls: list[_Call] = field(default_factory=list)
     by_result: dict[int, _Call] = field(default_factory=dict)  # id() of a result block
     orphans: set[int] = field(default_factory=set)  # id() of result blocks
@@ -79,40 +107,39 @@ def _key(given: Any) -> tuple[str, str]:
     return type(given).__name__, given if isinstance(given, str) else repr(given)
 
 
-def repair_pairs(draft: Draft, *, orphans: str, form: Form = ANTHROPIC) -> None:
+def repair_pairs(draft: Draft, *, orphans: str) -> None:
     """Renames ids, moves results to their place, answers what has no answer.
 
     Args:
         draft: Changed.
         orphans: What becomes of results without a call: `note` (one line), `text` (their text,
             marked as what it is), or `drop`.
-        form: How calls look.
     """
-    _separate(draft, form)
-    pairs = _match(draft, form)
+    _separate(draft)
+    pairs = _match(draft)
     _name(draft, pairs)
     _remove_orphans(draft, pairs, orphans)
     _place(draft, pairs)
 
 
-def _separate(draft: Draft, form: Form) -> None:
+def _separate(draft: Draft) -> None:
     """One object may stand in two places: each place gets its own copy of a tool block."""
     seen: set[int] = set()
     for slot in draft.speaking():
         blocks = []
         for block in slot.blocks:
-            tool = form.call(block) is not NO_ID or form.result(block) is not NO_ID
+            tool = _called(block) is not _NO_ID or _answered(block) is not _NO_ID
             blocks.append(dict(block) if tool and id(block) in seen else block)
             seen.add(id(block))
         slot.blocks = blocks
 
 
-def _match(draft: Draft, form: Form) -> _Pairs:
+def _match(draft: Draft) -> _Pairs:
     """Each result goes to the newest turn's first open call of its id that stands before it.
 
     What is left after that goes to a call of its id that stands behind it.
     """
-    pairs = _Pairs(form)
+    pairs = _Pairs()
     waiting: dict[tuple[str, str], _Waiting] = {}
     early: dict[tuple[str, str], deque[tuple[Slot, Mapping[str, Any]]]] = {}
     turn, previous = 0, ""
@@ -120,12 +147,12 @@ def _match(draft: Draft, form: Form) -> _Pairs:
         turn += slot.role == ASSISTANT and previous != ASSISTANT
         previous = previous if slot.role == SYSTEM else slot.role
         for block in slot.blocks:
-            name, answer = form.call(block), form.result(block)
-            if name is not NO_ID and slot.role == ASSISTANT:
+            name, answer = _called(block), _answered(block)
+            if name is not _NO_ID and slot.role == ASSISTANT:
                 call = _Call(slot, block, turn, name)
                 pairs.calls.append(call)
                 waiting.setdefault(_key(name), _Waiting()).add(call)
-            elif answer is not NO_ID and slot.role == USER:
+            elif answer is not _NO_ID and slot.role == USER:
                 found = waiting[_key(answer)].take() if _key(answer) in waiting else None
                 if found is not None:
                     pairs.answer(found, slot, block)
@@ -159,14 +186,14 @@ def _name(draft: Draft, pairs: _Pairs) -> None:
     taken = {call.given for call in pairs.calls if isinstance(call.given, str)}
     renamed: dict[int, Any] = {}
     for call in pairs.calls:
-        good = pairs.form.valid(call.given) and call.given not in used
+        good = _is_valid(call.given) and call.given not in used
         call.id = call.given if good else _fresh(call.given, times, (used, taken))
         used.add(call.id)
         if good:
             continue
-        rule, ids = pairs.form.rule("A08"), (call.given, call.id)
+        rule, ids = "A08", (call.given, call.id)
         draft.note(rule, call.slot, "gave a tool call a valid id of its own", ids=ids)
-        renamed[id(call.block)] = pairs.form.with_call(call.block, call.id)
+        renamed[id(call.block)] = {**call.block, "id": call.id}
     for slot in draft.speaking():
         blocks = [renamed.get(id(block), block) for block in slot.blocks]
         slot.blocks = [_renamed(block, pairs) for block in blocks]
@@ -183,9 +210,9 @@ def _fresh(given: Any, times: dict[tuple[str, str], int], used: tuple[set[str], 
 
 def _renamed(block: Any, pairs: _Pairs) -> Any:
     call = pairs.by_result.get(id(block))
-    if call is None or pairs.form.result(block) == call.id:
+    if call is None or _answered(block) == call.id:
         return block
-    made = pairs.form.with_result(block, call.id)
+    made = {**block, "tool_use_id": call.id}
     call.result = made
     pairs.by_result[id(made)] = call
     return made
@@ -202,21 +229,18 @@ def _remove_orphans(draft: Draft, pairs: _Pairs, policy: str) -> None:
             continue
         out = {id(block) for block in (*gone, *twice)}
         left = [block for block in slot.blocks if id(block) not in out]
-        rule = pairs.form.rule
         if twice:
-            ids = [pairs.form.result(block) for block in twice]
-            draft.note(rule("A05"), slot, "further results of one call", ids=ids)
+            ids = [_answered(block) for block in twice]
+            draft.note("A05", slot, "further results of one call", ids=ids)
         # Where a call waits for its result, a stray one may be it: what it says stays.
         kept = policy if policy != "note" or id(slot) not in asked else "text"
         if gone:
-            ids = [pairs.form.result(block) for block in gone]
-            draft.note(rule("A06"), slot, f"tool results without their calls: {kept}", ids=ids)
-        lines = _told(gone, kept, pairs.form) if kept == "text" or not told else []
+            ids = [_answered(block) for block in gone]
+            draft.note("A06", slot, f"tool results without their calls: {kept}", ids=ids)
+        lines = _told(gone, kept) if kept == "text" or not told else []
         told = told or bool(gone)
         slot.blocks = [*left, *_displaced(twice, pairs, policy), *lines]
-    draft.drop_empty(
-        pairs.form.rule("A06"), "dropped a message that held only results without calls"
-    )
+    draft.drop_empty("A06", "dropped a message that held only results without calls")
 
 
 def _asked(draft: Draft, pairs: _Pairs) -> set[int]:
@@ -236,20 +260,20 @@ def _displaced(twice: list[Any], pairs: _Pairs, policy: str) -> list[Any]:
         return []
     texts: dict[str, None] = {}
     for block in twice:
-        text = _text(pairs.form.content(block)).strip()
-        first = pairs.twins[id(block)].result
-        if text and text != _text(pairs.form.content(first)).strip():
+        text = _text(block.get("content")).strip()
+        first = pairs.twins[id(block)].result or {}
+        if text and text != _text(first.get("content")).strip():
             texts.setdefault(text)
-    return [pairs.form.text("\n".join([DISPLACED, *texts]))] if texts else []
+    return [text_block("\n".join([DISPLACED, *texts]))] if texts else []
 
 
-def _told(gone: list[Any], policy: str, form: Form) -> list[Any]:
+def _told(gone: list[Any], policy: str) -> list[Any]:
     if not gone or policy == "drop":
         return []
     if policy == "note":
-        return [form.text(ORPHANS)]
-    texts = [text for block in gone if (text := _text(form.content(block)).strip())]
-    return [form.text("\n".join([ORPHANS, *texts]))]
+        return [text_block(ORPHANS)]
+    texts = [text for block in gone if (text := _text(block.get("content")).strip())]
+    return [text_block("\n".join([ORPHANS, *texts]))]
 
 
 def _text(content: Any) -> str:
@@ -273,11 +297,11 @@ def _place(draft: Draft, pairs: _Pairs) -> None:
     _take_out(draft.speaking(), _elsewhere(turns))
     behind: dict[int, Slot] = {}
     for last, target, calls in turns:
-        _answer_turn(draft, pairs.form, last, target, calls, behind)
+        _answer_turn(draft, last, target, calls, behind)
     draft.slots = [
         each for slot in draft.slots for each in (slot, behind.get(id(slot))) if each is not None
     ]
-    draft.drop_empty(pairs.form.rule("A06"), "dropped a message whose results were moved")
+    draft.drop_empty("A06", "dropped a message whose results were moved")
 
 
 def _elsewhere(turns: Iterable[tuple[Slot, list[Slot], list[_Call]]]) -> set[int]:
@@ -315,7 +339,6 @@ def _turns(draft: Draft) -> list[tuple[list[Slot], list[Slot]]]:
 
 def _answer_turn(
     draft: Draft,
-    form: Form,
     last: Slot,
     target: list[Slot],
     calls: list[_Call],
@@ -326,7 +349,7 @@ def _answer_turn(
     moved = [call for call in calls if call.result is None or id(call.result) not in leading]
     if not moved:
         return
-    added = [_brought(draft, call, form) for call in moved]
+    added = [_brought(draft, call) for call in moved]
     _take_out(target, {id(block) for block in added})
     if not target:
         behind[id(last)] = Slot.added(USER, added, last.origin)
@@ -335,12 +358,12 @@ def _answer_turn(
     slot.blocks = [*slot.blocks[:position], *added, *slot.blocks[position:]]
 
 
-def _brought(draft: Draft, call: _Call, form: Form) -> Any:
+def _brought(draft: Draft, call: _Call) -> Any:
     """The call's result, to be put behind it; one that says there is none."""
     if call.result is None:
-        draft.note(form.rule("A05"), call.slot, "answered an interrupted tool call", ids=(call.id,))
-        return form.interrupted(call.id)
-    draft.note(form.rule("A07"), call.slot, "moved a result behind its call", ids=(call.id,))
+        draft.note("A05", call.slot, "answered an interrupted tool call", ids=(call.id,))
+        return _interrupted(call.id)
+    draft.note("A07", call.slot, "moved a result behind its call", ids=(call.id,))
     return call.result
 
 
