@@ -13,6 +13,7 @@ from tests.level_kit import act, context_of
 from ullage.exceptions import InvalidPolicy, UnknownHandle
 from ullage.levels import Made, View, hard_truncation, microcompact, snip, tool_budget
 from ullage.policy import Policy
+from ullage.providers import SHAPES
 from ullage.recall import RECALL_TOOL, Archive, NamedSpan, Recall, RecallLimits, left
 from ullage.recall.store import FileStore, MemoryStore
 from ullage.testing import conversation
@@ -187,7 +188,12 @@ def test_limits_are_validated():
         RecallLimits(max_chars=0)
 
 
-def test_the_definition_in_every_style():
+@pytest.mark.parametrize("provider", SHAPES)
+def test_the_definition_in_every_format(provider):
+    assert "recall" in str(RECALL_TOOL.definition(provider))
+
+
+def test_the_definition_says_the_same_in_each():
     anthropic = RECALL_TOOL.definition()
     chat, responses = (
         RECALL_TOOL.definition("openai_chat"),

@@ -23,6 +23,7 @@ __all__ = [
     "is_too_large",
     "members",
     "points_in",
+    "tools_of",
 ]
 
 KINDS = (
@@ -47,8 +48,7 @@ TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks messages in Converse form; tools come as `tools` or as the parameter `toolConfig`."""
-    config = request.params.get("toolConfig")
-    listed = config.get("tools") if isinstance(config, Mapping) else request.tools
+    listed = tools_of(request)
     system, original = request.system, request.original
     yield from _roles(messages)
     for index, message in enumerate(messages):
@@ -60,6 +60,12 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     yield from _cache_points(messages, system, listed)
     yield from _many_media(messages)
     yield from check_unicode(messages, system=system, tools=request.tools)
+
+
+def tools_of(request: RuleRequest) -> Any:
+    """The tools of the parameter `toolConfig`, or those of the request."""
+    config = request.params.get("toolConfig")
+    return config.get("tools") if isinstance(config, Mapping) else request.tools
 
 
 def _error(rule: str, index: int, block: int, detail: str) -> Violation:

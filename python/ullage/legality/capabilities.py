@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -33,7 +33,20 @@ STRICT_VERSION = 2026_10_21
 """The version of Anthropic's API from which on A20 holds; what a request is judged by that names none."""
 MAX_MARKERS = 4
 """Cache markers that a request may hold (A17)."""
-_CLOUDS = ("bedrock", "vertex", "google")
+
+
+class _Platform(NamedTuple):
+    """Where a Claude model runs: what differs there from Anthropic's own API."""
+
+    cloud: bool = False  # smaller images, PDFs counted by number
+    strict: bool = False  # roles alternate, tools are required, the answer counts into the window, old versions
+
+
+_PLATFORMS: Mapping[str, _Platform] = {
+    "bedrock": _Platform(cloud=True, strict=True),
+    "vertex": _Platform(cloud=True),
+    "google": _Platform(cloud=True),
+}
 # Rough size of what is not in the messages, as everywhere before a model is calibrated.
 _CHARS_PER_TOKEN = 4
 
@@ -90,18 +103,18 @@ def facts_for(
     """
     params, facts = params or {}, dict(facts or {})
     row, betas = known_model(model), betas_of(params)
-    cloud = platform in _CLOUDS
-    old = platform == "bedrock" and row is not None and _before_4_7(row)
+    where = _PLATFORMS.get(platform, _Platform())
+    old = where.strict and row is not None and _before_4_7(row)
     core: dict[str, Any] = {
         **(row.facts() if row else {}),
         "manual_thinking": _thinking(params).get("type") == "enabled",
-        "image_mb": 5 if cloud else 10,
-        "pdfs_count": cloud,
+        "image_mb": 5 if where.cloud else 10,
+        "pdfs_count": where.cloud,
         "max_tokens": whole(params.get("max_tokens")),
         "fixed_tokens": (size_of(system) + size_of(tools)) // _CHARS_PER_TOKEN,
         "tools": None if tools is None else tuple(_names(tools)),
-        "tools_required": platform == "bedrock",
-        "alternation": platform == "bedrock",
+        "tools_required": where.strict,
+        "alternation": where.strict,
         "markers": (*_markers(tools), *_markers(system)),
         "auto_cache": _ttl(params.get("cache_control")),
         "version": _OLD_VERSION if old else _version(params.get("anthropic_version")),
@@ -111,7 +124,7 @@ def facts_for(
         "compact_beta": None if betas is None else COMPACT_HEADER in betas,
         "compact_edit": any(_kind(edit).startswith("compact_") for edit in _edits(params)),
     }
-    if platform == "bedrock":
+    if where.strict:
         core["output_in_window"] = True
     drop = _drop_block(params) and (betas is None or BINDING_HEADER in betas)
     bound = bool(facts.pop("bound_thinking", row is not None and row.bound_thinking))

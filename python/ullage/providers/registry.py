@@ -73,6 +73,7 @@ class Provider:
         vendor: Whose models it serves, as the model table names them; a model of another vendor does not count.
         list_key: What the request calls the conversation.
         system_key: Where the system prompt stands; empty: it is the first message.
+        tools_at: The way to the list of tool definitions in a request.
         answer: The way from a response's body to the model's message, or to a list of items.
         internal: The form is the internal view itself: messages go in and out as they are.
         read_as_is: The engine's ledger reads the form without translation.
@@ -100,6 +101,7 @@ class Provider:
     vendor: str = ""
     list_key: str = "messages"
     system_key: str = ""
+    tools_at: tuple[str, ...] = ("tools",)
     answer: tuple[str | int, ...] = ("choices", 0, "message")
     internal: bool = False
     read_as_is: bool = False
@@ -131,6 +133,13 @@ class Provider:
         written = self.shape.to_provider([{"role": "user", "content": text}])
         return cast("dict[str, Any]", written.parts[self.list_key][-1])
 
+    def definition(self, tool: Mapping[str, Any]) -> dict[str, Any]:
+        """A tool's definition, given in Anthropic's form, as the request lists it."""
+        found: Any = self.shape.to_provider((), tools=[tool]).parts
+        for step in self.tools_at:
+            found = found[step]
+        return cast("dict[str, Any]", found[0])
+
     def owns(self, item: Mapping[str, Any]) -> bool:
         """Whether something without a role is an item of this form."""
         if self.item_key and isinstance(item.get(self.item_key), list):
@@ -158,7 +167,7 @@ _LEGALITY: Final = "ullage.legality"
 _REPAIR: Final = "ullage.legality.repair"
 _CHAT: Final = Provider(
     name="openai_chat",
-    aliases=("openai", "azure", "chat"),
+    aliases=("openai", "azure", "compatible", "chat"),
     form="ullage.providers.openai_chat",
     check=f"{_LEGALITY}.chat",
     repair=f"{_REPAIR}.chat",
@@ -231,6 +240,7 @@ _ROWS: Final = (
     Provider(
         name="bedrock",
         aliases=("converse",),
+        tools_at=("toolConfig", "tools"),
         form="ullage.providers.bedrock",
         check=f"{_LEGALITY}.bedrock",
         repair=f"{_REPAIR}.bedrock",

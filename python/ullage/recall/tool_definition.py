@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from ullage.exceptions import InvalidPolicy
+from ullage.providers.registry import AnyProvider, provider_of
 
-__all__ = ["Style", "Tool", "ToolAnswer"]
-
-Style: TypeAlias = Literal["anthropic", "openai_chat", "openai_responses"]
+__all__ = ["Tool", "ToolAnswer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,28 +19,17 @@ class Tool:
     description: str = field(repr=False)
     schema: Mapping[str, Any] = field(repr=False)
 
-    def definition(self, style: Style = "anthropic") -> dict[str, Any]:
-        """The definition in a provider's format, for a request's `tools`.
+    def definition(self, provider: AnyProvider = "anthropic") -> dict[str, Any]:
+        """The definition in a provider's format, for a request's tools.
 
         Args:
-            style: `anthropic` (also Bedrock's invoke form), `openai_chat` (also compatible servers) or `openai_responses`.
+            provider: One of `ullage.providers.SHAPES`, a usual name for it, or a row.
 
         Raises:
-            InvalidPolicy: Another style.
+            InvalidPolicy: An unknown provider.
         """
-        schema = dict(self.schema)
-        if style == "anthropic":
-            return {
-                "name": self.name,
-                "description": self.description,
-                "input_schema": schema,
-            }
-        function = {"name": self.name, "description": self.description, "parameters": schema}
-        if style == "openai_chat":
-            return {"type": "function", "function": function}
-        if style == "openai_responses":
-            return {"type": "function", **function}
-        raise InvalidPolicy("style", style, "must be anthropic, openai_chat or openai_responses")
+        own = {"name": self.name, "description": self.description, "input_schema": {**self.schema}}
+        return provider_of(provider, writable=True).definition(own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ class _Form:
     def arguments(self) -> dict[str, Any]:
         parts = self.shape.parts
         system = parts.get(self.provider.system_key)
-        extra = {"toolConfig": parts["toolConfig"]} if "toolConfig" in parts else {}
+        first, *nested = self.provider.tools_at
+        extra = {first: parts[first]} if nested and first in parts else {}
         return {
             "provider": self.provider,
             "model": self.model,

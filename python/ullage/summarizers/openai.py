@@ -112,7 +112,7 @@ class OpenAISummarizer(StreamingSummarizer):
     def _chat_messages(self, messages: Sequence[Any], system: str | None) -> list[Any]:
         ours = anthropic_messages(messages)
         shaped = openai_chat.to_provider(ours, system=system, dialect=self._dialect)
-        return list(repair(shaped.parts["messages"], provider=_RULES[self._dialect]).messages)
+        return list(repair(shaped.parts["messages"], provider=self._dialect).messages)
 
     def _responses(self, request: SummaryRequest) -> dict[str, Any]:
         ours = anthropic_messages([*request.messages, _asked(request)])
@@ -158,14 +158,6 @@ class OpenAISummarizer(StreamingSummarizer):
 
     def _reader(self) -> StreamReader:
         return ChatReader() if self._api == "chat" else ResponseReader()
-
-
-_RULES = {
-    "openai": "openai_chat",
-    "compatible": "openai_chat",
-    "deepseek": "deepseek",
-    "local": "local",
-}
 
 
 def _asked(request: SummaryRequest) -> dict[str, Any]:

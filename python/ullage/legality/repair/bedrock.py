@@ -17,6 +17,7 @@ from ullage.legality.bedrock import (
     is_too_large,
     members,
     points_in,
+    tools_of,
 )
 from ullage.legality.repair.block_forms import dumps
 from ullage.legality.repair.items import no_messages, plain
@@ -54,9 +55,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
 
 def _fixed_points(request: RepairRequest) -> int:
     """Cache points in system and tools, which stay."""
-    config = request.params.get("toolConfig")
-    tools = config.get("tools") if isinstance(config, Mapping) else request.tools
-    return points_in(request.system, tools)
+    return points_in(request.system, tools_of(request))
 
 
 def _readable(draft: Draft) -> None:
