@@ -17,7 +17,6 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
 from ullage.cli.inspect import report_of
 
-pytestmark = pytest.mark.both_engines
 
 WORDS = "The parser drops the last row when the file has no line end. "
 
