@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.attack.talks import TOOLS
 from ullage.compaction import compact
-from ullage.counting.strip_media import strip_media
+from ullage.counting.media_stripping import strip_media
 from ullage.effects import drive
 from ullage.legality import Originals
 from ullage.levels import (

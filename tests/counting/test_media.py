@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import ullage.counting.strip_media
+import ullage.counting.media_stripping
 
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "AAAA"}}
 PDF = {"type": "document", "source": {"type": "base64", "data": "AAAA"}}
@@ -67,8 +67,8 @@ def test_sequences(engine: Any) -> None:
 
 @pytest.fixture
 def strip(engine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(ullage.counting.strip_media, "core", engine)
-    return ullage.counting.strip_media.strip_media
+    monkeypatch.setattr(ullage.counting.media_stripping, "core", engine)
+    return ullage.counting.media_stripping.strip_media
 
 
 def test_media_becomes_text(strip: Any) -> None:

@@ -14,7 +14,6 @@ from ullage import ContextManager, Policy
 from ullage.exceptions import InvalidPolicy
 from ullage.manager import lighter
 
-
 TURNS = 60
 
 

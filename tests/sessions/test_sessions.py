@@ -17,7 +17,6 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
 from ullage.cli.inspect import report_of
 
-
 WORDS = "The parser drops the last row when the file has no line end. "
 
 

@@ -18,7 +18,6 @@ from ullage.exceptions import InvalidMessage, InvalidPolicy, LogConflict, StoreE
 from ullage.transcript import Transcript, TranscriptLog, records, resume
 from ullage.transcript.logfile import LogFile
 
-
 ENVELOPE = {"sessionId": "s", "cwd": "/w", "gitBranch": "main", "version": "9"}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from ullage.counting.strip_media import strip_media
+from ullage.counting.media_stripping import strip_media
 from ullage.facts.compaction_items import family_of, readable
 from ullage.messages import THINKING, Item
 

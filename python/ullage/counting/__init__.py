@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ullage.counting.calibration import Correction
     from ullage.counting.estimate import Ledger, Weights, weights_for
     from ullage.counting.exact import count_tokens_exact, count_tokens_exact_up_to, encode_exact
+    from ullage.counting.media_stripping import strip_media
     from ullage.counting.models import (
         CacheRule,
         ImageRule,
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         Prices,
         UnknownModelWarning,
     )
-    from ullage.counting.strip_media import strip_media
     from ullage.counting.window import (
         NoTriggerWarning,
         WarningState,
@@ -64,7 +64,7 @@ _HOMES = {
         "count_tokens_exact_up_to",
         "encode_exact",
     ),
-    "strip_media": ("strip_media",),
+    "media_stripping": ("strip_media",),
     "models": (
         "CacheRule",
         "ImageRule",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ullage.compaction.effects_runner import arun_flow, run_flow
-from ullage.counting.strip_media import strip_media
+from ullage.counting.media_stripping import strip_media
 from ullage.effects import Call, Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
 from ullage.facts import note_inputs

@@ -12,7 +12,7 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.compaction.input import CompactionInput
-from ullage.counting.strip_media import strip_media
+from ullage.counting.media_stripping import strip_media
 from ullage.effects import Cancelled, Flow, Summarize
 from ullage.memory.session.notes_edits import NotesEdit, Refusal, apply_edit, read_answer
 from ullage.messages import role_of
