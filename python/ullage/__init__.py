@@ -13,7 +13,7 @@ For lists of messages:
     compact, acompact → CompactionResult
     validate, repair, outgoing            would the provider take it; make it legal; write its request
     estimate_tokens, warning_state        how large, how full
-    keep_window, truncate_head            cuts that tear no call from its result
+    keep_window, truncate_head            cuts that separate no call from its result
 For sessions of Claude Code, Codex and others:
     open_session → Session, compact_session → CompactedSession
     resume, TranscriptLog                 what the model would see of a log; a log of your own

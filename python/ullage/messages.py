@@ -132,7 +132,7 @@ def message_of(item: object) -> Mapping[str, Any] | None:
         >>> message_of({"role": "user", "content": "x", "message": {"note": 1}})["content"]
         'x'
     """
-    if type(item) is not dict and not isinstance(item, Mapping):  # dicts are told at once
+    if type(item) is not dict and not isinstance(item, Mapping):  # dicts are recognised at once
         return None
     if "role" in item:
         return item

@@ -174,7 +174,7 @@ def test_calls_that_are_still_open_stay_and_nothing_stands_behind_them():
 
 def test_an_automatic_compaction_goes_on():
     text = text_of_summary(compact(conversation(), keep=0, trigger="auto"))
-    assert "Go on with the work" in text
+    assert "Continue the work" in text
 
 
 def test_a_question_that_nobody_answered_is_not_gone_over():
@@ -184,7 +184,7 @@ def test_a_question_that_nobody_answered_is_not_gone_over():
         "content": [{"type": "text", "text": "Shall I delete the branch?"}],
     }
     text = text_of_summary(compact(messages, keep=0, trigger="auto"))
-    assert "Go on with the work" not in text
+    assert "Continue the work" not in text
     assert "has not been answered" in text
     assert "Shall I delete the branch?" in text.partition("[End of the summary]")[2]
 
@@ -192,7 +192,7 @@ def test_a_question_that_nobody_answered_is_not_gone_over():
 def test_a_stopped_assistant_is_not_sent_on():
     stop = {"role": "user", "content": [{"type": "text", "text": "[Request interrupted by user]"}]}
     text = text_of_summary(compact([*conversation(), stop], keep=0, trigger="auto"))
-    assert "Go on with the work" not in text
+    assert "Continue the work" not in text
     assert "stopped you" in text
 
 

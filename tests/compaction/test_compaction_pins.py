@@ -1,4 +1,4 @@
-"""Pins: carried word for word through every compaction, checked, unpinned by name."""
+"""Pins: carried verbatim through every compaction, checked, unpinned by name."""
 
 from __future__ import annotations
 

@@ -57,12 +57,19 @@ def files() -> list[Path]:
 def prose(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of what people or models read in a file: not its names and operators."""
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".rs":
+        found = (re.search(r"//.*|\"[^\"]* [^\"]*\"", line) for line in text.splitlines())
+        yield from ((at, each.group()) for at, each in enumerate(found, 1) if each)
+        return
     if path.suffix != ".py":
         yield from enumerate(text.splitlines(), 1)
         return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in (tokenize.COMMENT, tokenize.STRING):
-            yield token.start[0], token.string
+        # A string without a space is a key or a name, and so is what stands in braces or backticks.
+        if token.type is tokenize.COMMENT or (
+            token.type is tokenize.STRING and " " in token.string
+        ):
+            yield token.start[0], re.sub(r"`[^`\n]*`|\{[^{}\n]*\}", "", token.string)
         elif token.type == tokenize.NAME and token.string.startswith("test_"):
             yield token.start[0], token.string.replace("_", " ")
 

@@ -292,7 +292,7 @@ def test_notes_can_not_speak_as_the_host_or_make_pins(kept, folder):
     assert "<system-reminder>" not in text
     assert "</system-reminder>" not in text
     assert read_pins(text) == ()
-    assert "grants and confirms nothing" in text.rpartition(CLOSING)[2]
+    assert "does not grant or confirm anything" in text.rpartition(CLOSING)[2]
 
 
 def test_an_injected_order_in_a_session_stays_quoted(kept):

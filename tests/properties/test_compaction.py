@@ -61,7 +61,7 @@ def assert_account(items: list[Any], result: Any) -> None:
 
 
 def assert_newest_words(items: list[Any], result: Any) -> None:
-    """The newest user input is word for word after the summary, or among the kept messages."""
+    """The newest user input is verbatim after the summary, or among the kept messages."""
     inputs = collect(items).inputs
     if inputs:
         after = summary_of(result).rpartition(CLOSING)[2]

@@ -180,7 +180,7 @@ def test_calls_that_make_no_sense_are_answered(asked):
 
 @pytest.mark.parametrize("asked", [None, [], "t1", {}, {"unknown": 1}])
 def test_a_call_without_anything_lists(asked):
-    assert recall().call(asked).text == "Nothing left this conversation."
+    assert recall().call(asked).text == "Nothing was removed from this conversation."
 
 
 def test_limits_are_validated():

@@ -65,7 +65,7 @@ _KEYS: Final = {
 }
 _KNOWN: Final = {kind: frozenset(keys.split()) for kind, keys in _KEYS.items()}
 
-# Another API's word for the same kind is told by the digest's name.
+# Another API's word for the same kind shows in the digest's name.
 _OWN_TYPES: Final = {K.TEXT: "text", K.IMAGE: "image", K.DOCUMENT: "document"}
 
 # A tool change may refer to what an MCP server holds, which the request does not list.

@@ -91,7 +91,7 @@ class _End(Exception):
 
 
 class _Base64:
-    """Bytes behind base64 characters, any of them without decoding those before it."""
+    """Bytes of base64 text, readable at any position without decoding those before it."""
 
     __slots__ = ("_chars",)
 

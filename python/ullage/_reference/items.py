@@ -247,7 +247,7 @@ def _user_input(role: Role, flags: int, blocks: list[BlockDigest]) -> int:
 def _own_tokens(
     message: dict[str, Any], role: Role, prefix: str, weights: Weights | None
 ) -> tuple[int, int]:
-    """What the message costs beside its blocks: its role, and fields that hold text."""
+    """What the message costs in addition to its blocks: its role, and fields that hold text."""
     meter = Meter(weights)
     for key in ("reasoning_content", "refusal"):
         if isinstance(message.get(key), str):

@@ -34,7 +34,7 @@ class JsonTally:
     """What a walk over a value collects: features and the length of its compact JSON.
 
     Models see the members of a tool's input as named parameters, and JSON only inside of those: so what
-    stands right inside the outermost container is told from what is deeper.
+    is directly inside the outermost container is distinguished from what is deeper.
     """
 
     __slots__ = ("features", "length")

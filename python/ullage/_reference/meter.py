@@ -75,7 +75,7 @@ class Meter:
             self.json(value, field)
 
     def hidden(self, chars: int) -> None:
-        """Thinking behind a signature of so many characters.
+        """Thinking with a signature of this many characters.
 
         What stands there in clear may be empty or a shortened form, so that the longer of both counts.
         """

@@ -122,13 +122,13 @@ class ImageRule(NamedTuple):
 
 
 class HiddenRule(NamedTuple):
-    """What thinking costs that the API keeps encrypted: a signature is as long as the text behind it."""
+    """The cost of thinking that the API keeps encrypted: a signature is as long as the text that it encrypts."""
 
-    free_chars: int = 0  # characters of a signature without any text behind it
+    free_chars: int = 0  # characters of a signature without any text
     per_char: int = 0  # for each further character, in 1/4096 token
 
     def weigh(self, chars: int) -> int:
-        """Weight of the text behind so many characters of signature or encrypted data."""
+        """Weight of the text in this many characters of signature or encrypted data."""
         return max(0, chars - self.free_chars) * self.per_char
 
 

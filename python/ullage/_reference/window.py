@@ -19,7 +19,7 @@ class Needs(NamedTuple):
 
 
 def keep_window(digests: Digests, start: int, floor: int, needs: Needs) -> KeepWindow:
-    """Moves `start` back until enough is kept and nothing in it is torn apart.
+    """Move `start` back until enough is kept and nothing in it is split.
 
     Never before `floor`, nor the newest boundary; a start that lies before them stays.
     """

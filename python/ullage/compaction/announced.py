@@ -1,4 +1,4 @@
-"""State that only the host knows (tasks, tools, agents, MCP): checked, told once, and within its budget (SPEC POST-3)."""
+"""State that only the host knows (tasks, tools, agents, MCP): checked, announced once, and within its budget (POST-3)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Seen:
         self._texts.append(_text(attachment))
 
     def rest(self, attachment: Attachment) -> Attachment | None:
-        """The attachment without the rows that are told already; `None`: nothing of it is news."""
+        """The attachment without rows that were already announced; `None`: nothing in it is new."""
         text, names = _text(attachment), _NAMES.get(attachment["type"], "")
         if not text or any(text in said for said in self._texts):
             return None
@@ -75,7 +75,7 @@ def announced(
     Args:
         name: The provider's field, for errors.
         answer: What it returned; `None`: nothing.
-        seen: What is told already; what is put back is added.
+        seen: What was already announced; restored rows are added.
         tokens: For all of them, rendered.
         measure: Tokens of a text.
 

@@ -80,24 +80,24 @@ def compact(
         items: Bare messages or transcript entries, oldest first.
         model: The model that goes on: its window decides how much is kept. `None`: a window of
             200 000 tokens.
-        instructions: What the summary should mind, in the user's words.
+        instructions: What the summary should focus on, in the user's words.
         keep: Newest part that stays verbatim: tokens, a `KeepPolicy`, or `None` for the
             policy's. 0: only what must stay (an unanswered message, calls still open).
         target_tokens: Most that the new context may have, system prompt and tools included where known. Half of it
             is for what is kept: large results there are cut in their middle first (in bare messages; the
             lines of a transcript stay whole), then less is kept, then the summary is shorter. What cannot be
-            smaller is told by the warning `over_target:n` (and `results_kept_whole:n`: what cutting results in a
+            smaller is reported by the warning `over_target:n` (and `results_kept_whole:n`: what cutting results in a
             transcript's lines would have freed). `None`: no such limit.
         thinking: The `thinking` parameter of the requests that go on; `None`: not in use. With `{"type": "enabled", ...}`
             an open turn never begins without its thinking (A14): the cut moves, or the turn is ended.
         summarizer: A summarizer, a function that takes a `SummaryRequest` and returns text, or a line
             such as `anthropic:claude-haiku-4-5`; `None`: the extractive one.
         cancel: Anything with `is_set()`; looked at between steps.
-        listeners: Told of every event.
+        listeners: Called with every event.
         provider: Whose form the items have: `openai_responses`, `gemini` or `bedrock`, and the result has it
             too; the others are read as they are. `None`: items of the Responses API and Gemini's contents are
             recognised.
-        trigger: `manual`: failures are raised. `auto`: they are outcomes, and the model is told to go on.
+        trigger: `manual`: failures are raised. `auto`: they are outcomes, and the summary tells the model to continue.
         direction: `full`, or `from` the message `at` to the end, or `up_to` that message.
         at: For the latter two: a position in `items`, or a uuid.
         policy: Thresholds, or the name of a preset; `None`: the default.
@@ -107,14 +107,14 @@ def compact(
         pins: `Pin`s to carry verbatim.
         template: Replaces the prompt; empty: ours.
         redact: Applied to all text that leaves for a model or becomes the summary; `None`: nothing is.
-        transcript_path: Told to the model and to hooks; empty: that of `log`, if it is given.
-        session_id: Told to hooks; empty: that of `log`.
-        cwd: Told to hooks.
+        transcript_path: Passed to the model and to hooks; empty: that of `log`, if it is given.
+        session_id: Passed to hooks; empty: that of `log`.
+        cwd: Passed to hooks.
         store: Installs the result; `None`: that is up to the caller.
         memory: Notes of the session, tried before a summary is written; `None`: there are none.
         log: An open log that the items came from: the result is installed there.
         window_tokens: Context window; `None`: the model's.
-        trigger_tokens: Where the next automatic compaction would start; `None`: as for the model.
+        trigger_tokens: Where the next automatic compaction would start; `None`: the model's.
         overhead_tokens: System prompt and tools; `None`: taken from the newest usage figure, if any.
         weights: For the calibrated estimate; `None`: the model's.
 

@@ -51,7 +51,7 @@ FRAME_TOKENS = 150
 
 
 def left_of_target(state: State, target_tokens: int) -> int:
-    """Tokens of a target beside system prompt, tools, what is kept, and the frame of the summary."""
+    """Tokens of a target that remain after system prompt, tools, kept messages and the frame of the summary."""
     kept = state.tokens - state.removed_tokens - state.freed_tokens
     return target_tokens - state.overhead - kept - FRAME_TOKENS
 
@@ -131,10 +131,10 @@ def _assemble(
 
 
 def _without_bound_thinking(state: State, kept: tuple[Item, ...]) -> tuple[Item, ...]:
-    """What stays behind a summary, as a model takes it whose thinking is bound to what was before it.
+    """The kept messages after a summary, for a model whose thinking is bound to what came before it.
 
     A kept beginning has nothing new before it. A turn that is still open is ended by two lines, since its
-    thinking may not be missing; in a log there are none: the request is mended instead.
+    thinking may not be missing; in a log there are none: the request is repaired instead.
     """
     if not state.job.bound_thinking or state.cut.start > 0:
         return kept
@@ -144,7 +144,7 @@ def _without_bound_thinking(state: State, kept: tuple[Item, ...]) -> tuple[Item,
 def _with_turn_ended(state: State, kept: tuple[Item, ...]) -> tuple[Item, ...]:
     """What stays, where manual thinking is on: a turn that lost its first thinking is ended by two lines (A14).
 
-    In a log there are none: the request is mended instead. Nor where results are still to come.
+    In a log there are none: the request is repaired instead. Nor where results are still to come.
     """
     if not is_manual(state.job.thinking) or state.cut.start > 0 or state.source.entries or not kept:
         return kept

@@ -41,7 +41,7 @@ class BoundaryEntries:
         self._last = last
 
     def summary(self, content: str | list[Any], *, behind: str = "") -> StoredEntry:
-        """The summary message; its parent is the boundary, or the entry that it stands behind."""
+        """The summary message; its parent is the boundary, or the entry before it."""
         text = content if isinstance(content, str) else str(content[0]["text"])
         name = stable_uuid("summary", self._last, text)
         parent = behind or stable_uuid("boundary", self._last, name)

@@ -15,7 +15,7 @@ __all__ = ["behind_item", "item_tokens", "with_item"]
 
 
 def behind_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
-    """The cut, behind the item where that is legal: what stands before an item its provider does not read.
+    """The cut, after the item where that is legal: the provider does not read what comes before its item.
 
     Only for entries: they cannot be split, so that an item among the kept ones stays where it is.
 
@@ -24,7 +24,7 @@ def behind_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
     """
     found = newest_item(source.context)
     if found is not None and cut.start > 0 and found.at >= cut.start:
-        raise _refused("it would stand behind the messages that are kept")
+        raise _refused("it would come after the messages that are kept")
     if found is None or not source.entries or cut.start > 0 or found.at < cut.stop:
         return cut
     last = must_stay(source, ledger)

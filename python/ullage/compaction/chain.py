@@ -1,6 +1,6 @@
 """Kept entries on one chain of parents, for readers that walk a Claude Code file from its newest entry to the oldest.
 
-Results of parallel calls hang beside that chain. Where the kept part has such branches, it is written once more behind the
+Results of parallel calls branch off that chain. Where the kept part has such branches, it is written again after the
 summary, each entry the child of the one before; both ways of reading then find the same.
 """
 

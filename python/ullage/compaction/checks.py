@@ -92,7 +92,7 @@ def _substance(
 
 
 def _other_script(text: str, script: str) -> bool:
-    """Whether a summary is in other letters than the user's. Languages of one script are not told apart.
+    """Whether a summary is in another script than the user's. Languages that share a script are not distinguished.
 
     A user of another script has their own words in the summary; a user of Latin letters may quote a
     little of any.

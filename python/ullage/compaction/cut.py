@@ -134,7 +134,7 @@ def _position(source: CompactionInput, direction: str, at: int | str | None) -> 
 
 
 def legal_cut(ledger: Any, place: int) -> int:
-    """The newest place, at or before one, where a cut tears nothing apart."""
+    """The newest position, at or before one, where a cut splits nothing."""
     window = ledger.keep_window(place, floor=0, min_tokens=0, max_tokens=1, min_text_messages=0)
     return int(window.start)
 

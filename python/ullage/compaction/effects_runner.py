@@ -91,7 +91,7 @@ class Performer:
 
     Args:
         job: Whose providers and store are used; `None`: there are no files and no log.
-        listeners: Told of every event.
+        listeners: Called with every event.
         sleep: For `Wait`, in seconds; `None`: the clock of the thread or of the event loop.
         cancel: Looked at while a summary is written, and while waiting.
     """
@@ -268,7 +268,7 @@ def run_flow(
     *,
     cancel: CancelToken | None = None,
 ) -> T:
-    """Runs a flow in place; arguments as for `Performer`."""
+    """Run a flow in place; the arguments are those of `Performer`."""
     return drive(flow, Performer(host, listeners, cancel=cancel), cancel=cancel)
 
 
@@ -296,8 +296,8 @@ def run_flow_on_thread(
     Args:
         flow: Fresh.
         writer: Whom it asks; `None`: nobody.
-        host: As for `Performer`, like the rest.
-        listeners: Told of every event.
+        host: This and the other arguments are those of `Performer`.
+        listeners: Called with every event.
         cancel: Looked at between effects and while one is waited for.
     """
     if not is_async(writer, in_loop=False):

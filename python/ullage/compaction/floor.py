@@ -1,4 +1,4 @@
-"""What a compaction by hand must gain: below it nothing is changed, and the user is told what would go further."""
+"""The minimum gain of a compaction on demand: below it nothing is changed, and the notice names what would go further."""
 
 from __future__ import annotations
 

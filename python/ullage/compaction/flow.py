@@ -87,7 +87,7 @@ def _code(error: Exception) -> str:
 
 
 def _last_words(job: Job, state: State | None, result: CompactionResult) -> Flow[None]:
-    """The end of what was told to begin; too late for a cancel, what is done is done."""
+    """Emit the end event of what began; too late for a cancel, since the compaction is installed."""
     if state is not None:
         with suppress(Cancelled):
             yield _finished(job, result)
@@ -401,7 +401,7 @@ def _said(result: CompactionResult) -> str:
 
 
 def notice_of(report: CompactionReport) -> str:
-    """What a user is told of a compaction that was done."""
+    """The notice to the user about a completed compaction."""
     return (
         f"Compacted {len(report.removed)} messages: about {report.tokens_before:,} tokens before, "
         f"{report.tokens_after:,} after."

@@ -1,7 +1,7 @@
 """A compaction without a summary call: the session's notes stand for what they have absorbed (SPEC 10).
 
 Whoever keeps the notes says what they are and how far they reach; here is decided how much of the conversation stays
-beside them. Where it would not do, the reason is given and a summary is written instead.
+with them. Where the notes do not suffice, the reason is reported and a summary is written instead.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _thoughtful(state: State, start: int, *, last: int, room: int | None) -> int
 
 
 def _floor(context: Sequence[Any], start: int) -> int:
-    """Behind the newest summary, if the notes have absorbed that too."""
+    """The position after the newest summary, if the notes have absorbed that too."""
     places = [at for at, item in enumerate(context[:start]) if _summary(item)]
     return places[-1] + 1 if places else 0
 

@@ -27,7 +27,7 @@ def install_in(
 ) -> CompactionResult:
     """Writes a compaction to a log, with one write that is on the disk when this returns.
 
-    What was appended to the log since the compaction began is kept behind the kept messages.
+    What was appended to the log since the compaction began is kept after the kept messages.
 
     Args:
         log: The open log that the items came from.
@@ -42,7 +42,7 @@ def install_in(
         LogConflict: The log's context no longer begins with what was compacted; nothing was written.
         StoreError: The disk is full, or another fault; the log is as it was.
     """
-    with log.one_writer:  # what was looked at is what is written behind
+    with log.one_writer:  # the compaction is appended to exactly the state that was read
         return _install(log, draft, ids)
 
 
@@ -57,7 +57,7 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
     later = tuple(context[len(ids) :])
     if later and _before(draft):
         raise LogConflict(
-            "messages were appended behind the part that was summarised",
+            "messages were appended after the part that was summarised",
             hint="compact again: nothing was written",
         )
     kept = (*draft.report.kept, *here[len(ids) :])

@@ -35,7 +35,7 @@ class Job:
 
     Attributes:
         items: Bare messages or entries, oldest first. Never changed.
-        trigger: `manual`: failures are raised. `auto`: failures are outcomes, and the model is told to
+        trigger: `manual`: failures are raised. `auto`: failures are outcomes, and the summary tells the model to
             go on.
         instructions: The user's own, for the summary.
         direction: `full`, or partial: `from` a message to the end, `up_to` a message.
@@ -44,14 +44,14 @@ class Job:
             the window. 0: only what must stay.
         target_tokens: Most that the new context may have, system prompt and tools included where known; what is
             kept has half of it at most, and large results in it are shortened. What does not fit in spite of all
-            is told by the warning `over_target:n`. `None`: no such limit.
+            is reported by the warning `over_target:n`. `None`: no such limit.
         policy: Thresholds.
         window_tokens: Context window of the model that goes on.
         trigger_tokens: Where the next automatic compaction would start; `None`: unknown, not compared.
         overhead_tokens: System prompt and tools; `None`: taken from the newest usage figure, if any.
         weights: For the calibrated estimate; `None`: rough.
-        bound_thinking: The model refuses thinking that stands behind another prefix than the one it was
-            made after: what is kept behind the summary goes without its thinking.
+        bound_thinking: The model refuses thinking that comes after another prefix than the one it was
+            generated after: what is kept after the summary loses its thinking.
         thinking: The request's `thinking` parameter; `None`: not in use. In manual mode (`enabled`) an open turn is
             not kept without its first thinking: the cut moves to where some is, or the turn is ended.
         summarizer: Who writes the summary.
@@ -61,9 +61,9 @@ class Job:
         pins: Texts to carry verbatim, besides those that an earlier summary carries.
         template: Replaces our prompt; empty: ours.
         redact: Applied to all text that leaves for a model or becomes the summary; `None`: nothing.
-        transcript_path: Told to the model and to hooks; empty: not.
-        session_id: Told to hooks.
-        cwd: Told to hooks.
+        transcript_path: Passed to the model and to hooks; empty: not.
+        session_id: Passed to hooks.
+        cwd: Passed to hooks.
         source: Who asks the model, for events.
         turns_since: Answers since the newest compaction, for events; `None`: read from the items where they tell.
         previous_turn_id: Where that was; empty: likewise.

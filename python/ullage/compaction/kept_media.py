@@ -77,7 +77,7 @@ def _media(item: Any) -> list[BlockView]:
 
 
 def with_media(text: str, media: KeptMedia, transcript: str) -> str | list[dict[str, Any]]:
-    """The content of the summary message: its text alone, or with the media behind it."""
+    """The content of the summary message: its text alone, or followed by the media."""
     parts: list[dict[str, Any]] = []
     if media.blocks:
         said = "Images and documents of the user's newest message, as they were sent:"

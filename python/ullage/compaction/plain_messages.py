@@ -19,7 +19,7 @@ __all__ = ["plain_messages"]
 
 
 LONGEST_NOTE = 2_000
-"""Characters of a block that is only told about: a page that a server tool fetched may have 100 000."""
+"""Characters of a block that is only described: a page that a server tool fetched may have 100 000."""
 
 # Tuples: a type may be anything, and only strings are sure to have a hash.
 _KEPT = ("text", "tool_use", "tool_result")

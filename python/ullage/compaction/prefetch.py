@@ -52,7 +52,7 @@ class Prewritten:
         )
 
     def begins(self, items: Sequence[Item]) -> bool:
-        """Whether a conversation still begins with what the summary stands for, and goes on behind it."""
+        """Whether a conversation still begins with what the summary replaces, and continues after it."""
         pairs = zip(self.items, items, strict=False)
         return len(items) > len(self.items) and all(a is b for a, b in pairs)
 
@@ -84,7 +84,7 @@ class Ahead:
     """At most one summary that is being written, or waits to be used. For one conversation.
 
     Args:
-        listeners: Told of the retries of the summary and of its end, from the thread or task that writes it.
+        listeners: Called with the retries of the summary and its end, from the thread or task that writes it.
 
     Attributes:
         failure: Why the newest one was not written; empty: it was, or nothing was due since.

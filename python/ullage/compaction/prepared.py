@@ -205,7 +205,7 @@ def _within_target(state: State) -> State:
 
 
 def _least_over(state: State, share: int, least: Cut) -> State:
-    """The cut that keeps the most within the share, else what must stay; none where manual thinking is torn, if there is another."""
+    """The cut that keeps the most within the share, else what must stay; avoids splitting manual thinking where possible."""
     manual = is_manual(state.job.thinking)
     for place in range(state.cut.stop + 1, least.stop):
         if state.ledger.tokens(place, len(state.source.context)) <= share:

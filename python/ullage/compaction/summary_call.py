@@ -37,7 +37,7 @@ MARGIN_TOKENS = 1_000
 LEAST_PART_TOKENS = 500
 
 SHADOW_TOKENS = 2_000
-"""Of our own summary beside one that only its provider can read: 1 % of a usual window."""
+"""Tokens of Ullage's own summary next to one that only its provider can read: 1 % of a usual window."""
 
 EXTRACTIVE_SHARE = 2
 """A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite."""
@@ -132,20 +132,20 @@ def _is_native(summarizer: Any) -> bool:
 
 
 def _readable(state: State, text: str, carried: Sequence[Any]) -> str:
-    """The summary, or beside an opaque one a short one of our own: for people, and for whoever can't read that."""
+    """The summary, or in addition to an opaque one a short one by code, for humans and other providers."""
     return render(state.facts, tokens=SHADOW_TOKENS) if carried else text
 
 
 def _modes(call: _Call) -> tuple[str, ...]:
     """The summarizer's modes, less the shared prefix where it can't serve.
 
-    A part, and a partial compaction, must not see all of the conversation; behind calls that wait for
+    A part, and a partial compaction, must not see all of the conversation; after calls that wait for
     their results no message may be appended.
     """
     modes = tuple(getattr(call.who, "modes", ("plain",)))
     source, direction = call.state.source, call.state.job.direction
     if "native" in modes:
-        # A transcript has no form for what stands in front of a summary, and behind kept messages it may not stand.
+        # A transcript has no form for items before a summary, and they may not come after kept messages.
         return modes if call.state.cut.start == 0 and not source.entries else ()
     if call.alone and direction == "full" and not core.Ledger(None, source.context).open_calls():
         return modes
@@ -218,7 +218,7 @@ class _Call:
         return max(removed * 9 // 10 if told else removed // EXTRACTIVE_SHARE, 1)
 
     def _room(self) -> int:
-        """What is left beside what is kept, so that the next compaction is far off (P-8)."""
+        """What remains after the kept part, so that the next compaction comes late (P-8)."""
         state = self.state
         return room_after(state.job, state.overhead) - (state.tokens - state.removed_tokens) - FRAME
 

@@ -1,4 +1,4 @@
-"""The message that stands for what was compacted: the summary, and what the model must know about it."""
+"""The message that replaces what was compacted: the summary, and what the model must know about it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["Continuation", "summary_message"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Where the conversation stands as the model goes on.
+    """The state of the conversation when the model continues.
 
     Attributes:
         trigger: `auto` or `manual`.
-        kept_messages: Newest messages that follow word for word.
-        kept_before: The kept messages stand before the summary, not after it.
+        kept_messages: Number of newest messages that follow verbatim.
+        kept_before: The kept messages come before the summary, not after it.
         newest_input: The newest user message, if it is not among the kept ones; empty else.
-        unanswered: It has had no answer at all.
-        open_question: The assistant's last question to the user, if nobody answered.
-        interrupted: The person stopped the assistant and has said nothing since.
+        unanswered: It has no response at all.
+        open_question: The assistant's last question to the user, if unanswered.
+        interrupted: The user stopped the assistant and has said nothing since.
         in_tool_loop: The kept messages end with tool results, or with calls still open.
-        transcript_path: Where the whole conversation lies; empty: nowhere.
+        transcript_path: File of the whole conversation; empty: there is none.
     """
 
     trigger: str = "manual"
@@ -42,8 +42,8 @@ def summary_message(summary: str, situation: Continuation, *, pins: tuple[Pin, .
 
     Args:
         summary: Nine sections, without a draft.
-        situation: What to say around it.
-        pins: Carried word for word.
+        situation: Decides the text around it.
+        pins: Carried verbatim.
     """
     parts = [f"{OPENING}\n\n{summary.strip()}\n\n{CLOSING}"]
     if pins:
@@ -61,23 +61,21 @@ def _where(situation: Continuation) -> str:
         )
     if situation.kept_messages:
         where = "before this summary" if situation.kept_before else "after this message"
-        lines.append(f"The {situation.kept_messages} kept messages stand word for word {where}.")
+        lines.append(f"{situation.kept_messages} messages were kept verbatim {where}.")
     return "\n".join(lines)
 
 
 def _newest(situation: Continuation) -> str:
     if not situation.newest_input:
         return ""
-    return f"The user's newest message, word for word:\n{quoted(situation.newest_input)}"
+    return f"The user's newest message, verbatim:\n{quoted(situation.newest_input)}"
 
 
 def _go_on(situation: Continuation) -> str:
     return f"{_NOT_THE_USER} {_instruction(situation)}".strip()
 
 
-_NOT_THE_USER = (
-    "This note was written by the program, not by the user: it grants and confirms nothing."
-)
+_NOT_THE_USER = "This message was generated automatically. It is not user input and does not grant or confirm anything."
 
 
 def _instruction(situation: Continuation) -> str:
@@ -90,14 +88,12 @@ def _instruction(situation: Continuation) -> str:
     if situation.interrupted:
         return "The user stopped you and has said nothing since. Wait for the user."
     if situation.trigger != "auto":
-        return "The compaction was asked for by hand. Go on when the user says what is next."
+        return "The user requested this compaction. Continue when the user says what to do next."
     if situation.unanswered:
         return "Answer the user's newest message; do not comment on the summary."
     if situation.in_tool_loop:
-        return (
-            "Go on with the tool results as if nothing had happened; do not comment on the summary."
-        )
+        return "Continue with the tool results as if nothing had happened; do not comment on the summary."
     return (
-        "Go on with the work from where it stood, without commenting on the summary, without repeating what is "
-        "done, and without asking whether to go on."
+        "Continue the work from where it left off, without commenting on the summary, without repeating what is "
+        "done, and without asking whether to continue."
     )

@@ -118,7 +118,7 @@ async def await_watched(
 
     Args:
         pending: Awaited as a task.
-        check: As for `call_watched`.
+        check: See `call_watched`.
         stop: Called before the task is cancelled.
     """
     import asyncio

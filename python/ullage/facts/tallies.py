@@ -1,4 +1,4 @@
-"""Running tallies behind the facts: names by weight and age, files by what was done, failures by what followed."""
+"""Running tallies for the facts: names by weight and age, files by what was done, failures by what followed."""
 
 from __future__ import annotations
 

@@ -19,13 +19,13 @@ STAGE = "offers"
 COMPACT_TOOL = Tool(
     name="compact_context",
     description=(
-        "Asks for a summary of the older part of this conversation, to make room. It is made before your next turn. Use it between "
-        "two pieces of work, when the older part is not needed word for word any more."
+        "Requests a summary of the older part of this conversation, to make room. It is written before your next turn. Use it between "
+        "two pieces of work, when the older part is no longer needed verbatim."
     ),
     schema={
         "type": "object",
         "properties": {
-            "instructions": {"type": "string", "description": "What the summary should mind."}
+            "instructions": {"type": "string", "description": "What the summary should focus on."}
         },
         "additionalProperties": False,
     },
@@ -33,7 +33,7 @@ COMPACT_TOOL = Tool(
 
 CONTEXT_TOOL = Tool(
     name="context_usage",
-    description="Tells how full the context window is, and with what.",
+    description="Reports how full the context window is, and with what.",
     schema={"type": "object", "properties": {}, "additionalProperties": False},
 )
 

@@ -33,8 +33,8 @@ def run(context: Context) -> StageReport | None:
     said = "" if not words or any(words in text for text in texts) else words
     if not lost and not said:
         return None
-    told = [f"Pinned, to be kept word for word:\n{write_pins(lost)}"] if lost else []
-    told += [f"The user's newest message, word for word:\n{quoted(said)}"] if said else []
+    told = [f"Pinned, to be kept verbatim:\n{write_pins(lost)}"] if lost else []
+    told += [f"The user's newest message, verbatim:\n{quoted(said)}"] if said else []
     text = "\n\n".join(told)
     entry = {"type": "user", "isMeta": True, "message": {"role": "user", "content": text}}
     made = Made(f"{STAGE}:{context.request}", entry)

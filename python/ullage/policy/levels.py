@@ -140,7 +140,7 @@ class MicrocompactPolicy(Group):
 
 @group("collapse")
 class CollapsePolicy(Group):
-    """Spans of old rounds are archived behind one placeholder each; replaces autocompact while on."""
+    """Spans of old rounds are replaced by one placeholder each; replaces automatic compaction while on."""
 
     enabled: bool = switch(False, "if on, automatic compaction is deferred")
     stage_percent: int = number(

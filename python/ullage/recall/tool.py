@@ -22,14 +22,14 @@ def _whole(about: str, least: int) -> dict[str, Any]:
 RECALL_TOOL = Tool(
     name="recall",
     description=(
-        "Brings back what left this conversation to save room: shortened or cleared tool results, removed or summarised "
-        "messages. Without `handle` and `query` it lists what left, each with its handle. With `handle` it gives that text, "
-        "whole or the lines or characters asked for. With `query` it finds lines that hold it, in one handle or in everything."
+        "Returns content that was removed from this conversation to save room: shortened or cleared tool results, removed or "
+        "summarised messages. Without `handle` and `query` it lists what was removed, each with its handle. With `handle` it returns "
+        "that text, whole or only the requested lines or characters. With `query` it finds lines that contain it, in one handle or all."
     ),
     schema={
         "type": "object",
         "properties": {
-            "handle": {"type": "string", "description": "What to bring back, as listed."},
+            "handle": {"type": "string", "description": "Handle of the content, as listed."},
             "query": {
                 "type": "string",
                 "description": "Find lines with this text; case does not matter.",
@@ -38,7 +38,7 @@ RECALL_TOOL = Tool(
             "last_line": _whole("Last line to show.", 1),
             "offset": _whole("First character to show, from 0.", 0),
             "length": _whole("How many characters to show.", 1),
-            "skip": _whole("In a list or a search: how many to pass over.", 0),
+            "skip": _whole("In a list or a search: how many entries to skip.", 0),
         },
         "additionalProperties": False,
     },
@@ -137,16 +137,16 @@ class Recall:
     def _list(self, skip: int) -> str:
         everything = list(self._listing())
         if not everything:
-            return "Nothing left this conversation."
+            return "Nothing was removed from this conversation."
         page = everything[skip : skip + self._limits.max_hits]
         lines = [f"{each.handle}: {each.title} ({each.chars:,} characters)" for each in page]
-        return self._paged(lines, skip, len(everything), "things left")
+        return self._paged(lines, skip, len(everything), "removed items")
 
     def _search(self, asked: _Asked) -> str:
         handles = [asked.handle] if asked.handle else [each.handle for each in self._listing()]
         hits = [hit for handle in handles for hit in self._hits(handle, asked.query)]
         if not hits:
-            return f"No line holds {asked.query[:80]!r} in {len(handles)} place(s)."
+            return f"No line contains {asked.query[:80]!r} in {len(handles)} place(s)."
         page = hits[asked.skip : asked.skip + self._limits.max_hits]
         return self._paged(page, asked.skip, len(hits), "lines")
 

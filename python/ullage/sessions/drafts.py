@@ -1,4 +1,4 @@
-"""A file beside the one that is to be written: private, nobody else's, put in place whole, swept up when it was left behind."""
+"""A private draft next to the file to be written: put in place whole, removed later if its process was killed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CREATE = (
 
 @contextmanager
 def draft_of(target: Path, *, suffix: str = "") -> Iterator[Path]:
-    """An empty file of this user's alone in the target's folder, gone at the end unless it was put in place.
+    """A private empty file in the target's folder, removed at the end unless it was put in place.
 
     Args:
         target: What it is to become.
@@ -100,7 +100,7 @@ def _check(pin: FilePin | None, file: FileIO, source: Path) -> None:
 
 
 def _sweep(target: Path) -> None:
-    """Removes drafts of this target whose process is gone."""
+    """Remove drafts of this target whose process has ended."""
     with suppress(OSError):
         for path in target.parent.iterdir():
             if path.name.startswith(f".{target.name}.") and ".part" in path.name:
@@ -113,7 +113,7 @@ def _remove_stale(path: Path, rest: str) -> None:
         return
     with suppress(OSError):
         age = time.time() - path.lstat().st_mtime
-        # A process elsewhere, on a shared disk, or with the number of one that is gone: age decides.
+        # A process elsewhere, on a shared disk, or one that reuses the number of an ended one: age decides.
         if age > _STALE_SECONDS or not _runs(int(digits)):
             path.unlink()
 

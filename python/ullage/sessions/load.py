@@ -40,7 +40,7 @@ class Session:
         history: All entries of the conversation, boundaries included; empty for Claude Code files, which keep their own.
         model: The newest model named; empty if none is.
         size: Bytes of the file that were read.
-        warnings: What was passed over, mended or set aside.
+        warnings: What was skipped, repaired or set aside.
         boundaries: Earlier compactions, as their entries.
         transcript: The indexed file; Claude Code only.
         conversation: What resuming found; Claude Code only.
@@ -94,7 +94,7 @@ class Session:
         """System prompt and tools, as the newest usage figure tells; 0 if the session has none.
 
         After a compaction no figure is of the context any more: the newest one before it still tells what was sent
-        beside the messages.
+        in addition to the messages.
 
         Args:
             weights: For the calibrated estimate of the messages, see `weights_for`; `None`: characters / 4.

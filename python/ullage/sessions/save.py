@@ -195,7 +195,7 @@ def compact_session(
 def _compacted(
     session: Session, target: Path | None, options: Mapping[str, Any]
 ) -> CompactionResult:
-    """The compaction, not written; its size before is the provider's figure where there is one, as for `inspect`."""
+    """The compaction, not written; its size before is the provider's figure where there is one, as in `inspect`."""
     result = compact(session.items, transcript_path=str(target or session.path), **options)
     weights = options.get("weights") or weights_for(options["model"])
     before = session.reported_tokens(weights)
@@ -326,11 +326,11 @@ def _whole(session: Session, result: CompactionResult) -> None:
 
 
 def _install(session: Session, draft: Path, target: Path, size: int) -> None:
-    """Puts what was added to the draft behind the session's own file, or the draft in the target's place.
+    """Append what was added to the draft to the session's own file, or replace the target with the draft.
 
     Args:
         session: As it was read; its file must be the same still.
-        draft: A copy with the compaction behind it, read back.
+        draft: A copy with the compaction at its end, read back.
         target: Where it goes.
         size: Bytes of the copy.
     """
@@ -349,7 +349,7 @@ def _install(session: Session, draft: Path, target: Path, size: int) -> None:
 
 @contextmanager
 def _draft(target: Path | None, name: str) -> Iterator[Path]:
-    """A file beside the target, to be put in its place; without a target, one that nobody sees."""
+    """A file next to the target, to replace it; without a target, a hidden one."""
     if target is not None:
         with draft_of(target) as draft:
             yield draft

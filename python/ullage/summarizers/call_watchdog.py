@@ -25,7 +25,7 @@ class Watch:
     """One summary call, seen by both sides.
 
     Args:
-        progress: Told the characters received so far; `None`: nobody is told.
+        progress: Called with the characters received so far; `None`: not called.
         clock: Seconds that only grow.
     """
 

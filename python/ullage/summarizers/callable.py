@@ -18,7 +18,7 @@ class CallableSummarizer:
     Args:
         function: Returns the summary as a string or a `SummaryReply`.
         name: For reports; by default the function's.
-        window_tokens: Context window of the model behind it; `None`: unknown, not checked.
+        window_tokens: Context window of its model; `None`: unknown, not checked.
         max_output_tokens: Its longest answer; `None`: unknown.
         modes: Call modes in the order to try.
 

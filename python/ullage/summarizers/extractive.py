@@ -96,7 +96,7 @@ def render(
         facts: What was collected.
         tokens: Budget, in UTF-8 bytes / 4.
         newest_apart: The newest user input stands elsewhere, whole: if long, it is shortened here.
-        instructions: What the user wants the summary to mind: repeated in section 1, and what holds
+        instructions: What the user wants the summary to focus on: repeated in section 1, and what contains
             one of its words comes before what does not.
         user_tokens: Most that section 6 may have; `None`: no limit but the budget.
 
@@ -168,7 +168,7 @@ def _first(
 def _said(
     inputs: tuple[UserInput, ...], old: Sequence[Unit], room: int, focus: tuple[str, ...]
 ) -> str:
-    """Section 6: what the previous summary told of the words, and the words."""
+    """Section 6: the user's words in the previous summary, then the newer ones."""
     kept = fill(old, room, "{} points of the previous summary") if old else ""
     return joined((kept, user_messages(inputs, room - _spent(kept), focus)))
 

@@ -56,7 +56,7 @@ SEEN_URLS = 12
 FIGURES = 24
 SETTLED = 12
 STILL_OPEN = 8
-"""Newest of each that are told."""
+"""How many of the newest of each are listed."""
 
 NEWEST_SAID = 8
 """Remarks since the newest request that section 8 repeats."""
@@ -72,7 +72,7 @@ def _since(entry: UserInput) -> str:
 
 
 def request(facts: Facts, instructions: str = "") -> list[Unit]:
-    """Section 1: how it began, what was asked last, which rules hold, what this compaction should mind."""
+    """Section 1: how it began, what was asked last, which rules apply, what this compaction should focus on."""
     prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
     while len(prompts) > 1 and len(prompts[0].text.split()) == 1:
         prompts.pop(0)  # a bare `/mode` or `hi` opens nothing
@@ -82,7 +82,7 @@ def request(facts: Facts, instructions: str = "") -> list[Unit]:
     if len(prompts) > 1:
         units.append(Unit(f"- Newest request: {_quote(prompts[-1].text, 200)}", 0))
     if instructions:
-        units.append(Unit(f"- To mind after this compaction: {_quote(instructions, 200)}", 0))
+        units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
     units.extend(
         Unit(f"- Instructions from the host:\n{quoted(shorten(rule.text, 600))}", 1000)
         for rule in facts.standing
@@ -331,7 +331,7 @@ _LOOKS = re.compile(
     r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
     r"git (?:status|log|diff|show|branch|remote|rev-parse|blame))\b"
 )
-"""Commands that only look: what they showed is told by what was done next."""
+"""Commands that only look: what was done next shows what they revealed."""
 
 _FAILED_LINE = re.compile(
     r"^(?:FAIL|--- FAIL|E {2,}|error\b|fatal:)|\b[1-9]\d* (?:failed|errors?)\b", re.I

@@ -12,7 +12,7 @@ __all__ = ["anthropic_messages", "is_chat", "used_tools", "without_thinking"]
 
 
 def is_chat(messages: Sequence[Item]) -> bool:
-    """Whether these are OpenAI chat messages: a `tool` role, or calls beside the content."""
+    """Whether these are OpenAI chat messages: a `tool` role, or calls in a field next to the content."""
     return any(message.get("role") == "tool" or "tool_calls" in message for message in messages)
 
 

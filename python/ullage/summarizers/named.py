@@ -77,7 +77,7 @@ def model_writer_of(given: WriterLike | None) -> Writer | None:
     """`writer_of`, or `None` where no model would be asked: for `None` and for the extractive summarizer.
 
     Raises:
-        InvalidPolicy: As for `writer_of`.
+        InvalidPolicy: See `writer_of`.
         MissingExtra: The package of a named one is not installed.
     """
     if given is None:

@@ -85,7 +85,7 @@ class AnthropicCompaction(AnthropicSummarizer):
         ours = anthropic_messages(request.messages)
         if begins_with(sent, ours):
             return list(sent[: len(ours)])
-        # Under another system prompt, or behind other messages, signed reasoning is refused.
+        # Under another system prompt, or after other messages, signed reasoning is refused.
         return list(repair(without_thinking(ours), model=self.model, resume="compaction").messages)
 
     def _reader(self) -> BlockReader:

@@ -1,4 +1,4 @@
-"""What of an earlier summary goes on in the next one: all that newer facts do not replace."""
+"""Which parts of the previous summary are carried into the next: everything that newer facts do not replace."""
 
 from __future__ import annotations
 

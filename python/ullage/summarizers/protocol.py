@@ -34,7 +34,7 @@ class SummaryRequest:
 
     Attributes:
         messages: Bare messages, `prompt` not among them. In mode `shared` they are those of the main
-            loop to the byte; in mode `plain` media are text and host attachments are gone.
+            loop to the byte; in mode `plain` media are text and host attachments are removed.
         prompt: The request for the summary: the last user message of the call.
         mode: `shared`: same system prompt, tools, model and thinking settings as the main loop, so
             that the prompt cache is hit. `plain`: only what is here, thinking off. `native`: the provider
@@ -49,7 +49,7 @@ class SummaryRequest:
         stall_seconds: Longest wait for the next token of a stream; `None`: none.
         attempt: From 1; grows with each retry.
         source: Who asks: always `compact`, so that a host never takes the answer for a reply.
-        watch: To be told of what streams in; `None`: nobody watches.
+        watch: Called with what streams in; `None`: not called.
     """
 
     messages: Sequence[Mapping[str, Any]]

@@ -47,7 +47,7 @@ class PrefixLost(UllageError):
 
 
 class StreamFailed(UllageError):
-    """A stream told of an error after it began.
+    """A stream reported an error after it began.
 
     Attributes:
         body: What it said, as data.

@@ -155,7 +155,7 @@ def _given_up(row: _Row, step: str, least: int, over: int) -> int:
     else:
         room = max(least, before - over - 12)
         if row.binds and least < LONG and min(map(cost, row.rules or ("",))) > room:
-            return 0  # rather gone than cut in its rule
+            return 0  # left out rather than cut inside its rule
         shorter = trimmed(row.entry.text, room, row.rules or ())
         if cost(shorter) < cost(row.text):
             row.text = shorter

@@ -248,7 +248,7 @@ class Writer:
         return self.layout.overhead_tokens + chars * self.layout.usage_percent // 400
 
     def _weigh(self, message: Message) -> int:
-        # The message is kept beside its figure, so that its id() is not given to another one.
+        # The message is kept with its figure, so that its id() is not reused for another one.
         known = self._weights.get(id(message))
         if known is None:
             known = (message, sum(map(_chars, _blocks(message["content"]))))

@@ -10,7 +10,7 @@ __all__ = ["ui_copy"]
 
 
 def ui_copy(call: Block, result: Block) -> Any:
-    """What a client would store beside this result; a string for an error."""
+    """What a client would store with this result; a string for an error."""
     content, given = result.get("content"), call.get("input") or {}
     if result.get("is_error"):
         return f"Error: {content}"

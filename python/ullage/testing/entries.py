@@ -75,7 +75,7 @@ class SessionFile:
     session_id: str
 
     def to_bytes(self, *, torn: bool = False) -> bytes:
-        """The file's bytes; `torn`: a last line that a crash cut off is added."""
+        """The file's bytes; with `torn`, plus a last line that a crash cut off."""
         data = b"".join([orjson.dumps(entry) + b"\n" for entry in self.entries])
         if not torn:
             return data
@@ -155,7 +155,7 @@ _OPENING = (
 
 
 def _kept(context: Sequence[Message], count: int) -> list[Message]:
-    """The newest messages; none that begins with results whose calls are gone."""
+    """The newest messages, not beginning with results whose calls were removed."""
     start = max(1, len(context) - count)
     while count and start > 1 and not is_input(context[start]):
         start -= 1

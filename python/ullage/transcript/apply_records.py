@@ -206,7 +206,7 @@ class _Fold:
         # Kept messages wait until their anchor has been placed.
         self._waiting: list[Slot] = []
         self._anchor = ""
-        # Written with the boundary: what of it stands before the anchor stands before kept messages too.
+        # Written with the boundary: whatever comes before the anchor also comes before kept messages.
         self._group: set[str] = set()
         self._snipped: set[str] = set()
         self._collapsed: dict[str, tuple[int, int]] = {}  # where, and `rewritten` before it

@@ -212,7 +212,7 @@ def _hook_output(attachment: Attachment) -> str:
 def _hook_error(attachment: Attachment) -> str:
     error = attachment.get("blockingError")
     text = error.get("blockingError") if isinstance(error, Mapping) else error
-    return f"Hook {_string(attachment.get('hookName'))} objects:\n{_string(text)}"
+    return f"Hook {_string(attachment.get('hookName'))} blocked this:\n{_string(text)}"
 
 
 _WRITERS: dict[str, Callable[[Attachment], str]] = {

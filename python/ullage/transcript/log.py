@@ -44,7 +44,7 @@ class TranscriptLog:
     """A transcript that this process writes, in Claude Code's own format.
 
     Each call writes its records with one system call, whole or not at all. One writer at a time;
-    readers at any time. What a torn last line held stays in the file.
+    readers at any time. An incomplete last line stays in the file.
 
     Attributes:
         one_writer: Held by each write; hold it to look and write without another thread in between.
@@ -136,7 +136,7 @@ class TranscriptLog:
 
     @property
     def torn(self) -> tuple[int, int] | None:
-        """(offset, length) of a torn last line found when opening, or `None`."""
+        """(offset, length) of an incomplete last line found when opening, or `None`."""
         return self._file.torn
 
     def __repr__(self) -> str:
@@ -189,7 +189,7 @@ class TranscriptLog:
         return self.extend([item])[0]
 
     def extend(self, items: Iterable[Item]) -> list[dict[str, Any]]:
-        """Appends entries with one write: after a crash all of them are there, or a torn part.
+        """Appends entries with one write: after a crash all of them are there, or an incomplete part.
 
         Args:
             items: See `append`; each follows the one before.

@@ -1,4 +1,4 @@
-"""One append-only file: a lock, whole writes or none, and a clean start after a torn tail.
+"""One append-only file: a lock, whole writes or none, and a clean start after an incomplete last line.
 
 Everything that touches the disk is here; what is written is the business of `log.py`.
 """
@@ -40,7 +40,7 @@ class LogFile:
 
     Attributes:
         end: Where the next write goes, in bytes.
-        torn: (offset, length) of a last line without line end that is no JSON object, or `None`.
+        torn: (offset, length) of a last line without line end that is not a JSON object, or `None`.
 
     Raises:
         LogConflict: Another writer holds the file.
@@ -69,7 +69,7 @@ class LogFile:
             last = next(self.lines_backwards(), None)
         offset, line, ended = last or (0, b"", True)
         self.torn = None if ended or _is_object(line) else (offset, len(line))
-        # A line end goes in front of the next record, which leaves torn bytes in the file, as a line
+        # A line end is written before the next record, which leaves incomplete bytes in the file, as a line
         # of their own that readers report: nothing is cut off that somebody may have read.
         self._repair = b"" if ended else b"\n"
 
@@ -181,7 +181,7 @@ class LogFile:
             rest = rest[written:]
 
     def _follows(self, spans: list[tuple[int, int]]) -> bool:
-        """Whether each write stands right behind what was there before it."""
+        """Whether each write directly follows what was there before it."""
         at = self.end
         for start, stop in spans:
             if start != at:
@@ -200,7 +200,7 @@ class LogFile:
             else:
                 self._blank(data, spans)
         except OSError:
-            # Then what was written stays, as a torn line that the next write closes; or, if not even
+            # Then what was written stays, as an incomplete line that the next write closes; or, if not even
             # that can be found out, the next write sees a file that changed.
             with suppress(StoreError):
                 self.refresh()
@@ -217,7 +217,7 @@ class LogFile:
                 spans.append((at, stop))
 
     def _blank(self, data: bytes, spans: list[tuple[int, int]]) -> None:
-        """Puts blanks instead of what was written here, and of nothing else: others wrote behind it."""
+        """Blank what was written here, and nothing else: others appended after it."""
         flags = os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         fd = os.open(self.path, flags)  # one that appends cannot write elsewhere
         try:

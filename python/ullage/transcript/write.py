@@ -116,7 +116,7 @@ def compaction_lines(
     attachments: Sequence[Item] = (),
     metadata: Sequence[Item] | None = None,
 ) -> tuple[list[StoredEntry], list[StoredEntry]]:
-    """The lines that `write_compaction` writes, not written: the boundary's group, and what is repeated behind it.
+    """The lines that `write_compaction` writes, not written: the boundary's group, and what is repeated after it.
 
     Args:
         log: See `write_compaction`.

@@ -7,7 +7,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Role {
-    /// A person, or the host on its behalf.
+    /// The user, or the host on their behalf.
     User = 0,
     /// The model.
     Assistant = 1,
@@ -143,7 +143,7 @@ pub const MORE_SHIFT: u32 = 32;
 pub struct BlockDigest {
     /// What it is.
     pub kind: BlockKind,
-    /// Bits of [`block_more`]: they fit beside the kind, so that a digest is no larger for them.
+    /// Bits of [`block_more`]: they fit next to the kind, so that a digest does not grow.
     pub more: u16,
     /// Bits of [`block_flag`].
     pub flags: u32,

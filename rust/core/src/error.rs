@@ -25,7 +25,7 @@ pub enum Error {
     Argument {
         /// Its name.
         name: &'static str,
-        /// Its value, as a person would write it.
+        /// Its value, as a user would write it.
         value: String,
         /// What would be accepted.
         limit: &'static str,

@@ -196,17 +196,17 @@ impl Default for ImageRule {
     }
 }
 
-/// What thinking costs that the API keeps encrypted: a signature is as long as the text behind it.
+/// The cost of thinking that the API keeps encrypted: a signature is as long as the text that it encrypts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HiddenRule {
-    /// Characters of a signature without any text behind it.
+    /// Characters of a signature without any text.
     pub free_chars: u32,
     /// For each further character, in 1/4096 token; 0: signatures tell nothing.
     pub per_char: u32,
 }
 
 impl HiddenRule {
-    /// Weight of the text behind so many characters of signature or encrypted data.
+    /// Weight of the text in this many characters of signature or encrypted data.
     #[must_use]
     pub fn weigh(&self, chars: u64) -> u64 {
         chars

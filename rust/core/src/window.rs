@@ -1,4 +1,4 @@
-//! The keep window: the newest part of a conversation, cut where nothing is torn apart.
+//! The keep window: the newest part of a conversation, cut where nothing is split.
 
 use crate::ledger::{Ledger, Place};
 use crate::units::saturate_len;
@@ -27,7 +27,7 @@ pub struct KeepWindow {
     pub orphans: Vec<Place>,
 }
 
-/// Moves `start` back until enough is kept and no tool pair and no response is torn apart.
+/// Moves `start` back until enough is kept and no tool pair or response is split.
 ///
 /// Never before `floor` nor the newest boundary; a start that lies before them stays.
 #[must_use]
@@ -85,7 +85,7 @@ fn unbroken(ledger: &Ledger, mut start: usize, floor: usize) -> usize {
     start
 }
 
-/// The first message, not before `floor`, that the message at `index` needs beside it.
+/// The first message, not before `floor`, that the message at `index` depends on.
 fn first_needed(ledger: &Ledger, index: usize, floor: usize) -> usize {
     let pieces = ledger.pieces_of(ledger.message(index).response_id);
     let piece = pieces.iter().find(|piece| piece.0 as usize >= floor);

@@ -35,7 +35,7 @@ fn every_check_holds_for_its_seeds() {
     }
 }
 
-/// Cut, doubled, overwritten: what a torn write or a bad disk makes of a seed.
+/// Cut, doubled, overwritten: what an incomplete write or a bad disk makes of a seed.
 fn damaged(name: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
     let seeds = seeds(name);
     let changes = vec((any::<prop::sample::Index>(), 0..4_u8, any::<u8>()), 0..6);

@@ -1,7 +1,7 @@
 """The verifier: what a provider would refuse, over digests.
 
 `Verifier` reads each message once. It keeps its small state every few messages, so that after an
-edit only what lies behind the edit is read again. Rules are named in `ullage.validate`.
+edit only what comes after the edit is read again. Rules are named in `ullage.validate`.
 """
 
 from __future__ import annotations

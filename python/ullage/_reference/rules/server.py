@@ -70,7 +70,7 @@ class ServerTools:
     def _result(
         self, index: int, position: int, block: BlockDigest, view: View, out: Findings
     ) -> None:
-        # Half of a unit that does not fit is as gone as the other half.
+        # Half of a unit that does not fit is treated as missing, like the other half.
         call = self.open.pop(block.id, None) or self.lost.pop(block.id, None)
         kind, name = view.string(block.name), short(view.string(block.id))
         if call is None:

@@ -13,7 +13,7 @@ from ullage._reference.rules.view import View
 __all__ = ["Special"]
 
 BY_REFERENCE, REMOVAL, BY_DEFINITION, OF_SERVER = 1, 2, 3, 4  # aux of a tool change
-# What a fallback leaves behind: these may not stand before the turn's last fallback block.
+# Types that a fallback leaves over: they may not come before the turn's last fallback block.
 NOT_BEFORE_FALLBACK = (BlockKind.THINKING, BlockKind.REDACTED_THINKING, BlockKind.TOOL_USE)
 
 

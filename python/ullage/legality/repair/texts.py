@@ -1,4 +1,4 @@
-"""What repairs put into a request, as constants: equal requests stay equal to the byte.
+"""Texts that repairs put into a request, as constants, so that equal requests stay equal to the byte.
 
 None of them speaks for the user, agrees to anything or asks the model to go on.
 """
@@ -25,10 +25,12 @@ __all__ = [
 
 INTERRUPTED: Final = "[No result: the tool call was interrupted before it returned.]"
 ORPHANS: Final = "[Tool results whose calls are no longer in this conversation were left out.]"
-DISPLACED: Final = "[A tool result that answers no open call of this conversation:]"
+DISPLACED: Final = "[A tool result that belongs to no open call of this conversation:]"
 NO_REPLY: Final = "[The user has not replied yet.]"
 NO_MESSAGES: Final = "[There are no messages yet.]"
-TURN_CLOSED: Final = "[Earlier parts of this conversation changed; earlier thinking is gone.]"
+TURN_CLOSED: Final = (
+    "[Earlier reasoning was removed because earlier parts of this conversation changed.]"
+)
 EARLIER: Final = "[Earlier messages are not shown.]"
 RECEIVED: Final = "[Tool results received.]"
 SYSTEM_HEAD: Final = "[System message]\n"

@@ -1,6 +1,6 @@
 """Commands that a model may have run: a few programs that only read, on paths of the notes' folder only (MEM-4).
 
-What is checked is what runs: the words are made again, each path absolute and behind `--`, so that neither the folder in
+What is checked is what runs: the words are rebuilt, each path absolute and after `--`, so that neither the folder in
 which the host runs them nor a name that looks like an option changes what they mean.
 """
 

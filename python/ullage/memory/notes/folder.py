@@ -76,7 +76,7 @@ class MemoryFolder:
     # ---- reading -----------------------------------------------------------------------------
 
     def notes(self) -> list[Note]:
-        """Heads of all notes, newest first; broken ones are told by `problems`. Files that did not change are not read again."""
+        """Front matter of all notes, newest first; `problems` lists broken ones. Files that did not change are not read again."""
         return [found for found in self._all() if isinstance(found, Note)]
 
     def problems(self) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Extraction beside the agent: notes that outlive the session, written when a turn ends, never in its way (MEM-4)."""
+"""Extracts notes that outlive the session, in the background when a turn ends (MEM-4)."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class NoteKeeper:
         return _Read(None if failed else found, item_key(source.stored[end - 1]))
 
     def _first(self, source: CompactionInput) -> int:
-        """Where what was not read begins; after a compaction that took the place away, behind its summary."""
+        """The position of the first unread message; after a compaction that removed it, the one after its summary."""
         with self._guard:
             last = self._last
         found = find_key(source.stored, last) if last else None
@@ -196,7 +196,7 @@ def _ends_turn(response: Item) -> bool:
 
 
 def _watched(flow: Flow[Extraction], cancel: CancelToken) -> Flow[Extraction]:
-    """The flow, stopped behind an answer too: what was cancelled while the model thought writes nothing."""
+    """The flow, also stopped after a response: if it was cancelled while the model was working, it writes nothing."""
     step: Callable[[], Effect] = partial(next, flow)
     while True:
         try:

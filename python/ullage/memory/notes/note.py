@@ -148,6 +148,6 @@ def _value(value: str) -> str:
 
 
 def slug(name: str) -> str:
-    """A file name for a title: lower case letters, digits and hyphens of any script, `.md` behind."""
+    """A file name for a title: lower case letters, digits and hyphens of any script, then `.md`."""
     words = re.findall(r"\w+", name.casefold().replace("_", " "))
     return ("-".join(words)[:60].strip("-") or "note") + ".md"

@@ -29,7 +29,7 @@ MAX_NOTE_CHARS: Final = 8_000
 """Of one note in the answer; the rest can be read in the file."""
 
 EMBEDDED_CHARS: Final = 600
-"""Of a note's text beside its head: sentence models read about 250 words."""
+"""Characters of a note's text in addition to its front matter: sentence models read about 250 words."""
 
 CLOSE: Final = 0.15
 """Cosine below which an embedder's match is none (all-MiniLM-L6-v2: unrelated sentences lie about 0)."""

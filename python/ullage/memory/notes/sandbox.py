@@ -27,7 +27,7 @@ MAX_FILE_BYTES: Final = 1_000_000
 """Bytes of one file; a note is a page, not a database."""
 
 MAX_NAME_BYTES: Final = 200
-"""Below the 255 of common file systems, so that a temporary name fits beside it."""
+"""Below the 255 of common file systems, so that a temporary name fits too."""
 
 MAX_DEPTH: Final = 8
 
@@ -250,7 +250,7 @@ class Sandbox:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                         continue
-                    with suppress(OSError):  # gone since
+                    with suppress(OSError):  # removed since
                         info = entry.stat(follow_symlinks=False)
                         found.append((entry.path, info.st_size, info.st_mtime_ns))
         return found
@@ -268,7 +268,7 @@ class Sandbox:
             if entry.is_file(follow_symlinks=False):
                 if not name.endswith(suffix):
                     continue
-                with suppress(OSError):  # gone since
+                with suppress(OSError):  # removed since
                     info = entry.stat(follow_symlinks=False)
                     yield FileInfo(lead + name, info.st_size, info.st_mtime_ns)
             elif depth > 1 and entry.is_dir(follow_symlinks=False):

@@ -76,7 +76,7 @@ class WordIndex:
         return len(self._known)
 
     def sync(self, documents: Iterable[Document]) -> int:
-        """Take in what is new or changed, forget what is gone; returns how many were read."""
+        """Add what is new or changed, forget what was removed; returns how many were read."""
         given = {document.key: document for document in documents}
         gone = [key for key in self._known if key not in given]
         changed = [each for key, each in given.items() if self.version(key) != each.version]

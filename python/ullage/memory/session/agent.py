@@ -25,7 +25,7 @@ SOURCE = "session_memory"
 """Who asks, in requests."""
 
 MAX_TURNS = 4
-"""Answers of one update: the edits, and what is left to mend of them."""
+"""Responses of one update: the edits, and corrections of failed ones."""
 
 OUTPUT_TOKENS = 16_000
 """Room for an answer: all notes could be written again."""
@@ -49,7 +49,7 @@ class ModelConversation:
         summarizer: Who answers.
         prompt: What it is asked.
         notes: As they are.
-        path: In the words in which it is told.
+        path: As shown to the model.
         max_chars: The longest that notes may become.
         deadline_seconds: Of one call.
         redact: Applied to all text that leaves; `None`: nothing.

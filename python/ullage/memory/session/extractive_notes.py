@@ -1,6 +1,6 @@
 """Notes without a model: the ten sections filled with copies and counts from the conversation (SM-1).
 
-Each fact is one line, so that lines of a user's can be told from ours: what the last update did not write, a user did.
+Each fact is one line, so that the user's lines can be distinguished: every line that the last update did not write is theirs.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _names(facts: Facts, present: str, tokens: int) -> list[str]:
 
 
 def _flattened(units: Sequence[Unit]) -> list[Unit]:
-    """One line each: a path or a name may hold line ends, and behind them a heading."""
+    """One line each: a path or a name may contain line ends, followed by a heading."""
     return [Unit(_flat(unit.text), unit.rank) for unit in units]
 
 

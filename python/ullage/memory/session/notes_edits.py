@@ -1,4 +1,4 @@
-"""The updater's one tool: edits of one file, read from a model's answer; all else that it tries is refused and told.
+"""The updater's one tool: edits of one file, read from a model's response; everything else that it tries is refused and reported.
 
 The path in an edit is only compared, never opened: what is written always goes to the notes' own file, whatever a
 model says.
@@ -60,7 +60,7 @@ class Refusal:
     tried: str = ""
 
     def told(self) -> str:
-        """What the model is told."""
+        """The tool's definition for the model."""
         return f"{_WHY[self.kind]}{f': {self.tried}' if self.tried else ''}"
 
 
@@ -107,7 +107,7 @@ def read_answer(reply: SummaryReply, path: str) -> EditsAnswer:
 
     Args:
         reply: As it came.
-        path: The one file that may be edited, in the words in which the model was told.
+        path: The one file that may be edited, as shown to the model.
     """
     found = _Found()
     for name in reply.tool_calls:
@@ -128,7 +128,7 @@ def read_answer(reply: SummaryReply, path: str) -> EditsAnswer:
 
 
 def _one(named: str | None, lines: Iterator[str], path: str, found: _Found) -> None:
-    """Reads one block up to its end; the iterator stands behind it afterwards."""
+    """Read one block up to its end; the iterator is after it then."""
     block: list[str] = []
     closed = False
     for line in lines:

@@ -1,4 +1,4 @@
-"""The notes on disk: one folder, fixed names, whole writes, nothing behind a link (SM-1, SM-3).
+"""The notes on disk: one folder, fixed names, whole writes, no links followed (SM-1, SM-3).
 
 Names of files never come from a model or a message. Folder and files are opened without following links, and
 all work is done relative to the open folder, so that one put in its place afterwards changes nothing.
@@ -154,7 +154,7 @@ class NotesFolder:
         return True
 
     def save(self, data: bytes, *, lock: Lock) -> None:
-        """Write the record beside the notes, whole or not at all.
+        """Write the record next to the notes, whole or not at all.
 
         Raises:
             LogConflict: The lock was taken away.

@@ -56,7 +56,7 @@ def look(
     config: Sequence[NotesFolder] = (),
     weights: Weights | None = None,
 ) -> NotesState:
-    """The notes in a folder, beside a conversation.
+    """The state of the notes in a folder, compared with a conversation.
 
     Args:
         folder: Where they lie.

@@ -1,4 +1,4 @@
-"""What is remembered beside the notes: how far they reach, and which lines code wrote (SM-5).
+"""The record kept with the notes: how far they reach, and which lines code wrote (SM-5).
 
 The record is written after the notes. Killed in between, the notes know more than the record says: then more of the
 conversation stays than must, never less.

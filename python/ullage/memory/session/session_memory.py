@@ -57,18 +57,18 @@ class SessionMemory:
     """Keeps the notes of one session up to date while its agent works; a compaction then needs no model.
 
     Tell it of each response (`answered`) and of each compaction (`compacted`), and pass it to `compact(memory=…)` or to
-    a `ContextManager`. It works beside the agent: on a thread, or as a task where an event loop runs.
+    a `ContextManager`. It works in the background: on a thread, or as a task where an event loop runs.
 
     Args:
         folder: Where `summary.md` lies; nobody else's. Made when the first notes are written.
         session_id: Whose notes; the notes of another session are neither used nor changed. Empty: not compared.
         policy: Thresholds; with `enabled=False` nothing is updated by itself. `None`: the defaults, enabled.
-        summarizer: The model that edits the notes, its name, or a function, as for `compact`; `None`, or one without a
+        summarizer: The model that edits the notes, its name, or a function, see `compact`; `None`, or one without a
             model: code copies facts.
         config: Further folders that may hold `template.md` and `prompt.md`, after `config` in the notes' own folder.
         weights: For the estimate of lengths; `None`: rough.
         redact: Applied to all text that leaves for the model; `None`: nothing.
-        listeners: Told of each update.
+        listeners: Called with each update.
         mode: `auto` (a task where an event loop runs, else a thread), `thread` or `inline` (at once, in the caller: for tests and
             replays).
         slots: Shared by the sessions of one host; `None`: no common limit.
@@ -214,7 +214,7 @@ class SessionMemory:
     def compacted(self, tokens: int) -> None:
         """Take note of a compaction: growth is counted from the new size.
 
-        How far the notes reach needs no care: the message is found by its name, or it is gone with the old part.
+        How far the notes reach is not adjusted: the message is found by its name, or it was removed with the old part.
 
         Args:
             tokens: Size of the conversation now.
@@ -341,7 +341,7 @@ class SessionMemory:
         return self._set.folder.read().text
 
     def state(self, items: Sequence[Item]) -> NotesState:
-        """How the notes stand beside a conversation.
+        """Compare the notes with a conversation.
 
         Raises:
             StoreError: See `notes`.

@@ -24,7 +24,7 @@ _FORM = (
         "Current State",
         "What is being worked on right now, what is open, and which steps follow directly",
     ),
-    ("Task specification", "What the user asked for, with every decision about how it shall be"),
+    ("Task specification", "What the user asked for, with every decision about how it should be"),
     ("Files and Functions", "The files that matter, what is in them and why they matter"),
     ("Workflow", "Commands that are run, in which order, and how to read what they print"),
     (
@@ -35,7 +35,7 @@ _FORM = (
         "Codebase and System Documentation",
         "The parts of the system, how they work and how they fit together",
     ),
-    ("Learnings", "What worked, what did not, what to avoid; nothing that another section says"),
+    ("Learnings", "What worked, what did not, what to avoid; nothing that is in another section"),
     (
         "Key results",
         "Results that the user asked for, verbatim: an answer, a table, a document",

@@ -47,7 +47,7 @@ COPIES = "copies"
 """Name of the updater that needs no model."""
 
 MERGES = 5
-"""Tries to put an update beside the changes of a user who saves at the same time."""
+"""Tries to merge an update with the changes of a user who saves at the same time."""
 
 MAX_CHARS = MAX_BYTES // 4
 """Of the notes after an edit: a character has up to four bytes."""
@@ -68,7 +68,7 @@ class UpdateJob:
         weights: For the estimate; `None`: rough.
         redact: Applied to all text that leaves for the model; `None`: nothing.
         wanted: Asked before the work begins; `None`: always.
-        locked: Told of the lock, so that a stuck update can be put out; `None`: nobody is.
+        locked: Called with the lock, so that a stuck update can be abandoned; `None`: not called.
     """
 
     items: Sequence[Item] = field(repr=False)
@@ -106,7 +106,7 @@ def measure_of(weights: Weights | None) -> Callable[[str], int]:
 
 
 def told_path(folder: NotesFolder) -> str:
-    """The path in the words in which a model is told: quotation marks and line ends have no place in an edit."""
+    """The path as shown to the model: quotation marks and line ends have no place in an edit."""
     path = str(folder.notes_path)
     return path if path.isprintable() and not set(path) & set("\"'<>") else folder.notes_path.name
 
@@ -196,7 +196,7 @@ def foreign(record: Record, session_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What of the conversation is to be absorbed: `[start, end)` of the context."""
+    """Which part of the conversation is to be absorbed: `[start, end)` of the context."""
 
     job: UpdateJob
     loaded: Loaded
@@ -240,7 +240,7 @@ def _commit(
     """Writes what `make` makes of the notes, made again for as long as a user saves in between.
 
     Returns:
-        The text, what `make` gave beside it, and the digest of the notes that stand there now.
+        The text, what else `make` returned, and the digest of the current notes.
     """
     folder, notes = part.job.folder, part.loaded.notes
     for _ in range(MERGES):

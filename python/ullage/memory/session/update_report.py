@@ -32,7 +32,7 @@ class UpdateReport:
         covered: Name of the last message that the notes now hold; empty: it did not move.
         absorbed: Messages that were read.
         edits: Edits that were done.
-        refusals: What the model tried beside them, and was not given.
+        refusals: What the model tried in addition, and was refused.
         conflicts: Edits that were lost to a user's change.
         over: Titles of sections that are too long; the next update is asked to shorten them.
         calls: Calls of the summarizer; 0: no model was asked.

@@ -25,7 +25,7 @@ class Recorded:
         body: Exactly the bytes that came.
         headers: Names in lower case.
         status: Of the answer; 0: none was sent.
-        step: Kind of the script's step that was used; empty: none, such as for a refused request.
+        step: Kind of the script's step that was used; empty: none, for example for a refused request.
         rules: Ids of the rules that it broke.
         fault: The step itself, for what it does to the wire.
     """

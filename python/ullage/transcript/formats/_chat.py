@@ -43,7 +43,7 @@ def chat_session(
         decorate: Called with position, message and stored message; returns flags for the envelope
             (`timestamp` among them) and may add `usage` and the like to the message.
         metadata: For the session.
-        warn: Called with the position of a message from 1 and a reason where something was mended.
+        warn: Called with the position of a message from 1 and a reason where something was repaired.
     """
     stored = list(chat)
     system, rest = _leading(stored)

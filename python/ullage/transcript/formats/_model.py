@@ -14,7 +14,7 @@ __all__ = ["EntryList", "ReadSession", "ReadTranscript", "ReadWarning", "usage_o
 
 
 class ReadWarning(NamedTuple):
-    """Something in a file that was passed over or mended.
+    """Something in a file that was skipped or repaired.
 
     Attributes:
         line: 1-based line, or the position of a message in a file that is one JSON document; 0: the
@@ -69,8 +69,8 @@ class ReadTranscript:
         format: Name of the format.
         path: The file.
         sessions: Its conversations; at least one.
-        metadata: What the file says beside its conversations.
-        warnings: What was passed over or mended.
+        metadata: Contents of the file other than its conversations.
+        warnings: What was skipped or repaired.
         pin: Which file was read, and how much of it; `None` if it was not read from a file.
     """
 

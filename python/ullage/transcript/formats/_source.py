@@ -137,7 +137,7 @@ class SessionFile:
                     self.warn(number, "no JSON object, left out")
 
     def warn(self, line: int, reason: str) -> None:
-        """Notes what was passed over or mended."""
+        """Record what was skipped or repaired."""
         self.warnings.append(ReadWarning(line, reason))
 
 

@@ -17,7 +17,7 @@ _SHOWN = 40
 
 
 def described(source: SessionFile) -> str:
-    """Why a file is no transcript, in a few words that go behind a colon.
+    """Why a file is not a transcript, in a few words to follow a colon.
 
     Args:
         source: The file.

@@ -1,6 +1,6 @@
 """Sessions of Cline (`session.messages.json`, `*.compaction.json`) and of Roo Code.
 
-Their messages are Anthropic's, with notes beside them.
+Their messages are Anthropic's, with additional metadata.
 """
 
 from __future__ import annotations

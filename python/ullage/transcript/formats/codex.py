@@ -100,7 +100,7 @@ class _Rollout:
         if side == "result":
             block = blocks_in(item)[0]
             if not self.list.add_result(block, line=number, timestamp=stamp):
-                self.source.warn(number, "a result apart from its call, put beside it")
+                self.source.warn(number, "a result apart from its call, moved next to it")
             return
         # No other provider takes a system message where Codex puts its developer messages.
         message = message_in(item, "user")

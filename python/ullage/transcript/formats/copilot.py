@@ -66,7 +66,7 @@ def _take(
             entries.add(message, line=number, timestamp=stamp)
     elif kind == "tool.execution_complete":
         if not entries.add_result(_result(data), line=number, timestamp=stamp):
-            source.warn(number, "a result apart from its call, put beside it")
+            source.warn(number, "a result apart from its call, moved next to it")
     elif kind == "session.shutdown":
         facts["usage"] = {
             key: value for key, value in data.items() if "oken" in key or "sage" in key

@@ -84,7 +84,7 @@ class _Session:
         role = message.get("role")
         if role == "toolResult":
             if not self.list.add_result(_result(message), line=number, timestamp=stamp):
-                self.source.warn(number, "a result apart from its call, put beside it")
+                self.source.warn(number, "a result apart from its call, moved next to it")
         elif role == "assistant":
             self.assistant(number, message, stamp)
         elif role == "bashExecution":

@@ -77,7 +77,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Class and length of the character at `at`; [`END`] and 0 behind the last one.
+    /// Class and length of the character at `at`; [`END`] and 0 after the last one.
     #[inline]
     pub(super) fn class(self, at: usize) -> (Class, usize) {
         match self.bytes.get(at) {
@@ -186,7 +186,7 @@ fn padded(rest: &[u8]) -> [u8; SIZE] {
 
 /// A run of white space.
 pub(super) struct Blanks {
-    /// Behind its last line end.
+    /// The position after its last line end.
     pub(super) newline: Option<usize>,
     /// Start of its last character.
     pub(super) last: usize,

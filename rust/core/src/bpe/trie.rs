@@ -329,7 +329,7 @@ impl Places {
         }
     }
 
-    /// Behind the last block of 256 that is in use.
+    /// The position after the last block of 256 that is in use.
     fn end(&self) -> usize {
         let last = self.taken.iter().rposition(|&taken| taken).unwrap_or(0);
         (last + 1).next_multiple_of(256)

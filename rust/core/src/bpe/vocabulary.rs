@@ -87,7 +87,7 @@ impl Vocabulary {
                     next = self.trie.longest(&piece[at..]);
                 }
             } else {
-                // Nothing fits behind the token before: a shorter one must take its place. The
+                // Nothing fits after the token before: a shorter one must take its place. The
                 // first token never comes here, since the byte alone is a token without a border.
                 open[at / 64] &= !(1 << (at % 64));
                 let Some(before) = tokens.pop() else { return };

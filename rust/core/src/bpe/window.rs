@@ -1,8 +1,8 @@
 //! Where pieces start in 64 bytes of ASCII, all at once: one bit for each byte.
 //!
-//! A window starts where a piece starts, so that nothing before it matters. What cannot be told from
+//! A window starts where a piece starts, so that nothing before it matters. What cannot be decided from
 //! 64 bytes, or not with these few rules, is left undecided; the scanner of single characters does
-//! that piece, and the next window starts behind it.
+//! that piece, and the next window starts after it.
 //!
 //! The rules follow from the patterns, which differ little on ASCII (`x` is any letter):
 //! - a blank or symbol directly before letters starts their piece, if it starts a piece itself;
@@ -86,7 +86,7 @@ const fn below(end: u32) -> u64 {
     (1 << end) - 1
 }
 
-/// Starts of pieces behind the first byte, as far as they are decided; none: nothing is.
+/// Starts of pieces after the first byte, as far as they are decided; empty: none are.
 #[inline]
 pub(super) fn starts<R: Rules>(window: &[u8; SIZE]) -> u64 {
     let masks = Masks::of(window);
@@ -103,7 +103,7 @@ impl Masks {
     fn starts<R: Rules>(&self, known: u64) -> u64 {
         let other = known & !(self.letter | self.digit | self.blank);
         let other_start = other & !(other << 1) & !(self.space << 1);
-        // A symbol that does not start a piece cannot start that of the letters behind it.
+        // A symbol that does not start a piece cannot start that of the letters after it.
         let closed = self.digit | self.newline | (other & !other_start);
         let case = if R::O200K {
             (self.lower << 1) & !self.lower
@@ -118,7 +118,7 @@ impl Masks {
     }
 
     /// Where the rules hold: before a line end that a `/` follows, and before blanks at the start
-    /// of a line that another line end closes, or may close behind the window.
+    /// of a line that another line end closes, or may close after the window.
     #[inline]
     fn decided<R: Rules>(&self, known: u64) -> u64 {
         let after_newline = self.newline << 1;
@@ -128,7 +128,7 @@ impl Masks {
         }
         let blank = self.blank & !self.newline & known;
         let indents = blank & after_newline;
-        // Adding the first byte of a run carries to the byte behind the run.
+        // Adding the first byte of a run carries to the byte after the run.
         let closed = (blank + indents) & !blank & (self.newline | !known);
         if closed != 0 {
             let indents = indents & below(closed.trailing_zeros());

@@ -1,6 +1,6 @@
 //! The structure of JSON text, without its values: where strings, containers and members end.
 //!
-//! Bytes are looked at 64 at a time, whatever the machine; backslashes that escape are told from escaped ones,
+//! Bytes are read 64 at a time on every machine; escaping backslashes are distinguished from escaped ones,
 //! and quotes inside of strings from those around them, by arithmetic on masks. A container that is skipped ends
 //! where its brackets balance, and is checked for nothing but UTF-8, and that by whoever asks for it.
 

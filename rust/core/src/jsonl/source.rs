@@ -2,7 +2,7 @@
 
 use crate::simd::{BLOCK, Wide};
 
-/// What is looked into: a line, and what lies behind it in memory, so that its last bytes are not copied.
+/// The input: a line, and what follows it in memory, so that its last bytes are not copied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
     pub(super) ahead: &'a [u8],

@@ -1,4 +1,4 @@
-//! `OpenAI`'s tool calls, beside the content.
+//! `OpenAI`'s tool calls, which are in a field next to the content.
 
 use super::draft::{Draft, Tools};
 use super::path::Path;

@@ -9,7 +9,7 @@ pub(super) struct Fields<V, const N: usize> {
     values: [Option<V>; N],
     /// A bit for each key that is there.
     pub(super) mask: u64,
-    /// Whether there are keys beside the known ones.
+    /// Whether there are keys other than the known ones.
     pub(super) others: bool,
 }
 
@@ -46,7 +46,7 @@ impl<V: Value, const N: usize> Fields<V, N> {
         }
     }
 
-    /// Whether there are keys beside those of `known`.
+    /// Whether there are keys other than those of `known`.
     pub(super) fn beyond(&self, known: u64) -> bool {
         self.others || self.mask & !known != 0
     }
@@ -108,7 +108,7 @@ macro_rules! keys {
                 $(assert!(matches!($key.len(), 2 | 4..=18 | 23));)*
             };
 
-            // Keys that are only told apart from unknown ones.
+            // Keys that only have to be distinguished from unknown ones.
             const _: &[usize] = &[$($name),*];
         }
     };

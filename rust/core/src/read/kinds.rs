@@ -101,7 +101,7 @@ pub(super) const fn known_keys(kind: BlockKind) -> u64 {
     }
 }
 
-/// Another API's word for the same kind is told by the digest's name.
+/// Another API's word for the same kind shows in the digest's name.
 pub(super) fn own_type(kind: BlockKind) -> Option<&'static str> {
     match kind {
         BlockKind::Text => Some("text"),

@@ -18,7 +18,7 @@ use crate::view::{Value, is_blank, shown, with_utf8};
 
 const ROLE_AND_CONTENT: u64 = bits(&[message::ROLE, message::CONTENT]);
 
-/// Fields that hold text beside the content.
+/// Fields other than the content that hold text.
 const TEXTS: u64 = bits(&[
     message::REASONING_CONTENT,
     message::REFUSAL,
@@ -92,7 +92,7 @@ impl<'a, V: Value> Reader<'a, V> {
         self.outer.beyond(ROLE_AND_CONTENT) || !matches!(role, Role::User | Role::Assistant)
     }
 
-    /// What stands beside the content.
+    /// The fields other than the content.
     fn envelope(&self, digest: &mut MessageDigest, tools: &mut Tools<'_>) {
         digest.uuid = intern(self.outer.get(message::UUID), tools.strings);
         digest.flags = envelope_flags(self.outer) | self.own_flags(digest.role);
@@ -232,7 +232,7 @@ impl<'a, V: Value> Reader<'a, V> {
         Ok(draft.finish())
     }
 
-    /// What the message costs beside its blocks: its role, and fields that hold text.
+    /// What the message costs in addition to its blocks: its role, and fields that hold text.
     fn own_tokens(&self, role: Role, tools: &mut Tools<'_>) -> Result<(u32, u32), Error> {
         let mut meter = tools.meter();
         if self.fields.mask & TEXTS != 0 {

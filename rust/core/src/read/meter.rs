@@ -88,7 +88,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Thinking behind a signature of so many characters: what stands there in clear may be
+    /// Thinking with a signature of this many characters: the clear text may be
     /// empty or a shortened form, so that the longer of both counts.
     pub(super) fn hidden(&mut self, chars: u64) {
         self.settle();

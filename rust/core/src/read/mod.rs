@@ -31,7 +31,7 @@ type MessageFields<V> = Fields<V, 36>;
 /// Digests a bare message or an entry; its blocks are appended to `blocks`.
 ///
 /// # Errors
-/// [`Error::InvalidMessage`]: it is no object, has no known role, or holds what JSON does not have. Strings may have been interned
+/// [`Error::InvalidMessage`]: it is not a mapping, has no known role, or holds what JSON does not have. Strings may have been interned
 /// by then; the caller rolls them back.
 pub fn read_item<V: Value>(
     item: V,

@@ -14,7 +14,7 @@ pub fn timestamp_ms(text: &[u8]) -> i64 {
 }
 
 fn parse(text: &[u8]) -> Option<i64> {
-    // What stands behind the seconds is checked byte by byte, and so refuses what is no ASCII.
+    // What follows the seconds is checked byte by byte, and so refuses everything that is not ASCII.
     let (
         &[
             y1,

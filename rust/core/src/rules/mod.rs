@@ -1,7 +1,7 @@
 //! The verifier: what a provider would refuse, over digests.
 //!
 //! A [`Verifier`] reads each message once. It keeps its small state every few messages, so that
-//! after an edit only what lies behind the edit is read again.
+//! after an edit only what comes after the edit is read again.
 
 mod anthropic;
 mod blocks;

@@ -79,7 +79,7 @@ impl ServerTools {
     fn result(&mut self, at: At, block: &BlockDigest, view: View<'_>, out: &mut Findings) {
         let kind = view.string(block.name);
         let shown = |number| view.short(number);
-        // Half of a unit that does not fit is as gone as the other half.
+        // Half of a unit that does not fit is treated as missing, like the other half.
         let open = self.open.remove(&block.id);
         match open.or_else(|| self.lost.remove(&block.id)) {
             None => {

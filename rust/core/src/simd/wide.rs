@@ -124,7 +124,7 @@ mod plain {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    //! The machines are private to this module and the one above, which names them only behind a look at
+    //! The machines are private to this module and the one above, which names them only after a check of
     //! what the processor has: whoever holds one may use its instructions.
 
     use super::{BLOCK, Wide, WideWork};

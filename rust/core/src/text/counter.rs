@@ -55,7 +55,7 @@ impl Counter {
         self.untouched
     }
 
-    /// The sums so far, which start anew.
+    /// The sums so far, which start again.
     pub fn take(&mut self) -> Features {
         self.settle();
         self.untouched = true;

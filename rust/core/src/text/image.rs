@@ -53,7 +53,7 @@ fn patches(width: u32, height: u32, edge: u64, rule: &ImageRule) -> u64 {
     side(width) * side(height)
 }
 
-/// Bytes behind base64 characters, any of them without decoding those before it.
+/// Bytes of base64 text, readable at any position without decoding those before it.
 #[derive(Clone, Copy)]
 struct Base64<'a>(Text<'a>);
 

@@ -9,7 +9,7 @@ use super::{Counter, Text, feature};
 /// containers around it: 0 for the value itself.
 ///
 /// Models see the members of a tool's input as named parameters, and JSON only inside of those: so what
-/// stands right inside the outermost container is told from what is deeper.
+/// is directly inside the outermost container is distinguished from what is deeper.
 #[derive(Clone, Debug, Default)]
 pub struct JsonTally {
     /// Counts of keys, strings, numbers and words, each by itself, and of the JSON around them.

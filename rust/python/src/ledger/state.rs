@@ -1,4 +1,4 @@
-//! What a `Ledger` holds behind its lock, and how it follows a list.
+//! What a `Ledger` protects by its lock, and how it follows a list.
 //!
 //! No Python code runs in here, nor anything that could start some (the collector, the end of an object): it might come
 //! back to the same ledger, or wait for a thread that waits for the lock.

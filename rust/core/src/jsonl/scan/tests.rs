@@ -107,7 +107,7 @@ fn what_is_more_than_ascii_is_told_of_strings_and_of_what_is_skipped() {
     }
 }
 
-/// Where a container ends, told byte by byte.
+/// Where a container ends, found byte by byte.
 fn plainly(bytes: &[u8]) -> Result<usize, Fault> {
     super::container_by_bytes(bytes, 0).map(|found| found.end)
 }
