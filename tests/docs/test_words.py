@@ -20,11 +20,14 @@ COVERED = (
     "docs/behaviour.md",
     "docs/guide.md",
     "docs/measurements.md",
+    "python/ullage",
+    "rust",
 )
 """Files and folders that are read; a folder with everything below it."""
 
 ALLOWED: dict[str, tuple[str, str]] = {
     "CONTRIBUTING.md": ("*", "the list itself"),
+    "python/ullage/facts/prose.py": ("dear|mind", "patterns that read what users typed"),
 }
 """By path: the words that may stand there, separated by `|`, and the reason."""
 
@@ -43,13 +46,20 @@ def pattern(words: list[str]) -> re.Pattern[str]:
 
 WORDS = pattern(banned())
 
+NAMES = re.compile(r"`[^`\n]*`|\{[^{}\n]*\}|^ +\*{0,2}\w+:(?= )|\b\w+=", re.MULTILINE)
+"""Parts of a string that are code: in backticks or braces, a documented argument, a field in a `repr`."""
+
 
 def files() -> list[Path]:
     found = []
     for name in COVERED:
         path = ROOT / name
         found += (
-            [path] if path.is_file() else sorted(path.rglob("*.py")) + sorted(path.rglob("*.rs"))
+            [path]
+            if path.is_file()
+            else sorted(path.rglob("*.py"))
+            + sorted(path.rglob("*.rs"))
+            + sorted(path.rglob("*.toml"))
         )
     return [path for path in found if "__pycache__" not in path.parts]
 
@@ -65,11 +75,11 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
         yield from enumerate(text.splitlines(), 1)
         return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        # A string without a space is a key or a name, and so is what stands in braces or backticks.
+        # A string without a space is a key or a name.
         if token.type is tokenize.COMMENT or (
             token.type is tokenize.STRING and " " in token.string
         ):
-            yield token.start[0], re.sub(r"`[^`\n]*`|\{[^{}\n]*\}", "", token.string)
+            yield token.start[0], NAMES.sub("", token.string)
         elif token.type == tokenize.NAME and token.string.startswith("test_"):
             yield token.start[0], token.string.replace("_", " ")
 

@@ -53,7 +53,7 @@ def test_a_notes_file_that_is_a_link_is_refused(folder, tmp_path):
     assert secret.read_text() == "# secret"
     (folder / "summary.md").unlink()
     os.link(secret, folder / "summary.md")
-    refused(folder, "second name")
+    refused(folder, "hard links")
     assert secret.read_text() == "# secret"
 
 

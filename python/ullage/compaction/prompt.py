@@ -22,7 +22,7 @@ VARIABLES = ("sections", "scope", "instructions", "previous_summary", "language"
 _NO_TOOLS = "Answer with text only. Do not call any tool: a call would be refused, and this is the only turn you have."
 
 _WHAT: tuple[str, ...] = (
-    "everything the user asked for, in detail, and the purpose behind it",
+    "everything the user asked for, in detail, and what they want to achieve",
     "technologies, concepts, conventions and frameworks that matter for the work",
     (
         "each file that was read, changed or created: why it matters, what was changed, and the code that "

@@ -127,7 +127,7 @@ def _items(request: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _parts(item: Any) -> list[Any]:
-    """Blocks of a message, and what the chat form has beside them; any other item is one block."""
+    """Blocks of a message, plus the chat form's fields next to them; any other item is one block."""
     message = said_in(item)
     if "content" not in message:
         return [item]

@@ -330,7 +330,7 @@ def _altered(messages: Sequence[Any], originals: Originals) -> Iterator[Violatio
 
 
 def current_turn(messages: Sequence[Any]) -> int:
-    """First message of the current turn: behind the last user turn without any tool result."""
+    """First message of the current turn: after the last user turn without any tool result."""
     end, answered = -1, False  # of the user turn that is being looked at, backwards
     for index in range(len(messages) - 1, -1, -1):
         role = said_in(messages[index]).get("role")

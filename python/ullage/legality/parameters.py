@@ -1,4 +1,4 @@
-"""Parameters of a request beside its messages, by name: a misspelled one would be checked by no rule."""
+"""Parameters of a request other than its messages, by name: no rule would check a misspelled one."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class _Others(TypedDict, total=False):
 
 
 class RequestParameters(_Anthropic, _OpenAI, _Others, total=False):
-    """What requests of the known APIs hold beside messages, system prompt, tools and model.
+    """What requests of the known APIs hold in addition to messages, system prompt, tools and model.
 
     The type of a value is the provider's affair; rules read those that they know. What an API has learned since can be
     given as `params={...}`, where no name is checked.

@@ -171,7 +171,7 @@ def _tokens(items: Items) -> int:
 
 
 def _words(before: Items, after: Items) -> Iterator[Violation]:
-    """X03: of the newest message that a person wrote."""
+    """X03: the newest message that the user wrote."""
     ledger = _ledger(before)
     written = (
         at
@@ -184,7 +184,7 @@ def _words(before: Items, after: Items) -> Iterator[Violation]:
     said = [text for item in after for text in _texts(item)]
     for text in _texts(before[newest]):
         if not any(text in each for each in said):
-            yield _error("X03", newest, "words of the newest user message are gone")
+            yield _error("X03", newest, "words of the newest user message are missing")
 
 
 def _texts(item: Any) -> list[str]:

@@ -68,7 +68,7 @@ def valid(value: Any, depth: int = 0) -> Any:
 
 
 def _broken(message: Any) -> Iterator[int]:
-    """Blocks with such a string; -1: something beside them."""
+    """Blocks with such a string; -1: a field outside of the blocks."""
     if not isinstance(message, Mapping):
         yield from () if is_valid(message) else (-1,)
         return

@@ -24,7 +24,7 @@ def laid_over(
     Args:
         item: As it was added.
         decisions: What stands in place of results, by tool use id.
-        texts: To put behind it.
+        texts: Texts to add after it.
         emptied: Tool uses whose input is shown empty.
         thinking: Whether its thinking is shown.
     """

@@ -177,7 +177,7 @@ def _categories(ledger: Any) -> dict[str, int]:
 
 
 def _shares(found: dict[str, int], estimated: int, whole: int) -> dict[str, int]:
-    """The categories so that they sum to the whole: with each message's own frame, and what is beside the messages."""
+    """The categories so that they sum to the whole: including each message's frame and what is sent besides the messages."""
     frames = estimated - sum(found.values())
     beside = whole - estimated
     if frames:

@@ -35,7 +35,7 @@ def with_item(
     place = next((at for at, part in enumerate(parts) if part == found.at), None)
     if place is not None and not any(isinstance(part, Made) for part in parts[:place]):
         return parts
-    # Older items would count as newer ones behind it.
+    # Older items after it would count as newer ones.
     others = [each for part in parts for each in _without_items(messages, sources, part)]
     head = _system_messages(messages, others)
     front = Made(f"item:{sources[found.at]}", alone(found.block))

@@ -1,6 +1,6 @@
 """What a rewrite of the request costs now and saves later, from the model's prices and cache rules (BEY-2).
 
-A provider's cache holds a prefix. Where a level changes message k, everything behind k must be written to the cache again
+A provider's cache holds a prefix. Where a level changes message k, everything after k must be written to the cache again
 instead of being read from it; in return every later request reads so much less. Amounts are whole nanodollars: a token at a
 price of p dollars per million costs 1000 p of them.
 """
@@ -27,12 +27,12 @@ class Cost:
         first_changed: Message at which the cached prefix ends.
         first_block: Its first changed block.
         cached_tokens: Estimate of what stands before it and is still read from the cache.
-        rewritten_tokens: Estimate of what was cached behind it and must be written again.
+        rewritten_tokens: Estimate of what was cached after it and must be written again.
         saved_tokens: Estimate of what each later request is shorter by.
         rewrite_nanousd: What writing again costs more than reading would have.
         saving_nanousd: What each later request saves, read from the cache.
         break_even_turns: After so many requests it has paid; 0: at once; `None`: never.
-        priced: Whether the model's own prices stand behind it; else input 1, write 1.25, read 0.1 dollars per million.
+        priced: Whether the model's own prices were used; else input 1, write 1.25, read 0.1 dollars per million.
     """
 
     first_changed: int
@@ -86,7 +86,7 @@ def cost_of(
         view: As the level left it.
         model: Who is asked.
         overhead_tokens: System prompt and tool definitions, which stand before all messages.
-        broken_from: First message that another level had changed since the last request: what is behind it is written again
+        broken_from: First message that another level had changed since the last request: what follows it is written again
             anyway. `None`: none had.
         cold: The cache has run out: everything is written again anyway.
     """
@@ -110,7 +110,7 @@ def expected_cost(
     overhead_tokens: int = 0,
     cold: bool = False,
 ) -> Cost:
-    """What a rewrite would cost that changes message `first` and frees so many tokens at or behind it.
+    """The cost of a rewrite that changes message `first` and frees this many tokens at or after it.
 
     Args:
         view: As it is.

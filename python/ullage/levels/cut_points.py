@@ -15,7 +15,7 @@ _RESULTS = (BlockKind.TOOL_RESULT, BlockKind.SERVER_TOOL_RESULT)
 def whole_cuts(ledger: Any, stop: int | None = None) -> list[int]:
     """Positions p, rising, such that neither part of a cut before message p misses anything of the other.
 
-    No answered call stands before p with its result at or behind p, no response that was stored in pieces is split, and p is
+    No answered call is before p with its result at or after p, no response that was stored in pieces is split, and p is
     not between two assistant messages, which are one turn on the wire. 0 is always one of them.
 
     Args:
@@ -57,7 +57,7 @@ def turn_starts(ledger: Any) -> list[int]:
 
 
 def turn_starts_from(ledger: Any, start: int) -> list[int]:
-    """Those of `turn_starts` at or behind a message; what stands before it is not walked."""
+    """Those of `turn_starts` at or after a message; earlier messages are not visited."""
     end, found = len(ledger), []
     called = _called_behind(ledger, start)
     last_piece = {ledger.message(at).response_id: at for at in range(start, end)}
@@ -74,7 +74,7 @@ def turn_starts_from(ledger: Any, start: int) -> list[int]:
 
 
 def _called_behind(ledger: Any, start: int) -> list[int]:
-    """For each message from there on: where the first of the calls stands that it, or one behind it, answers."""
+    """For each message from there on: the position of the first call that it, or a later one, answers."""
     first, found = len(ledger), []
     for at in range(len(ledger) - 1, start - 1, -1):
         for block in ledger.blocks(at):
@@ -91,7 +91,7 @@ def _is_input(ledger: Any, at: int) -> bool:
 
 
 def newest_input(view: Any) -> int | None:
-    """The newest message of a view that a person wrote; what levels made does not count. `None`: there is none."""
+    """The newest message of a view that the user wrote; what levels made does not count. `None`: there is none."""
     for at in range(len(view) - 1, -1, -1):
         said = view.ledger.message(at).flags & MessageFlag.USER_INPUT
         if said and isinstance(view.sources[at], int):

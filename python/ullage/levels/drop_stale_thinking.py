@@ -1,8 +1,8 @@
-"""Thinking that is bound to its prefix: what stands behind a rewrite loses it, for good (MIC-8, P-1).
+"""Thinking that is bound to its prefix: messages after a rewrite lose it, permanently (MIC-8, P-1).
 
-Newer models take a thinking block only behind the very messages that it was made after. Where a level rewrote message k, all
+Newer models accept a thinking block only after exactly the messages that it was generated after. Where a level rewrote message k, all
 thinking from k on is void; it is left out once, and never put back, so that what is kept stays one unbroken run. If that
-tears the open turn, the turn is ended with two lines of text, which stay too.
+splits the open turn, the turn is ended with two lines of text, which stay too.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def unbind(view: View, first_changed: int) -> int:
         return 0
     torn = lost[-1] >= _open_from(view)
     view.strip((), lost)
-    # What a level made is made anew; a message that held nothing but thinking goes.
+    # What a level made is rebuilt; a message that held only thinking is removed.
     made = {at for at in lost if not isinstance(view.sources[at], int)}
     gone = {at for at in lost if at not in made and _thinks(view, at)}
     if made or gone:
@@ -89,7 +89,7 @@ def _thinks(view: View, at: int) -> bool:
 
 
 def _bare(view: View, at: int) -> Made:
-    """What a level made, without its thinking: a kept response that a compaction wrote anew."""
+    """What a level made, without its thinking: a kept response that a compaction wrote again."""
     message = view.messages[at]
     blocks = [block for block in message["content"] if block.get("type") not in THINKING]
     text = [{"type": "text", "text": TURN_CLOSED}]
@@ -97,7 +97,7 @@ def _bare(view: View, at: int) -> Made:
 
 
 def _open_from(view: View) -> int:
-    """First message behind the newest user message that answers no call: the open turn."""
+    """First message after the newest user message that answers no call: the open turn."""
     for at in range(len(view) - 1, -1, -1):
         results = any(block.kind == BlockKind.TOOL_RESULT for block in view.ledger.blocks(at))
         if view.ledger.message(at).role == Role.USER and not results:

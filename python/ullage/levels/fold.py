@@ -82,7 +82,7 @@ def _folded(
 
 
 def _apart(view: View, head: int, cut: int) -> range:
-    """The newest words of the person where they stand before the cut; with the calls, if they answer some; else none."""
+    """The newest words of the user if they are before the cut; with the calls, if they answer some; else none."""
     newest = newest_input(view)
     if newest is None or not head <= newest < cut:
         return range(cut, cut)

@@ -11,8 +11,8 @@ A level is a `Level`: a name, `run(context)`, and what else it takes part in.
 - `drain` is asked in place of `run` when a provider refused a request as too long: `context.goal` says what must be reached.
 - `observe` sees each answer of the model, `reset` is called after a compaction, `rewind` after newest messages were taken back.
 
-What goes into the request beside its messages (parameters, headers, tools for the model) a level puts into `context.extras`, on
-every request anew.
+What is sent besides the messages (parameters, headers, tools for the model) a level puts into `context.extras`, on
+every request again.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Compactor(Protocol):
 
 @dataclass(slots=True)
 class Extras:
-    """What goes into a request beside its messages.
+    """What goes into a request besides its messages.
 
     Attributes:
         params: Parameters of the provider, such as `context_management`.
@@ -145,7 +145,7 @@ class Context:
         compactor: Summarises the whole; `None`: nobody does.
         count: The next request's tokens, corrected by the provider's figures; `None`: as `view.tokens` has it.
         goal: What the levels must reach.
-        extras: What goes beside the messages.
+        extras: What is sent besides the messages.
         reports: Of the levels that acted in this run so far, in order.
     """
 

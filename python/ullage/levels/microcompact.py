@@ -44,7 +44,7 @@ _PARTIAL = (
 """What an input names that asks for a part of a file."""
 
 ERRORS_LONGER = 4
-"""Failed results stay until so many times more newer results stand behind them than others need (PIPE-5)."""
+"""Failed results stay until this many times more newer results follow them than others need (PIPE-5)."""
 
 EPOCH_PERCENT = 5
 """Percent of the window that the context must have grown by since the newest pass: each pass breaks the cached prefix."""

@@ -1,4 +1,4 @@
-"""What the model is told of its own context, and may ask for, where the host offers it (BEY-4). Off by default."""
+"""What the model learns about its own context, and may request, where the host offers it (BEY-4). Off by default."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Offers:
     """State of what is offered.
 
     Attributes:
-        told_percent: Highest mark that the model was told of; 0: none since the window was emptier.
+        told_percent: Highest mark reported to the model; 0: none since the window was emptier.
         asked: Instructions of a compaction that the model has asked for; `None`: it has not.
         granted: How many compactions it was granted.
     """
@@ -73,9 +73,9 @@ class Offers:
 
 
 def run(context: Context) -> None:
-    """Tell the model how full the window is, once at each mark, behind the newest user message.
+    """Tell the model how full the window is, once at each mark, after the newest user message.
 
-    The text stays there, so that the cached prefix holds. A mark counts anew after the window was emptier than it.
+    The text stays there, so that the cached prefix holds. A mark counts again after the window was emptier than it.
     """
     rules = context.policy.offer
     if not rules.notice_percent:

@@ -49,7 +49,7 @@ _FAILED = re.compile(
 class Line(NamedTuple):
     """One line of the record.
 
-    `kind`: `user` (a person's words, whole), `made` (what a level or a summary put there), `call`, `said` (by the assistant).
+    `kind`: `user` (the user's words, whole), `made` (what a level or a summary put there), `call`, `said` (by the assistant).
     """
 
     kind: str
@@ -85,8 +85,8 @@ def lines_of(
     Args:
         view: Of the conversation.
         start: First message.
-        stop: Behind the last one.
-        history: All that was added: the words of the person that an earlier summary or record holds are taken from there, whole.
+        stop: The position after the last one.
+        history: All that was added: the user's words in an earlier summary or record are taken from there, whole.
     """
     results = {result.id: result for result in view.results(start, stop)}
     return [
@@ -98,7 +98,7 @@ def lines_of(
 
 
 def _apart(text: str, words: Sequence[str]) -> Iterator[Line]:
-    """What a level or a summary put there: the person's words whole, and the rest."""
+    """What a level or a summary put there: the user's words whole, and the rest."""
     rest = text.replace(RECORD_HEAD, "").replace(RECORD_TAIL, "")
     # Longer ones first: a short one can be a part of them.
     for word in sorted(words, key=len, reverse=True):
@@ -109,7 +109,7 @@ def _apart(text: str, words: Sequence[str]) -> Iterator[Line]:
 
 
 def _words_in(view: View, at: int, text: str, history: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The words of the person that a text holds, as they were added; cut ones are known by how they begin."""
+    """The user's words in a text, as they were added; cut ones are recognised by their beginning."""
     typed: list[str] = []
     first = max((each for each in view.sources[:at] if isinstance(each, int)), default=-1) + 1
     later = (each for each in view.sources[at + 1 :] if isinstance(each, int))
@@ -132,7 +132,7 @@ def _words_in(view: View, at: int, text: str, history: Sequence[Mapping[str, Any
 
 LEAST_WORDS = 8
 KNOWN_BY = 60
-"""Characters at its beginning by which a message of the person is known again."""
+"""Characters at its beginning by which a user message is recognised."""
 
 SAID_BY_USER = "The user wrote:"
 
@@ -181,7 +181,7 @@ def tokens_of(text: str, weights: Weights | None) -> int:
 def fitted(lines: Sequence[Line], tokens: int, weights: Weights | None) -> str | None:
     """The lines in their order, within a budget.
 
-    The words of the person come first and whole, then what levels made (shortened if it must be), then calls, then remarks,
+    The user's words come first and whole, then what levels made (shortened if necessary), then calls, then remarks,
     of these the newest first.
 
     Args:
@@ -190,7 +190,7 @@ def fitted(lines: Sequence[Line], tokens: int, weights: Weights | None) -> str |
         weights: Of the estimate.
 
     Returns:
-        `None` if not even the words of the person fit.
+        `None` if not even the user's words fit.
     """
     words = sum(_cost(line, weights) for line in lines if line.kind == "user")
     room = tokens - words - _NOTE_TOKENS

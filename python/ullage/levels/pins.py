@@ -1,4 +1,4 @@
-"""Pins: texts that every compaction carries word for word, until they are unpinned by name."""
+"""Pins: texts that every compaction carries verbatim, until they are unpinned by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FENCE = re.compile(r"^(`{3,})text$")
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A text that is kept word for word.
+    """A text that is kept verbatim.
 
     Args:
         name: Unique in a conversation; one line, no backticks.

@@ -44,7 +44,7 @@ NEVER_CLEARED = ("memory", "recall", "Snip")
 
 @dataclass(slots=True)
 class ProviderClearing:
-    """What the provider does beside us.
+    """What the provider clears by itself.
 
     Attributes:
         exclude_tools: Tools that the newest request asked it to leave alone.

@@ -1,4 +1,4 @@
-"""Pins through every level: what a level or a summary took of a pinned text is put back, word for word (CTX-3)."""
+"""Pins through every level: what a level or a summary removed of a pinned text is restored, verbatim (CTX-3)."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def run(context: Context) -> StageReport | None:
 
 
 def _newest_words(history: Sequence[Mapping[str, Any]]) -> str:
-    """What the user said last; a summary holds it word for word, a record of that summary may not."""
+    """The user's newest words; a summary holds them verbatim, a record of that summary may not."""
     newest = next((item for item in reversed(history) if is_user_input(item)), None)
     inputs = () if newest is None else collect([newest]).inputs
     return inputs[-1].text if inputs else ""
 
 
 def _place(view: View) -> int:
-    """The first place, not before what was changed, where nothing is torn."""
+    """The first position, not before what was changed, where nothing is split."""
     least = view.sent if view.changed_from is None else view.changed_from
     cuts = whole_cuts(view.ledger)
     return next((at for at in cuts if at > least), cuts[-1])

@@ -1,4 +1,4 @@
-"""In-place snip: a long result keeps its head and its tail, and says how much is gone between them."""
+"""In-place snip: a long result keeps its head and its tail, and says how much was removed between them."""
 
 from __future__ import annotations
 

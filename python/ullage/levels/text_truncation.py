@@ -1,4 +1,4 @@
-"""Cutting texts where a person would: at line ends, never inside of a character."""
+"""Cuts texts at natural places: at line ends, never inside a character."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _JOINERS = "\u200d\ufe0f\ufe0e"
 
 
 def _splits_character(text: str, at: int) -> bool:
-    """Whether a cut before `text[at]` would tear a grapheme: a combining mark, a joined emoji, a pair of surrogates."""
+    """Whether a cut before `text[at]` would split a grapheme: a combining mark, a joined emoji, a pair of surrogates."""
     if not 0 < at < len(text):
         return False
     after, before = text[at], text[at - 1]

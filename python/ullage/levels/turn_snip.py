@@ -1,6 +1,6 @@
 """Snip by turns: user inputs carry short ids, and the model may remove whole turns by them (SNIP-2 to SNIP-5).
 
-An id is put behind a user input when it is sent for the first time, and stays there, so that the cached prefix holds. It
+An id is added after a user input when it is sent for the first time, and stays there, so that the cached prefix holds. It
 is in the request's copy only. What is removed stays in the history and can be recalled by the same id.
 """
 
@@ -55,7 +55,7 @@ SNIP_TOOL = Tool(
         "additionalProperties": False,
     },
 )
-"""What the model is told. Turns have ids only where the host offers this tool and `snip.turns` is on."""
+"""The definition for the model. Turns have ids only where the host offers this tool and `snip.turns` is on."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _HEX = re.compile(r"[0-9a-f]", re.IGNORECASE)
@@ -70,7 +70,7 @@ class TurnSnip:
     Attributes:
         ids: By position in the history: the id that a user input is sent with.
         asked: Turns that the model asked to remove, by id, with its reason; done at the next request.
-        removed: Turns that are gone: their first and last position in the history.
+        removed: Removed turns: their first and last position in the history.
         base_tokens: Size of the context at the last snip or reminder; -1: not measured yet.
     """
 
@@ -100,7 +100,7 @@ class TurnSnip:
 
 
 def run(context: Context) -> StageReport | None:
-    """Remove the turns that were asked for, put ids behind new user inputs, remind; `None` if nothing was removed.
+    """Remove the requested turns, add ids after new user inputs, remind; `None` if nothing was removed.
 
     Nothing happens with `snip.turns` off, or where the host does not offer the tool.
     """
@@ -114,7 +114,7 @@ def run(context: Context) -> StageReport | None:
 
 
 def reset(context: Context) -> None:
-    """After a compaction growth is measured anew."""
+    """After a compaction, growth is measured from scratch."""
     context.state(TurnSnip).base_tokens = -1
 
 
@@ -167,7 +167,7 @@ def _append_ids(view: View, state: TurnSnip) -> None:
 
 
 def answer(given: Any, view: View, state: TurnSnip) -> ToolAnswer:
-    """The answer to a call of the Snip tool; what it removes is gone from the next request on.
+    """The answer to a call of the Snip tool; what it removes is left out from the next request on.
 
     Args:
         given: The call's `input`.
@@ -254,7 +254,7 @@ def _span(view: View, start: int, stop: int) -> NamedSpan:
 
 
 def _remind(context: Context, state: TurnSnip, *, snipped: bool) -> None:
-    """Once after so much growth, behind the newest user message, while there is a turn that could go."""
+    """Once after this much growth, after the newest user message, while there is a turn that could be removed."""
     view, growth_tokens = context.view, context.policy.snip.reminder_tokens
     now = view.tokens(context.overhead_tokens)
     if snipped or state.base_tokens < 0 or now < state.base_tokens:

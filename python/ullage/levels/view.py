@@ -162,7 +162,7 @@ class View:
         return self._refresh(touched)
 
     def append_text(self, index: int, text: str) -> int | None:
-        """Put a text behind a message in the request's copy, for ever; returns as `decide`."""
+        """Add a text after a message in the request's copy, permanently; returns as `decide`."""
         source = self.sources[index]
         if not isinstance(source, int):
             raise IndexError("what a level made has no place in the history")
@@ -194,7 +194,7 @@ class View:
         return index
 
     def rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
-        """Build the view anew from messages that it has (by index, rising) and from what a level made.
+        """Rebuild the view from messages that it has (by index, ascending) and from what a level made.
 
         What is kept stays the same objects, with its decisions. The provider's own compaction item is never lost: it comes
         to the front where its message left, or where something made would stand before it.
@@ -384,7 +384,7 @@ class View:
         tools: tuple[str, ...] = (),
         paths: tuple[str, ...] = (),
     ) -> StageReport:
-        """Build the view anew (see `rearrange`) and say what that did."""
+        """Rebuild the view (see `rearrange`) and report what that did."""
         parts = with_item(self.messages, self.sources, parts)
         before, count = self.ledger.tokens(), len(self)
         kept = sum(isinstance(part, int) for part in parts)

@@ -1,4 +1,4 @@
-"""A view as plain JSON, and back: what of the history is left, what levels made, every decision."""
+"""A view as plain JSON, and back: the remaining history, what levels made, every decision."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ values           what is handed out: Request, Usage, Decided, Recovery
 
 How a level plugs in is said in `ullage.levels.pipeline`; it is given the view, the policy, the situation and its own
 state, which is saved with the conversation. How the session's notes plug in: `ContextManager(memory=...)` takes a
-`SessionMemory`, or another object with its `answered` (told of each response), `compacted` (told of each compaction) and
+`SessionMemory`, or another object with its `answered` (called with each response), `compacted` (called with each compaction) and
 `recall_flow` (asked before a summary is written, AUTO-2; see `ullage.compaction.from_session_notes`).
-What happens is told to `listeners` as events of `ullage.observe.events`.
+What happens is reported to `listeners` as events of `ullage.observe.events`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _ID = {"tool_use": "id", "tool_result": "tool_use_id"}
 
 
 class CallIds:
-    """Which ids of calls a conversation has used. Made anew from its history, it says the same."""
+    """Which call ids a conversation has used. Rebuilt from its history, it is the same."""
 
     def __init__(self) -> None:
         self._calls: dict[str, str | None] = {}  # id of the response of each

@@ -77,7 +77,7 @@ class Autocompaction:
 
 
 class Asked(NamedTuple):
-    """What a person or host asks of a compaction; see `ContextManager.compact`."""
+    """What a user or host requests of a compaction; see `ContextManager.compact`."""
 
     instructions: str = ""
     keep: KeepPolicy | int | None = None
@@ -87,7 +87,7 @@ class Asked(NamedTuple):
 
 
 def compact(machine: Machine, host: Host, asked: Asked) -> Flow[CompactionResult]:
-    """A compaction that a person or host asked for; microcompact comes before it (FULL-6).
+    """A compaction that a user or host requested; microcompact runs before it (FULL-6).
 
     Raises:
         CompactionError: It failed; nothing has changed.
@@ -146,7 +146,7 @@ def _resized(machine: Machine, host: Host) -> None:
 
 
 def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
-    """Tell the session's notes of a response; they work beside, and this returns at once."""
+    """Notify the session's notes of a response; they work in the background, and this returns at once."""
     if host.memory is not None:
         host.memory.answered(
             response,
@@ -239,7 +239,7 @@ def _installed(
 
 
 def _parts(result: CompactionResult, base: Sequence[Any], key: str) -> list[int | Made]:
-    """The new context: what of `base` is kept, by position, and what was made."""
+    """The new context: the kept messages of `base`, by position, and what was made."""
     kept = [at for at in result.report.kept if isinstance(at, int)]
     order = [*range(len(result.head)), *kept]
     parts: list[int | Made] = []

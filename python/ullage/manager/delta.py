@@ -16,7 +16,7 @@ SAME: dict[str, Any] = {}
 def diff(before: Any, now: Any) -> dict[str, Any]:
     """How `now` comes of `before`; empty where they are equal.
 
-    Mappings are told by their keys, lists by what follows their common beginning, all else whole.
+    Mappings are compared by key, lists stored as what follows their common beginning, everything else whole.
     """
     if before is now or (type(before) is type(now) and before == now):
         return SAME
@@ -71,7 +71,7 @@ def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
 
 
 def patch(before: Any, change: Mapping[str, Any]) -> Any:
-    """What `diff` was told as `now`; `before` stays as it was.
+    """The value that `diff` got as `now`; `before` is unchanged.
 
     Raises:
         KeyError: The change belongs to another state; so do the other two.

@@ -28,7 +28,7 @@ class Host:
         hooks: Of compactions.
         providers: What is put back after a compaction, and who reads files.
         options: Further fields of `compaction.job.Job`.
-        listeners: Told of every event.
+        listeners: Called with every event.
         ahead: Writes summaries ahead of need; `None`: nobody does.
         beside: Has summaries of spans written that a context collapse will need.
         logged: The conversation is in a log that holds what the history holds.
@@ -49,5 +49,5 @@ class Host:
 
     @property
     def store(self) -> Any:
-        """Where a compaction is installed beside the view: nowhere, its lines are written when the call ends."""
+        """Where else a compaction is installed: nowhere, since its lines are written when the call ends."""
         return None

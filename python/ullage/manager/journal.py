@@ -1,7 +1,7 @@
 """A conversation in a transcript log: what was added, observed and decided is there when a call returns (LOG-4, P-6).
 
 Messages are entries of the log as any other; what levels took out stands there in the transcript's own lines, so that
-Claude Code and `ullage resume` show what was sent. Beside them a line of type `ullage-manager` tells how the manager's
+Claude Code and `ullage resume` show what was sent. In addition, a line of type `ullage-manager` records how the manager's
 state has changed since the line before: from these lines the manager itself goes on, exactly. Each call writes with one
 write; what such a write left unfinished counts as never written.
 """
@@ -95,14 +95,14 @@ class Journal:
 
         Args:
             machine: As it is now.
-            beside: State of what is not in the machine.
+            beside: State of the parts outside of the machine.
             what: Which call it was.
             more: Lines that go before the state.
 
         Raises:
-            InvalidMessage: As for `added`.
-            LogConflict: As for `added`.
-            StoreError: As for `added`.
+            InvalidMessage: See `added`.
+            LogConflict: See `added`.
+            StoreError: See `added`.
         """
         with self.log.one_writer:
             lines = [*self._messages(machine, waits=True), *more]
@@ -147,7 +147,7 @@ class Journal:
 
         Args:
             machine: As it is now.
-            beside: As for `commit`.
+            beside: See `commit`.
             base: Its history is what a resume of the log shows up to here.
         """
         self.messages = len(machine.history) if base else 0
@@ -167,7 +167,7 @@ class Journal:
     # ---- messages ----------------------------------------------------------------------------
 
     def _messages(self, machine: Machine, *, waits: bool) -> list[Line]:
-        """Lines for what the log does not hold yet. Those that wait count only with the line of the state behind them."""
+        """Lines for what the log does not hold yet. Waiting ones count only with the state line after them."""
         parent, lines = self.log.leaf, []
         for at in range(self.messages, len(machine.history)):
             line = self._line(machine, at, parent, waits=waits)
@@ -219,7 +219,7 @@ class Journal:
     def _summed(
         self, view: View, reports: Sequence[StageReport], parent: str | None
     ) -> tuple[dict[str, str], list[Line]]:
-        """A boundary where something stands in the view that no line has told of: a summary, a fold, a mark of what was cut."""
+        """A boundary if the view contains something that no line records yet: a summary, a fold, a mark of a cut."""
         new = [
             at for at, key in enumerate(view.sources) if isinstance(key, str) and self._is_new(key)
         ]

@@ -37,7 +37,7 @@ class Found:
         state: As `Journal.state`; empty: no manager has written to this log.
         history: Of that state.
         later: Messages that were added after it.
-        torn: Uuids of what an unfinished write left: it counts as never written.
+        torn: Uuids of entries that an unfinished write left: they count as never written.
         reports: Of all levels so far, as they were dumped.
         records: Of all requests so far.
         let_go: What the account does not hold: as in `Machine`.
@@ -162,7 +162,7 @@ def base_of(path: str, stop: int) -> list[Added]:
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """Whole lines with the place where each begins; a torn last line is none."""
+    """Whole lines with the position where each begins; an incomplete last line does not count."""
     start = 0
     try:
         with Path(path).open("rb") as file:

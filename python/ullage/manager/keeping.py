@@ -84,7 +84,7 @@ class Keeping(Questions):
     ) -> Self:
         """A manager that goes on where the saved one stood.
 
-        A history that is shorter, or that was edited, is gone back to: messages are compared one by one, and from the first
+        If the history is shorter or was edited, the state is rolled back to it: messages are compared one by one, and from the first
         that differs on they count as added since; nothing is left of what was decided about the others.
 
         Args:
@@ -92,7 +92,7 @@ class Keeping(Questions):
             history: The messages that had been added, in order, from the host's own log; `None`: those in `saved`. Messages
                 beyond them count as added since.
             policy: `None`: the saved one.
-            **outside: What is not saved, as for the constructor: `system`, `tools`, `summarizer`, `store`, ...
+            **outside: What is not saved, with the constructor's names: `system`, `tools`, `summarizer`, `store`, ...
 
         Raises:
             InvalidPolicy: It is no saved state, or the history is another from its first message on; names the field.
@@ -130,7 +130,7 @@ class Keeping(Questions):
         Args:
             path: The log's file, or an open log of it.
             policy: `None`: that of the manager that wrote it.
-            **outside: What is not in the log, as for the constructor: `system`, `tools`, `summarizer`, `store`, ...
+            **outside: What is not in the log, with the constructor's names: `system`, `tools`, `summarizer`, `store`, ...
 
         Raises:
             InvalidPolicy: No manager wrote to it, and no `model` is named.
@@ -201,7 +201,7 @@ class Keeping(Questions):
         return made
 
     def _use(self, journal: Journal) -> None:
-        """From now on the conversation is kept there; hooks and the model are told of it."""
+        """From now on the conversation is kept there; its path is passed to hooks and to the model."""
         self._journal, options = journal, dict(self.host.options)
         options["transcript_path"] = options.get("transcript_path") or journal.log.path
         options["session_id"] = options.get("session_id") or journal.log.session_id
@@ -397,7 +397,7 @@ class Keeping(Questions):
         Args:
             policy: `None`: this one's.
             log: For the fork, of its own: a path, or an open and empty log. `None`: it has none.
-            **outside: What shall be another than here, as for the constructor.
+            **outside: What should differ from this manager, with the constructor's names.
         """
         given = {**self._outside, **outside}
         own = given.pop("policy", None)

@@ -43,7 +43,7 @@ def check_item(item: Any, provider: Provider) -> None:
         InvalidMessage: Says what it looks like, and in its hint what to give.
     """
     if not isinstance(item, Mapping):
-        raise InvalidMessage("is no object", got=type(item).__name__, hint=_OBJECT)
+        raise InvalidMessage("must be a mapping", got=type(item).__name__, hint=_OBJECT)
     role = item.get("role")
     if isinstance(role, str):
         if role not in _ROLES:
@@ -62,7 +62,7 @@ def check_answer(body: Any, items: Sequence[Any], provider: Provider) -> None:
 
     Args:
         body: The response as a mapping.
-        items: What of it would be added.
+        items: The part of it that would be added.
         provider: Whose form it is of.
 
     Raises:

@@ -115,7 +115,7 @@ class Machine:
     stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
     now_ms: int | None = None  # the clock of the newest request; not saved
     records: list[RequestRecord] = field(default_factory=list)
-    let_go: tuple[int, int] = (0, 0)  # reports that are told no more; request of the newest
+    let_go: tuple[int, int] = (0, 0)  # reports that are no longer kept; request of the newest
     prints: list[str] = field(default_factory=list)  # of messages, taken when the state is saved
     figure: Figure | None = None
     stated_policy: Policy = field(

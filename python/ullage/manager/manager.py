@@ -77,20 +77,20 @@ class ContextManager(Keeping):
             `None`: there are none.
         hooks: PreCompact, PostCompact, SessionStart; `Hooks` or its fields.
         providers: What is put back after a compaction.
-        listeners: Told of every event, in order.
+        listeners: Called with every event, in order.
         log: Where the conversation is kept: the path of a new file, or an open and empty `TranscriptLog`. All that was added,
             observed and decided is there when a call returns; `ContextManager.resume` goes on from it. The manager alone
             appends to it. `None`: `save` is the host's business.
         clock: Gives the time in milliseconds since the epoch, for what happens by time; messages are stamped with it as they
             come in. `None`: the system's. One that returns `None`: nothing happens by time.
-        keep: Newest part that a compaction leaves word for word: tokens, a `KeepPolicy`, or `None` for the policy's.
+        keep: Newest part that a compaction leaves verbatim: tokens, a `KeepPolicy`, or `None` for the policy's.
         redact: Applied to all text that leaves for a summarizer or becomes the summary; `None`: nothing is.
         template: Replaces the prompt for summaries; empty: ours.
-        session_id: Told to hooks; empty: the log's, if there is one.
-        transcript_path: Told to the model and to hooks, and searched by recall; empty: the log's, if there is one.
-        cwd: Told to hooks.
+        session_id: Passed to hooks; empty: the log's, if there is one.
+        transcript_path: Passed to the model and to hooks, and searched by recall; empty: the log's, if there is one.
+        cwd: Passed to hooks.
         context_management: Anthropic's parameter of that name, as a form of policy: sent on where the provider knows it, else done
-            here and told in `Request.applied_edits`. `None`: none.
+            here and reported in `Request.applied_edits`. `None`: none.
         context_window: The model's window in tokens, in place of what the table says; `None`: as the table says.
         max_output_tokens: The model's largest answer in tokens, likewise.
         thinking: The requests' `thinking` parameter, as the provider takes it; `None`: not in use. In Anthropic's manual mode
@@ -244,7 +244,7 @@ class ContextManager(Keeping):
     # ---- pins --------------------------------------------------------------------------------
 
     def pin(self, name: str, given: str | Item, *, by: str = "host") -> None:
-        """Keep a text, or the text of a message or block, word for word through every level (CTX-3).
+        """Keep a text, or the text of a message or block, verbatim through every level (CTX-3).
 
         Args:
             name: To unpin it by; another text under the same name takes its place.
@@ -310,11 +310,11 @@ class ContextManager(Keeping):
         Old tool results that can be had again are shortened first (microcompact), so that the summary is of what matters.
 
         Args:
-            instructions: What the summary should mind, in the person's words.
-            keep: Newest part that stays word for word: tokens, a `KeepPolicy`, or `None` for the manager's. 0: only what must stay.
+            instructions: What the summary should focus on, in the user's words.
+            keep: Newest part that stays verbatim: tokens, a `KeepPolicy`, or `None` for the manager's. 0: only what must stay.
             direction: `full`, or `from` the message `at` to the end, or `up_to` that message.
             at: For the latter two: a position in `messages`, or the uuid of a message.
-            target_tokens: As for `ullage.compact`; `None`: no limit beyond the policy's.
+            target_tokens: See `ullage.compact`; `None`: no limit beyond the policy's.
             cancel: Looked at between steps.
 
         Raises:
@@ -353,7 +353,7 @@ class ContextManager(Keeping):
 
         Raises:
             ContextTooLarge: All last resorts were tried for this request.
-            ManagerBusy: As for `prepare`.
+            ManagerBusy: See `prepare`.
         """
         with self._alone("on_overflow"), self._whole("on_overflow", careful=False):
             return self._run(self._recover(error))
@@ -364,7 +364,7 @@ class ContextManager(Keeping):
             return await self._arun(self._recover(error))
 
     def stage_ahead(self) -> int:
-        """Write the summaries that a context collapse will need, and wait for them; `prepare` has them written beside anyway.
+        """Write the summaries that a context collapse will need, and wait for them; `prepare` has them written in the background anyway.
 
         Returns:
             How many spans are ready that were not before; 0 where collapse is off or the window is not full enough.
@@ -373,7 +373,7 @@ class ContextManager(Keeping):
             return self._run(prepare.stage_ahead(self.machine, self.host))
 
     async def astage_ahead(self) -> int:
-        """`stage_ahead`, beside the conversation: what is added or changed meanwhile is looked at when it ends."""
+        """`stage_ahead` in the background: what is added or changed in the meantime is checked when it ends."""
         with self._whole("stage_ahead", careful=False):
             return await self._arun(prepare.stage_ahead(self.machine, self.host))
 
@@ -424,7 +424,7 @@ class ContextManager(Keeping):
         )
 
     def _look_ahead(self, *, asynchronous: bool) -> None:
-        """Have written beside the conversation what will be needed soon: a summary of the whole, or of spans."""
+        """Have what will be needed soon written in the background: a summary of the whole, or of spans."""
         machine, host = self.machine, self.host
         look_ahead(machine, host, compactions.job_for, asynchronous=asynchronous)
         if prepare.stages_in_background(machine, host):

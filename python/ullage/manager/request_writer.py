@@ -1,4 +1,4 @@
-"""The last step before a request leaves: what the provider would refuse is mended, in the request only."""
+"""The last step before a request leaves: what the provider would refuse is repaired, only in the request."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class Outgoing:
     def _changed(self, in_view: int | None, sent: Sequence[Any], count: int) -> int | None:
         """First message that is not what was sent before.
 
-        Only where something was mended, now or last time, must the lists be compared.
+        The lists must be compared only if something was repaired, now or last time.
         """
         if not self._provider.internal or not self._own_list:
             in_view = None  # a place in the view is none in the provider's list

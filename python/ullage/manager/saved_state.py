@@ -63,7 +63,7 @@ def told_since(machine: Machine, reports: int, records: int) -> dict[str, Any]:
 
 
 def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
-    """Take back what `told_since` gave.
+    """Restore what `told_since` returned.
 
     Raises:
         InvalidPolicy: It is no such account.

@@ -22,7 +22,7 @@ class Usage:
     Attributes:
         tokens: Of the next request.
         window_tokens: The model's context window.
-        reported: The provider's own figure stands behind it.
+        reported: Whether it is based on the provider's own figure.
         low: At least so many, nine times in ten; `high`: at most.
         by_category: Estimated tokens by what they are spent on; empty where nobody asked for it.
     """
@@ -97,9 +97,9 @@ class Request:
         reports: Of the levels that acted in this call, in order; those of earlier requests are in `ContextManager.explain()`.
         compaction: The compaction that ran, if one did.
         provider: Whose form it has.
-        repairs: What was mended so that the provider takes it; the history is as it was added.
+        repairs: What was repaired so that the provider accepts it; the history is unchanged.
         losses: What the provider's form cannot express.
-        parts: The body's keys beside the messages: system prompt and tools, in the provider's form.
+        parts: The body's keys besides the messages: system prompt and tools, in the provider's format.
         tokens: Estimate of the request, system prompt and tools included.
         params: Parameters to add, such as `context_management`.
         headers: HTTP headers to add, such as `anthropic-beta`.

@@ -310,7 +310,7 @@ def _with_media(moved: list[dict[str, Any]], said: list[dict[str, Any]]) -> list
 
 
 def _assistant_content(parts: list[dict[str, Any]]) -> Any:
-    """`null` only beside calls; one text as a string, which every server takes."""
+    """`null` only with calls; one text as a string, which every server accepts."""
     if not parts:
         return None
     if len(parts) == 1 and set(parts[0]) == {"type", "text"} and parts[0]["type"] == "text":

@@ -26,7 +26,7 @@ BROKEN: Final = (
 
 
 def placed(write: F) -> F:
-    """The function, with such errors told as `InvalidMessage`; looked for only once one has happened."""
+    """The function, with such errors raised as `InvalidMessage`; the place is searched only after an error."""
 
     @wraps(write)
     def told(messages: Sequence[Any], *args: Any, **named: Any) -> Any:

@@ -1,6 +1,6 @@
 """Reads items of the Responses API into the internal view.
 
-An item keeps what the internal view has no word for under `foreign`: `item` (keys beside the known
+An item keeps what the internal view has no word for under `foreign`: `item` (keys besides the known
 ones, or the whole item), `head` and `part` (the same for messages and their parts).
 """
 
@@ -54,7 +54,7 @@ def _opaque(item: Mapping[str, Any]) -> Block:
 
 
 def _thinking(item: Mapping[str, Any]) -> Block:
-    """The summary is what a person can read; the item itself goes back as it came."""
+    """The summary is the readable part; the item itself is sent back unchanged."""
     listed = [*(item.get("summary") or ()), *(item.get("content") or ())]
     texts = [str(part.get("text", "")) for part in listed if isinstance(part, Mapping)]
     return carrying(

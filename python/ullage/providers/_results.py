@@ -1,4 +1,4 @@
-"""Tool results put back behind their calls, while a conversation is read."""
+"""Puts tool results after their calls while a conversation is read."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]
 def _cleaned(
     message: Mapping[str, Any], index: int, ids: Mapping[str, str], losses: Losses
 ) -> Mapping[str, Any] | None:
-    """The message with what a log says beside its content, such as `id`, `model` and `usage`."""
+    """The message with the log's fields other than its content, such as `id`, `model` and `usage`."""
     sent = _message(message, index, ids, losses, fallback=True)
     if sent is None or (sent.get("content") is message["content"] and FOREIGN not in message):
         return None if sent is None else message
@@ -273,7 +273,7 @@ def _last_fallback(content: Sequence[Any]) -> int:
 
 
 def _falls(block: Any) -> bool:
-    """Whether a block is left out with a fallback behind it: only a beta takes the mark, nobody what it ended."""
+    """Whether a block is left out because a fallback follows it: only a beta accepts the mark, and no API what it ended."""
     kind = block.get("type") if isinstance(block, Mapping) else None
     return kind in ("fallback", "tool_use") or (isinstance(kind, str) and kind in THINKING)
 

@@ -164,7 +164,7 @@ def read_form(
 
     Args:
         items: Messages, entries or items; not changed.
-        provider: Whose form they have; `None`: items of the Responses API and Gemini's contents are told
+        provider: Format of the items; `None`: items of the Responses API and Gemini's contents are recognised
             by their keys.
         unread: Filled with the indices of items that cannot be read, which are left out; `None`: they raise.
 

@@ -86,7 +86,7 @@ def is_torn(ledger: Any, start: int = 0) -> bool:
 
 
 def whole_start(ledger: Any, start: int, *, floor: int, last: int, most: int | None) -> int | None:
-    """A cut near `start` behind which the open turn begins with thinking; `None`: there is none.
+    """A cut near `start` after which the open turn begins with thinking; `None`: there is none.
 
     An earlier one is preferred, which keeps more.
 
@@ -110,6 +110,6 @@ def whole_start(ledger: Any, start: int, *, floor: int, last: int, most: int | N
 
 
 def _is_cut(ledger: Any, at: int) -> bool:
-    """Whether a cut before a message tears no call from its result, and no response."""
+    """Whether a cut before a message separates no call from its result and splits no response."""
     found = ledger.keep_window(at, floor=0, min_tokens=0, max_tokens=1, min_text_messages=0)
     return int(found.start) == at

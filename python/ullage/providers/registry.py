@@ -45,7 +45,7 @@ class ChatRules:
         max_id_chars: The longest id of a call.
         exact_ids: Ids are exactly so many letters and digits.
         strict: One system message, roles alternate, no `null` content.
-        reasoning: Its thinking mode demands `reasoning_content` beside calls.
+        reasoning: Its thinking mode requires `reasoning_content` with calls.
         blank_answers: An assistant's empty string counts as content.
     """
 
@@ -87,7 +87,7 @@ class Provider:
         guess_ends: The same for the ends of types.
         own_ids: Ids of calls must be mapped to a form of its own.
         claude_thinking: `thinking` is Anthropic's parameter, with its types.
-        edits: What of `context_management` the API knows: Anthropic's `edits`, only `compaction`, or nothing.
+        edits: Which part of `context_management` the API supports: Anthropic's `edits`, only `compaction`, or nothing.
         chat: How its chat differs from OpenAI's; of no meaning to forms that are no chat.
     """
 
@@ -308,7 +308,7 @@ def provider_of(provider: AnyProvider, *, writable: bool = False) -> Provider:
 
 
 def recognised(items: Iterable[object]) -> Provider | None:
-    """Whose form a list has, by its first item that can only be of one; `None`: none can be told."""
+    """The provider whose format a list has, by its first unambiguous item; `None`: unknown."""
     for item in items:
         if not isinstance(item, Mapping) or "message" in item:
             continue

@@ -43,7 +43,7 @@ class RequestCount:
         tool_tokens: Of the tool definitions.
         message_tokens: Of the conversation.
         pending_tokens: Of the input that is about to be sent.
-        basis: What stands behind `tokens`.
+        basis: How `tokens` was obtained.
         bytes: Of the request's body as compact JSON; sampling parameters add a few.
         images: In messages and pending input, those inside tool results too.
         largest_edge_px: The longest side of an image whose size can be read; 0: none.

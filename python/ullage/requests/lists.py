@@ -36,7 +36,7 @@ __all__ = [
 
 
 class KeptWindow(NamedTuple):
-    """The newest part of a conversation, cut where no tool pair and no response is torn apart.
+    """The newest part of a conversation, cut where no tool pair and no response is split.
 
     Attributes:
         messages: The kept messages, the same objects.
@@ -282,7 +282,7 @@ def truncate_head(
         table: A model table of your own; `None`: the built-in one.
         provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
             as they are. `None`: items of the Responses API and Gemini's contents are recognised.
-        thinking: As for `keep_window`: so many rounds go that the open turn begins with thinking, or it is ended.
+        thinking: See `keep_window`: as many rounds are removed as needed for the open turn to begin with thinking, or it is ended.
 
     Returns:
         At least one round less, and at least one round. The rest may begin with an assistant message.
@@ -313,7 +313,7 @@ def truncate_head(
 
 
 def _thoughtful(ledger: Any, cut: int) -> int:
-    """The next start of a round behind which an open turn begins with thinking, else one before; the very same if there is none."""
+    """The next start of a round after which an open turn begins with thinking, else an earlier one; unchanged if there is none."""
     starts = [int(at) for at in ledger.rounds()]
     later = [at for at in starts if at >= cut]
     earlier = [at for at in reversed(starts) if 0 < at < cut]

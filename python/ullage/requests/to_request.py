@@ -30,9 +30,9 @@ class Outgoing:
         provider: Whose form it has.
         parts: Keys of the request's body: `messages` (`input`, `contents`), `system`, `tools`.
         list_key: The one of them that is the conversation.
-        repairs: What was mended, in the order it was done; the log is not changed.
+        repairs: What was repaired, in order; the log is not changed.
         losses: What the provider's form cannot express.
-        left: What no repair can mend, such as too many tokens.
+        left: Errors that no repair can fix, such as too many tokens.
         awaits_user: The model spoke last: the user's next message has to follow before it is sent.
         names: The provider's name → ours, for each tool whose name the provider refuses: a call comes back
             under the provider's.
@@ -173,7 +173,7 @@ def report_of(
     """What the provider would refuse of the conversation as it stands, translated but not repaired.
 
     Args:
-        messages: As for `outgoing`, as are the others.
+        messages: This and the others are those of `outgoing`.
         provider: One of `ullage.providers.registry.SHAPES`, or a row.
         model: Name of the model.
         system: The system prompt.

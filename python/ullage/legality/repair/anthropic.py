@@ -1,4 +1,4 @@
-"""Repairs for Anthropic's Messages API: each step for its rules, again until nothing is left to mend."""
+"""Repairs for Anthropic's Messages API: each step for its rules, again until nothing is left to repair."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _thinking(
 
     def turn(draft: Draft) -> None:
         if not request.report(draft.build()).rules & {"A13", "A14"}:
-            return  # a step before this one has mended it
+            return  # an earlier step has repaired it
         # Put back once; if that was no help, the turn ends without its thinking.
         if originals is not None and not tried:
             tried.append(True)

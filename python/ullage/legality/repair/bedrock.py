@@ -200,7 +200,7 @@ def _says_nothing(part: Any) -> bool:
 
 
 def _split(draft: Draft) -> None:
-    """Results in an assistant message go into a user message behind it."""
+    """Move results in an assistant message into a user message after it."""
     slots: list[Slot] = []
     for slot in draft.slots:
         results = [b for b in slot.blocks if block_kind(b) == "toolResult"]

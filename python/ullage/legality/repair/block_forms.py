@@ -33,7 +33,7 @@ def changes(role: str, kind: str, strict_version: bool) -> Iterator[tuple[str, s
     if kind == "tool_result":
         yield "A03", "made the content of the result what it may be", _result
     if kind in ("tool_result", "search_result"):
-        yield "A02", f"dropped or mended blank text inside a {kind} block", _filled
+        yield "A02", f"dropped or repaired blank text inside a {kind} block", _filled
     if role == USER and strict_version:
         yield "A20", "removed citations", _uncited
 

@@ -183,7 +183,7 @@ def _keep_marker(block: Mapping[str, Any], before: list[Any]) -> None:
 
 
 def split_results(draft: Draft) -> None:
-    """Puts tool results that stand in an assistant message into a user message behind it (A03)."""
+    """Move tool results in an assistant message into a user message after it (A03)."""
     slots: list[Slot] = []
     for slot in draft.slots:
         kinds = [kind_of(block) for block in slot.blocks]

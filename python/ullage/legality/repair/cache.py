@@ -34,7 +34,7 @@ _Change = tuple[_Marked, Any, str, str]  # a marker, what becomes of it, the rul
 
 
 def _too_late(found: Sequence[_Marked], auto_cache: str, *, late: bool) -> Iterator[_Change]:
-    """Markers whose TTL does not fit what came before, or the automatic one behind all."""
+    """Markers whose TTL does not fit an earlier one, or the automatic one at the end."""
     for index, each in enumerate(found):
         short = _ttl(each) == "5m"
         if auto_cache == "1h":

@@ -1,4 +1,4 @@
-"""Repairs of the chat form: ids of calls, and answers behind them."""
+"""Repairs of the chat form: ids of calls, and the results after them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _fresh(given: Any, time: int, rules: ChatRules) -> str:
 
 
 def pair(work: Lines, orphans: str) -> None:
-    """Puts every tool message behind its call, and answers calls that have none."""
+    """Put every tool message after its call, and answer calls that have none."""
     answers = _match(work)
     made: list[Line] = []
     position = {id(line): at for at, line in enumerate(work.lines)}
@@ -176,7 +176,7 @@ def _group(
     made = list(found.values())
     at = position[id(line)]
     if made and work.lines[at + 1 : at + 1 + len(made)] != made:
-        work.note("O01", line, "moved tool messages behind their calls", ids=found)
+        work.note("O01", line, "moved tool messages after their calls", ids=found)
     for call in calls_of(line):
         name = str(call.get("id"))
         if name not in found:

@@ -16,7 +16,7 @@ SYSTEMS = ("system", "developer")
 
 
 def reasoning(work: Lines, thinking: bool) -> None:
-    """Thinking mode asks for reasoning beside each call; without it none may be sent."""
+    """Thinking mode requires reasoning with each call; without it none may be sent."""
     for line in work.lines:
         if thinking and calls_of(line) and not isinstance(line.get("reasoning_content"), str):
             work.note("D01", line, "added empty reasoning_content")
@@ -88,7 +88,7 @@ def _as_parts(content: Any) -> list[Any]:
 
 
 def answer_tools(work: Lines) -> None:
-    """Mistral takes no user message right behind a tool's."""
+    """Mistral accepts no user message directly after a tool's."""
     made: list[Line] = []
     for line in work.lines:
         if made and made[-1].get("role") == TOOL and line.get("role") not in (TOOL, ASSISTANT):

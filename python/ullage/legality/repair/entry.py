@@ -38,7 +38,7 @@ def repair(
     """Makes a request legal for its provider; what is legal stays the same objects.
 
     The input is never changed, and repairing twice changes nothing more. Nothing that a user wrote
-    is dropped. What cannot be mended in the messages (too many tokens, a missing header) is left
+    is dropped. What cannot be repaired in the messages (too many tokens, a missing header) is left
     and named.
 
     Args:
@@ -52,7 +52,7 @@ def repair(
         platform: Where a Claude model runs; see `validate`.
         resume: `pause_turn` or `compaction` when this request resumes such a stop.
         facts: Single facts that override what follows from the other arguments; see `validate`.
-        orphans: Results whose calls are gone become one line (`note`), keep their text (`text`), or
+        orphans: Results whose calls are missing become one line (`note`), keep their text (`text`), or
             go (`drop`).
         trailing: An assistant message at the end gets a line after it that nobody has replied
             (`note`), or goes (`drop`).

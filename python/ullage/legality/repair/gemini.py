@@ -160,7 +160,7 @@ def _sign(work: Lines, known: list[Any] | None, *, needed: bool) -> None:
             if first is not None and not isinstance(parts[first].get("thoughtSignature"), str):
                 parts[first] = {**parts[first], "thoughtSignature": DUMMY_SIGNATURES[0]}
         if any(a is not b for a, b in zip(parts, parts_of(line.value), strict=True)):
-            work.note("G04", line, "mended thought signatures")
+            work.note("G04", line, "repaired thought signatures")
             line.put(parts=parts)
 
 

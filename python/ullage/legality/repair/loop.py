@@ -1,4 +1,4 @@
-"""The loop of all repairs: check, let each step mend the rules it is for, check again."""
+"""The loop of all repairs: check, let each step repair its rules, check again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ullage.legality.report import Report
 
 __all__ = ["Step", "Work", "mend", "steps"]
 
-# Each round mends what the one before brought to light; more would be a repair that undoes another.
+# Each round repairs what the one before revealed; more rounds would mean that repairs undo each other.
 MAX_ROUNDS = 8
 
 

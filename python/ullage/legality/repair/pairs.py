@@ -137,7 +137,7 @@ def _separate(draft: Draft) -> None:
 def _match(draft: Draft) -> _Pairs:
     """Each result goes to the newest turn's first open call of its id that stands before it.
 
-    What is left after that goes to a call of its id that stands behind it.
+    What is left after that goes to a later call with its id.
     """
     pairs = _Pairs()
     waiting: dict[tuple[str, str], _Waiting] = {}
@@ -286,7 +286,7 @@ def _text(content: Any) -> str:
 
 
 def _place(draft: Draft, pairs: _Pairs) -> None:
-    """Puts results first into the user turn behind their calls."""
+    """Put results first in the user turn after their calls."""
     by_slot: dict[int, list[_Call]] = {}
     for call in pairs.calls:
         by_slot.setdefault(id(call.slot), []).append(call)
@@ -305,7 +305,7 @@ def _place(draft: Draft, pairs: _Pairs) -> None:
 
 
 def _elsewhere(turns: Iterable[tuple[Slot, list[Slot], list[_Call]]]) -> set[int]:
-    """Results (by object) that do not stand in the user turn behind their calls."""
+    """Results (by object) that are not in the user turn after their calls."""
     found: set[int] = set()
     for _, target, calls in turns:
         at_home = {id(slot) for slot in target}
@@ -323,7 +323,7 @@ def _take_out(slots: Iterable[Slot], gone: set[int]) -> None:
 
 
 def _turns(draft: Draft) -> list[tuple[list[Slot], list[Slot]]]:
-    """Assistant turns with the user turn behind each; system messages part neither."""
+    """Assistant turns with the user turn after each; system messages separate neither."""
     turns: list[tuple[list[Slot], list[Slot]]] = []
     previous = ""
     for slot in draft.speaking():

@@ -19,7 +19,7 @@ __all__ = ["repair_last_word", "repair_system"]
 
 
 def repair_system(draft: Draft, *, mid_system_ok: bool) -> None:
-    """Moves system messages behind the next user turn, or makes user messages of them.
+    """Move system messages after the next user turn, or turn them into user messages.
 
     Args:
         draft: Changed.
@@ -84,7 +84,7 @@ def _move(draft: Draft) -> None:
 
 def _settled(draft: Draft, waiting: list[Slot]) -> list[Slot]:
     for slot in waiting:
-        draft.note("A12", slot, "moved a system message behind the next user turn")
+        draft.note("A12", slot, "moved a system message after the next user turn")
     return list(waiting)
 
 

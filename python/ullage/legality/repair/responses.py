@@ -178,7 +178,7 @@ def _key(kind: str, line: Line) -> tuple[str, str]:
 
 
 def _match(work: Lines) -> dict[int, Line]:
-    """Each call, by object, with its output: behind it if there is one, else before it."""
+    """Each call, by object, with its output: one after it if there is one, else one before it."""
     calls: dict[tuple[str, str], Line] = {}
     found: dict[int, Line] = {}
     early: dict[tuple[str, str], Line] = {}
@@ -215,7 +215,7 @@ def _answer(work: Lines, line: Line, outputs: Mapping[int, Line], later: set[int
     kind = _kind(line)
     if found is not None:
         if found.origin < line.origin:  # it stood before its call
-            work.note("R01", line, "moved an output behind its call", ids=(line.get("call_id"),))
+            work.note("R01", line, "moved an output after its call", ids=(line.get("call_id"),))
             moved = Line(found.value, found.origin)
             found.value = None
             later.add(id(found))
@@ -259,5 +259,5 @@ def _reasoning(work: Lines, known: Sequence[Any]) -> None:
         if _type(was) != "reasoning" or _kind(line) == "reasoning":
             continue
         if previous is None or name_of(previous.value) != name_of(was):
-            work.note("R02", line, "removed the id of an item whose reasoning is gone")
+            work.note("R02", line, "removed the id of an item whose reasoning is missing")
             line.drop("id")

@@ -38,7 +38,7 @@ class Repaired:
         messages: The very list that was given if nothing had to change; else a new list, in which
             untouched messages are the same objects.
         repairs: What was changed, in the order it was done.
-        left: Errors that no repair can mend, such as too many tokens.
+        left: Errors that no repair can fix, such as too many tokens.
         params: Request parameters to add, only under the policy `thinking="drop_block"`.
     """
 

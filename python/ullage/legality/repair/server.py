@@ -123,7 +123,7 @@ def repair_server_tools(draft: Draft, *, tools: Iterable[str] | None, resume: st
 
 
 def repair_fallback(draft: Draft) -> None:
-    """Drops what a fallback leaves behind: thinking and open calls before its block."""
+    """Drop what a fallback leaves over: thinking and open calls before its block."""
     gone: set[int] = set()
     for run in draft.runs(ASSISTANT):
         blocks = [block for slot in run for block in slot.blocks]

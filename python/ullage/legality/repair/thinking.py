@@ -138,7 +138,7 @@ def close_turn(draft: Draft) -> None:
 
 
 def unbound(messages: Iterable[Item], *, close: bool = True) -> list[Item]:
-    """Messages without their thinking, to stand behind a prefix that it was not made after.
+    """Messages without their thinking, for use after a prefix that it was not generated for.
 
     Args:
         messages: The kept end of a conversation; messages without thinking are the same objects.
@@ -159,7 +159,7 @@ def unbound(messages: Iterable[Item], *, close: bool = True) -> list[Item]:
 
 def turn_end() -> tuple[dict[str, Any], dict[str, Any]]:
     """Two messages that end a turn whose results have come, so that its thinking may be missing (1.35)."""
-    # In the host's element, so that nobody takes it for the person's words.
+    # In the host's element, so that it is not mistaken for the user's words.
     told = f"<system-reminder>{TURN_CLOSED}</system-reminder>"
     return {"role": "assistant", "content": RECEIVED}, {"role": "user", "content": told}
 

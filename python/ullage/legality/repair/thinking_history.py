@@ -95,7 +95,7 @@ class Track:
     # ---- saving ------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
-        """What is known of thinking beside the blocks themselves, as plain JSON."""
+        """What is known about thinking in addition to the blocks themselves, as plain JSON."""
         made = self.originals
         return {
             "order": dict(made.order),

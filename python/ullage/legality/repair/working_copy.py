@@ -99,7 +99,7 @@ def _message(item: Any) -> Mapping[str, Any]:
     if (message := message_of(item)) is not None:
         return message
     inner = item.get("message") if isinstance(item, Mapping) else None
-    return inner if isinstance(inner, Mapping) else {}  # without a role: to be mended
+    return inner if isinstance(inner, Mapping) else {}  # without a role: to be repaired
 
 
 class Draft:

@@ -1,4 +1,4 @@
-"""Context collapse: spans of old rounds are put away behind one placeholder each, and can be put back (COL-1 to COL-6).
+"""Context collapse: spans of old rounds are replaced by one placeholder each, and can be restored (COL-1 to COL-6).
 
 spans      which could go, and what each is worth
 summary    what stands in their place

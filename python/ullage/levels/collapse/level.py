@@ -106,7 +106,7 @@ def drain(context: Context) -> StageReport | None:
 
 
 def reset(context: Context) -> None:
-    """After a compaction: what was staged of the old context is found torn, and forgotten, at the next run."""
+    """After a compaction: staged spans of the old context are found incomplete, and dropped, at the next run."""
     state = context.state(Collapse)
     state.armed, state.looked_tokens = False, 0
 

@@ -179,7 +179,7 @@ def _names(text: str) -> set[str]:
 
 
 def _mentions(view: View) -> dict[str, int]:
-    """Each name's last mention by the person or the assistant, in words or in a call."""
+    """Each name's last mention by the user or the assistant, in words or in a call."""
     found: dict[str, int] = {}
     for at, item in enumerate(view.originals):
         for block in blocks_of(item):

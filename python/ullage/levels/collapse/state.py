@@ -80,7 +80,7 @@ class Collapse:
         armed: Whether the window is so full that spans are staged.
         last_run_tokens: Size of the context when spans were staged last.
         looked_tokens: And when they were looked for, found or not; 0: never, or what was found then has changed.
-        untold: Spans that were staged since a report told of any.
+        untold: Spans that were staged since the last report of any.
         running: Summaries are being written elsewhere; not saved.
     """
 
@@ -143,7 +143,7 @@ class Collapse:
 
 
 def commit_records(pairs: Iterable[tuple[Staged, str]]) -> list[dict[str, Any]]:
-    """The transcript's lines for spans and the exact texts of their placeholders; those without uuids cannot be told."""
+    """The transcript's lines for spans and the exact texts of their placeholders; those without uuids are left out."""
     lines = []
     for span, text in pairs:
         if span.first_uuid and span.last_uuid:
