@@ -1,4 +1,4 @@
-"""Instruction counts of the hot paths against what was recorded: a change that makes one dearer fails.
+"""Instruction counts of the hot paths against what was recorded: a change that makes one more expensive fails.
 
     python -m benches.gates            compares; exit code 1 if a count grew by more than the tolerance
     python -m benches.gates --write    records this machine's counts in benches/gates.json
@@ -226,7 +226,7 @@ def profile(folder: Path, word: str) -> bool:
 
 
 def compare(found: list[float], recorded: dict[str, Any]) -> bool:
-    """Prints each case beside its record; whether none grew too much."""
+    """Print each case next to its record; returns whether none grew too much."""
     tolerance = recorded["tolerance_percent"]
     if recorded["python"] != python():
         tolerance *= 3
@@ -239,7 +239,7 @@ def compare(found: list[float], recorded: dict[str, Any]) -> bool:
         change = 100 * (count / before - 1) if before else 0.0
         dearer = change > tolerance
         good &= not dearer
-        verdict = "TOO DEAR" if dearer else "cheaper: record it" if change < -tolerance else "ok"
+        verdict = "TOO MUCH" if dearer else "cheaper: record it" if change < -tolerance else "ok"
         verdict = verdict if before else "not recorded"
         print(f"{case.name:<42}{count:>12,.0f} a {case.unit:<9}{change:>+7.1f} %  {verdict}")
     return good

@@ -1,4 +1,4 @@
-"""Every named operation, ours beside our twin and the peers that are installed: one run, answers checked first.
+"""Every named operation, compared with the Python engine and the peers that are installed: one run, results checked first.
 
     python -m benches.table            prints the table
     python -m benches.table --write    also puts it into docs/measurements.md, chosen rows into the README, and its figures into

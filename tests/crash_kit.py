@@ -13,7 +13,7 @@ CALLS = ("open", "write", "fsync", "replace", "mkdir", "unlink", "ftruncate")
 
 
 class Killed(BaseException):
-    """The process is gone: nothing that follows has any effect."""
+    """The process has ended: nothing that follows has any effect."""
 
 
 class Faults:

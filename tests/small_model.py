@@ -1,4 +1,4 @@
-"""A real language model behind a loopback server: small, offline, and bad at summaries.
+"""A real language model served by a loopback server: small, offline, and bad at summaries.
 
 SmolLM2 with 135 million parameters, served by llama.cpp: it speaks Anthropic's Messages API and
 OpenAI's chat and Responses APIs, streams, counts tokens, and refuses what is too long with a true

@@ -260,7 +260,7 @@ def _print(account: Account, seconds: float) -> None:
         refused = sum(n for key, n in account.refused.items() if key.startswith(f"{name}: "))
         mended = sum(n for key, n in account.mended.items() if key.startswith(f"{name}, "))
         print(
-            f"  {name:<24} acted on {account.acted[name]:>7,}   typed refusals {refused:>6,}   mended {mended:>6,}"
+            f"  {name:<24} acted on {account.acted[name]:>7,}   typed refusals {refused:>6,}   repaired {mended:>6,}"
         )
     for line in [f"{n:,} × {key}" for key, n in account.faults.most_common()] + account.shown:
         print(f"FAULT {line}")

@@ -43,7 +43,7 @@ def questions() -> list[Question]:
 
 
 def folder_of_notes(path: Path, copies: int = 1) -> MemoryFolder:
-    """The notes; further copies are told apart by a number, as a folder of a thousand would hold similar ones."""
+    """The notes; further copies are distinguished by a number, as a folder of a thousand would hold similar ones."""
     folder = MemoryFolder(path)
     for copy in range(copies):
         for kind, name, description, body in rows("notes.tsv"):

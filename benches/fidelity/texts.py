@@ -1,4 +1,4 @@
-"""Text of many kinds, made here or found among installed packages: what weights are fitted on beside transcripts.
+"""Text of many kinds, made here or found among installed packages: what weights are fitted on besides transcripts.
 
 Every kind is seeded and cut into pieces of 0.2 to 4 KB, about the size of a message. TypeScript is found in the
 package `panel` (`pip install --no-deps panel`).

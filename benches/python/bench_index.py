@@ -142,7 +142,7 @@ def kilobytes(key):
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(key))
 
-# Bytes of `Line`, `MessageDigest`, `BlockDigest` in rust/core; of a string beside its text: where it ends, its number in
+# Bytes of `Line`, `MessageDigest`, `BlockDigest` in rust/core; of a string in addition to its text: where it ends, its number in
 # the table, and the table's own byte, at seven eighths full.
 LINE, MESSAGE, BLOCK, STRING = 40, 48, 32, 10
 

@@ -3,7 +3,7 @@
     python benches/python/bench_levels.py [lengths ...]
 
 Each level acts once on a fresh view of a conversation of so many messages; its answer is checked before it is timed: what
-left and what is kept is everything. `look` is a level that finds nothing to do. The median of five runs, in milliseconds, and beside it
+left and what is kept is everything. `look` is a level that finds nothing to do. The median of five runs, in milliseconds, and next to it
 microseconds a message, so that growth with length shows.
 """
 

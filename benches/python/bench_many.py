@@ -5,7 +5,7 @@
 Every conversation is played twice: interleaved with all others, and by itself, at the same time in a second process with
 other hash seeds; a hash over the bytes of all its requests, and its saved state at the end, must be equal. Windows are
 small and policies differ, so that every level acts, summaries included. Memory is the process's own after each
-quarter, beside the bytes of the messages that it holds by then.
+quarter, next to the bytes of the messages that it holds by then.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def main(count: int, turns: int) -> None:
         all_.clear()
         gc.collect()
         print(
-            f"memory with all of them {full / 2**20:.0f} MiB, when they are gone {resident() / 2**20:.0f} MiB, "
+            f"memory with all of them {full / 2**20:.0f} MiB, when they are deleted {resident() / 2**20:.0f} MiB, "
             f"before the first {watch.base / 2**20:.0f} MiB",
             flush=True,
         )

@@ -5,7 +5,7 @@ For each seed a provider, a plan and a conversation follow. What must hold:
 - a legal conversation is called legal, and its repair is the same object;
 - what any plan leaves of a legal conversation can be sent once it is repaired as every request is:
   nothing illegal is left, for Anthropic and, translated, for the other providers;
-- a damaged conversation is repaired, with nothing left but what no repair can mend, and never more
+- a damaged conversation is repaired, with nothing left but what no repair can fix, and never more
   wrong than before; after a plan too;
 - repairing again changes nothing; the input is untouched;
 - the checker of this kit, which shares no code with the library, says the same of a sample.
@@ -252,7 +252,7 @@ class Attack:
 
 def _rules(found: Iterable[Violation]) -> set[str]:
     """Rules that are broken. A kind of block that a model has said and that we do not know stays, and is named."""
-    return {each.rule for each in found if "none that the API knows" not in each.detail}
+    return {each.rule for each in found if "is unknown to the API" not in each.detail}
 
 
 def _bytes(items: Sequence[Any]) -> bytes:

@@ -224,7 +224,7 @@ def test_a_session_is_never_written_over(folder: Path, content: bytes) -> None:
         assert found.path.read_bytes() == content
 
 
-def test_output_that_is_gone_is_made_again(folder: Path, tmp_path: Path) -> None:
+def test_output_that_was_removed_is_made_again(folder: Path, tmp_path: Path) -> None:
     out, manifest = tmp_path / "out", tmp_path / "done"
 
     def task(found):

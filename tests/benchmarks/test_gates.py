@@ -47,7 +47,7 @@ def recorded(gates, *, python: str | None = None) -> dict:
 def test_only_what_grew_too_much_fails(gates, capsys, count, python, good) -> None:
     found = [1000.0] * (len(gates.CASES) - 1) + [float(count)]
     assert gates.compare(found, recorded(gates, python=python)) is good
-    assert ("TOO DEAR" in capsys.readouterr().out) is not good
+    assert ("TOO MUCH" in capsys.readouterr().out) is not good
 
 
 def test_a_case_without_a_record_is_named(gates, capsys) -> None:

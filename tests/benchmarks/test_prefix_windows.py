@@ -99,8 +99,8 @@ def test_what_has_been_judged_is_not_judged_again(benches):
     assert twice.counts["requests"] == once.counts["requests"]
 
 
-def test_an_operation_that_tears_a_pair_apart_is_found_in_every_form(benches):
-    """The repair mends it; but what needs a repair where the prefix needs none is told, for each form."""
+def test_an_operation_that_splits_a_pair_apart_is_found_in_every_form(benches):
+    """The repair fixes it; but what needs a repair where the prefix needs none is reported, for each form."""
 
     def torn(messages):
         kept = [each for each in messages if not _holds_results(each)]
@@ -135,7 +135,7 @@ def test_an_operation_that_raises_is_a_fault(benches):
     assert account.faults == {"broken raised": 1}
 
 
-def test_a_report_is_gone_on_with(benches, tmp_path):
+def test_a_report_is_continued(benches, tmp_path):
     prefixes = benches("prefixes")
     account = prefixes.Account()
     account.counts.update(prefixes=3, files=1)

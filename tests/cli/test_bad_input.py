@@ -1,5 +1,5 @@
 """Bad input: through the library a typed error with place, value and limit, through the command line one line and
-exit code 2; nothing changes, and no traceback reaches a person."""
+exit code 2; nothing changes, and no traceback reaches a user."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ def tree(folder: Path) -> dict[str, bytes]:
 NO_TRANSCRIPT: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "is empty"),
     "blank": (b" \n\n", "is empty"),
-    "not json": (b"hello\nworld\n", "format: line 1, column 1 is no JSON, at 'hello"),
-    "binary": (bytes(range(256)) * 10, "format: byte 128 is no UTF-8"),
+    "not json": (b"hello\nworld\n", "format: line 1, column 1 is not JSON, at 'hello"),
+    "binary": (bytes(range(256)) * 10, "format: byte 128 is not UTF-8"),
     "null bytes": (b"\0" * 1000, "is of no known format"),
-    "another encoding": (line(HI).encode("utf-16"), "format: byte 0 is no UTF-8"),
+    "another encoding": (line(HI).encode("utf-16"), "format: byte 0 is not UTF-8"),
     "json without messages": (b'{"a": 1}\n', "format: it holds an object with the keys 'a'"),
     "numbers": (b"[1, 2, 3]\n", "format: it holds a list that begins with the int 1"),
     "a number": (b"17\n", "format: it holds the int 17"),
@@ -105,9 +105,9 @@ NO_TRANSCRIPT: dict[str, tuple[bytes, str]] = {
     ),
     "broken on its second line": (
         b'[\n {"role": "user" "content": "x"}]',
-        "line 2, column 18 is no JSON",
+        "line 2, column 18 is not JSON",
     ),
-    "cut off": (b'{"role": "user", "content":', "line 1, column 28 is no JSON, where it ends"),
+    "cut off": (b'{"role": "user", "content":', "line 1, column 28 is not JSON, where it ends"),
     "one long value": (b'"' + b"a" * 3_000_000, "not at its end after 1,048,576 characters"),
     "an empty list": (b"[]", "format: it holds an empty list"),
     "nesting without end": (
@@ -254,7 +254,7 @@ def test_a_message_that_cannot_be_read_on_the_command_line(kind, command, folder
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_can_be_sent_of_it_is_shown_all_the_same(kind, folder, capsys):
-    """`resume` repairs, as for a model that has to go on; it says so."""
+    """`resume` repairs, like one for a model that has to continue; it says so."""
     message, _, _ = REFUSED[kind]
     path = folder / "bad.jsonl"
     path.write_text(line(HI) + line(message, uuid="u2", parentUuid="u1"))

@@ -48,7 +48,7 @@ def test_compact_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
     assert json.loads(other.stdout)["totals"]["failed"] == 2
 
 
-def test_a_bad_file_is_told_and_the_others_are_done(folder: Path, tmp_path: Path) -> None:
+def test_a_bad_file_is_reported_and_the_others_are_done(folder: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('{"x"')
     done = ullage("batch", "inspect", folder, bad)

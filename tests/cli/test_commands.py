@@ -229,7 +229,7 @@ def test_another_provider_by_name(command, tmp_path):
     assert "provider: must be one of" in refused.stderr
 
 
-def test_resume_prints_what_can_be_sent_and_tells_what_it_mended(tmp_path):
+def test_resume_prints_what_can_be_sent_and_tells_what_it_repaired(tmp_path):
     done = ullage("resume", codex(tmp_path), "--json")
     assert done.returncode == 0
     sent = json.loads(done.stdout)

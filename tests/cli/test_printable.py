@@ -111,7 +111,7 @@ def test_a_terminal_gets_colours_and_nothing_else(command, tmp_path):
         try:
             while part := os.read(ours, 1 << 16):
                 data += part
-        except OSError:  # the terminal is gone with its last writer
+        except OSError:  # the terminal ended with its last writer
             pass
     os.close(ours)
     assert done.returncode in (0, 1)

@@ -62,7 +62,7 @@ def test_another_folder(session, tmp_path):
     assert found["summarizer"] == "session_memory"
 
 
-def test_for_a_person(session):
+def test_for_a_user(session):
     done = ullage("session-memory", "show", session)
     assert done.returncode == 1
     assert "there are no notes" in done.stdout
@@ -72,7 +72,7 @@ def test_for_a_person(session):
     assert "tokens of 12,000; they cover" in shown
 
 
-def test_bad_input_is_told_without_a_traceback(session, tmp_path):
+def test_bad_input_is_reported_without_a_traceback(session, tmp_path):
     done = ullage("session-memory", "update", tmp_path / "no.jsonl")
     assert done.returncode != 0
     assert "Traceback" not in done.stderr

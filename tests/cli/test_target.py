@@ -100,7 +100,7 @@ def test_the_printed_line_names_the_target(session, capsys):
     assert "target  6,000 tokens: kept" in capsys.readouterr().out
 
 
-def test_what_is_over_the_target_is_told(tmp_path, capsys):
+def test_what_is_over_the_target_is_reported(tmp_path, capsys):
     items = [
         *conversation(seed=3, tokens=20_000, ending="assistant"),
         {"role": "user", "content": words(3_000)},  # nobody answered it: it stays
@@ -116,7 +116,7 @@ def test_what_is_over_the_target_is_told(tmp_path, capsys):
     assert f"over_target:{over}" in shown.err
 
 
-def test_a_result_in_a_kept_line_stays_whole_and_is_told(tmp_path, capsys):
+def test_a_result_in_a_kept_line_stays_whole_and_is_reported(tmp_path, capsys):
     """Two calls at once, one of them still open: their lines have to stay as they are."""
     calls = [{"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {}} for n in (1, 2)]
     result = {"type": "tool_result", "tool_use_id": "t1", "content": words(3_000)}

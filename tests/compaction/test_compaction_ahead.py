@@ -87,7 +87,7 @@ def test_it_is_written_ahead_and_installed_when_it_is_due():
     assert request.compaction.report.summarizer == "scripted"
     assert_legal("anthropic", request.messages)
     kept = [m for m in before if any(m is k for k in one.messages)]
-    assert 0 < len(kept) < len(before)  # what stood behind the cut then stays
+    assert 0 < len(kept) < len(before)  # what came after the cut then stays
     assert all(f"Look at file {k}" in str(request.messages) for k in range(n - 1))
     assert one.machine.tracking.compactions == 1
 

@@ -175,7 +175,7 @@ def test_the_kept_beginning_is_anchored_at_the_boundary():
     assert resume([*items, *result.new_entries]).messages == resume(list(result.messages)).messages
 
 
-# ---- nothing crowds out the rest, nothing is told twice ------------------------------------------
+# ---- nothing crowds out the rest, nothing is announced twice ------------------------------------------
 
 
 def kinds(result) -> list[str]:
@@ -187,7 +187,7 @@ def listing(count: int, words: int = 1) -> dict:
     return {"type": "deferred_tools_delta", "addedNames": [f"Tool{n}" for n in range(count)], "addedLines": lines}  # fmt: skip
 
 
-def test_a_plan_of_any_length_is_put_back_from_its_top_beside_the_rest():
+def test_a_plan_of_any_length_is_put_back_from_its_top_with_the_rest():
     for plan in ("short", "line of the plan\n" * 40_000, "x" * 600_000):
         providers = Providers(read_file=FILES.read_file, plan=lambda text=plan: ("/plan.md", text), plan_mode=lambda: True)  # fmt: skip
         result = compact(entries(conversation(60)), keep=0, providers=providers)
@@ -270,7 +270,7 @@ def test_one_state_a_task_and_each_text_once():
         ("plan_mode", "yes", "plan_mode"),
     ],
 )
-def test_what_no_model_would_be_shown_is_told(name, answer, words):
+def test_what_no_model_would_be_shown_is_reported(name, answer, words):
     providers = Providers(**{name: lambda: answer})
     with pytest.raises(InvalidPolicy) as caught:
         compact(conversation(), keep=0, providers=providers)

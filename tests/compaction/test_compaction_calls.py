@@ -80,7 +80,7 @@ def test_overflow_is_shortened_and_ends():
     assert waits == []
 
 
-def test_what_was_dropped_is_still_told_by_code():
+def test_what_was_dropped_is_still_reported_by_code():
     def writer(request):
         if len(request.messages) > 8:
             raise RuntimeError("prompt is too long")

@@ -220,7 +220,7 @@ def test_a_broken_hook_stops_nothing(hook):
     assert any(warning.startswith("hook_") for warning in result.report.warnings)
 
 
-def test_hooks_are_told_what_the_protocol_says():
+def test_hooks_get_what_the_protocol_says():
     told: list[dict] = []
     hook = CallableHook(told.append)
     hooks = Hooks(pre_compact=hook, session_start=hook, post_compact=hook)

@@ -233,7 +233,7 @@ def test_usage_in_anyones_words(told, figures):
 # ---- recompaction ------------------------------------------------------------------------------
 
 
-def test_a_first_compaction_is_told_as_one():
+def test_a_first_compaction_is_reported_as_one():
     events: list[Any] = []
     compact(TALK, keep=0, model="claude-opus-4-5", listeners=[events.append])
     begun = only(events, CompactionStarted)
@@ -280,7 +280,7 @@ def test_a_log_tells_them_too(tmp_path):
     assert begun.previous_turn_id in {item.get("uuid") for item in items[:boundary]}
 
 
-def test_nothing_spent_is_nothing_told():
+def test_nothing_spent_is_nothing_reported():
     assert as_told(SummaryUsage()) is None
     assert not any(vars_of(SummaryUsage()))
 

@@ -110,7 +110,7 @@ def test_a_short_conversation_is_a_no_op_with_the_same_messages():
     assert result.messages[0] is messages[0]
 
 
-def test_an_item_that_is_no_object_is_named():
+def test_an_item_that_is_not_a_mapping_is_named():
     with pytest.raises(InvalidMessage) as caught:
         compact([{"role": "user", "content": "x"}, 7])
     assert caught.value.index == 1
@@ -146,7 +146,7 @@ def test_system_messages_at_the_start_stay_in_front():
 # ---- the newest words, questions -------------------------------------------------------------
 
 
-def test_the_newest_request_stands_word_for_word_after_the_summary():
+def test_the_newest_request_stands_verbatim_after_the_summary():
     result = compact(conversation(), keep=0)
     _, _, after = text_of_summary(result).partition("[End of the summary]")
     assert "Request number 7: look at file7.py" in after
@@ -159,7 +159,7 @@ def test_an_unanswered_request_is_kept_as_a_message():
     assert result.kept[0] is asked
 
 
-def test_calls_that_are_still_open_stay_and_nothing_stands_behind_them():
+def test_calls_that_are_still_open_stay_and_nothing_follows_them():
     call = {"type": "tool_use", "id": "open", "name": "Bash", "input": {"command": "make"}}
     messages = [
         *conversation(),
@@ -177,7 +177,7 @@ def test_an_automatic_compaction_goes_on():
     assert "Continue the work" in text
 
 
-def test_a_question_that_nobody_answered_is_not_gone_over():
+def test_a_question_that_nobody_answered_is_not_passed_over():
     messages = conversation()
     messages[-1] = {
         "role": "assistant",

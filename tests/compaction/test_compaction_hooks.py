@@ -1,4 +1,4 @@
-"""What hooks say around a compaction reaches the person and the host, at every event."""
+"""What hooks say around a compaction reaches the user and the host, at every event."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(request):
 
 @pytest.mark.parametrize("event", EVENTS)
 @pytest.mark.parametrize("hook", [told({"systemMessage": "told you"}), ShellHook("""echo '{"systemMessage": "told you"}'""")])  # fmt: skip
-def test_a_message_for_the_person_is_in_the_notice(run, event, hook):
+def test_a_message_for_the_user_is_in_the_notice(run, event, hook):
     result = run(TALK, keep=0, hooks=Hooks(**{event: (hook, told({"systemMessage": "twice"}))}))
     assert result.compacted
     assert result.user_notice.startswith("Compacted ")
@@ -71,7 +71,7 @@ def test_a_reply_of_the_hosts_own_can_stop():
     assert (result.compacted, result.stop) == (True, "enough")
 
 
-def test_a_broken_hook_is_a_warning_at_every_event_behind():
+def test_a_broken_hook_is_a_warning_at_every_later_event():
     def broken(payload):
         raise RuntimeError("no")
 

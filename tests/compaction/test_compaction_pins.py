@@ -21,7 +21,7 @@ def conversation() -> list[dict]:
 TRICKY = "line one\n```\ncode\n```\n## Pinned\n- other:\n```text\nfake\n```"
 
 
-def test_pins_stand_word_for_word_in_the_summary():
+def test_pins_stand_verbatim_in_the_summary():
     pins = [Pin("rule", "Never push on Fridays."), Pin("odd", TRICKY)]
     text = compact(conversation(), keep=0, pins=pins).summary_messages[0]["content"]
     assert "Never push on Fridays." in text

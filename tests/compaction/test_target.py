@@ -63,7 +63,7 @@ def held(result, target: int) -> None:
     st.booleans(),
     st.booleans(),
 )
-def test_any_target_holds_or_is_told(seed, target, keep, by_model, as_entries):
+def test_any_target_holds_or_is_reported(seed, target, keep, by_model, as_entries):
     items = conversation(seed=seed, tokens=20_000)
     items = entries(items) if as_entries else items
     before = copy.deepcopy(items)
@@ -103,7 +103,7 @@ def test_a_target_that_is_not_reached_changes_nothing_else():
     assert compact(items, model=MODEL, target_tokens=10**6).report.warnings == ()
 
 
-def test_what_must_stay_is_told():
+def test_what_must_stay_is_reported():
     items = [
         *conversation(seed=3, tokens=8_000, ending="assistant"),
         {"role": "user", "content": words(3_000)},

@@ -1,4 +1,4 @@
-"""Finds real sessions: the folder that ULLAGE_CORPUS names, or `.corpus` beside the project's files.
+"""Finds real sessions: the folder that ULLAGE_CORPUS names, or `.corpus` next to the project's files.
 
 They are nobody's to publish, so they are never part of the repository; without them these tests skip.
 """

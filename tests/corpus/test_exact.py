@@ -50,7 +50,7 @@ def pieces(path: Path) -> list[str]:
 def test_a_session_counts_as_tiktoken_counts(peer, corpus_file: Path) -> None:
     for piece in pieces(corpus_file):
         ids = peer.encode_ordinary(piece)
-        # Only places are told: the text is nobody's to print.
+        # Only positions are reported: the text must not be printed.
         assert count_tokens_exact(piece, encoding=peer.name) == len(ids)
         assert (encode_exact(piece, encoding=peer.name) == ids) is True
         if ids:

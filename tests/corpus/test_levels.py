@@ -70,7 +70,7 @@ def play(manager: ContextManager, messages: list[Any], window: int) -> None:
 
 
 def account(manager: ContextManager) -> None:
-    """What is in the request and what is listed as gone are the whole history, each once, and come back equal."""
+    """What is in the request and what is listed as removed are the whole history, each once, and come back equal."""
     history, view, recall = manager.history, manager.machine.view, manager.recall
     gone: list[int] = []
     for each in recall._listing():

@@ -31,7 +31,7 @@ POLICY = SessionMemoryPolicy(enabled=True)
 
 
 class Replay:
-    """One session, message by message, and the rule of SM-2 in words of its own beside it."""
+    """One session, message by message, and the rule of SM-2 in separate words next to it."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         opened = open_session(path)
@@ -119,7 +119,7 @@ def test_replay_with_session_memory(replay):
     for before, pointer, request, calls in replay.run():
         compactions += 1
         if pointer is not None:
-            # No result behind the pointer answers a call before it.
+            # No result after the pointer answers a call before it.
             answered = tool_ids(before[pointer:], "tool_result", "tool_use_id")
             assert not answered & tool_ids(before[:pointer], "tool_use", "id")
         passed += [w for w in request.compaction.report.warnings if w.startswith("session_memory")]

@@ -1,4 +1,4 @@
-"""Functions on lists read every provider's form: told by `provider=`, or recognised; never a silent 0."""
+"""Functions on lists read every provider's format: named by `provider=`, or recognised; never a silent 0."""
 
 from __future__ import annotations
 

@@ -484,7 +484,7 @@ def test_hard_cases(item: Any) -> None:
 
 
 def removed(**members: Any) -> dict[str, Any]:
-    """A dict that once had more: the places of what is gone stay in its table."""
+    """A dict that once had more: the places of what was removed stay in its table."""
     made = {"first": 1, **members, "last": 2}
     del made["first"], made["last"]
     return made
@@ -560,7 +560,7 @@ def strings(ledger: Any) -> int:
 
 
 @pytest.mark.parametrize("how", ["truncate", "replace", "sync"])
-def test_strings_of_what_is_gone_are_forgotten(how: str) -> None:
+def test_strings_of_what_was_removed_are_forgotten(how: str) -> None:
     ledgers = [engine.Ledger(None, named(0)) for engine in (core, twin)]
     kept, most = named(0), 0
     for number in range(1, 3000, 7):

@@ -66,7 +66,7 @@ def test_a_call_in_time_returns_and_raises_as_it_would_in_place():
         call_with_deadline(lambda: 1 // 0, WAIT)
 
 
-def test_a_late_call_is_left_behind():
+def test_a_late_call_is_abandoned():
     gate = threading.Event()
     with pytest.raises(Late):
         call_with_deadline(gate.wait, 0.02)

@@ -617,7 +617,7 @@ def test_a_message_is_the_sum_of_its_blocks(engine: Any) -> None:
     assert ledger.message(0).rough == 1 + 1 + 0
 
 
-def test_fields_beside_the_content_count_with_the_message(engine: Any) -> None:
+def test_fields_next_to_the_content_count_with_the_message(engine: Any) -> None:
     item = {"role": "assistant", "content": "abcd", "reasoning_content": "a" * 40, "refusal": None}
     ledger = engine.Ledger(None, [item])
     assert ledger.message(0).rough == 1 + 10

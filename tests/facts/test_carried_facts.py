@@ -154,7 +154,7 @@ def test_marks_are_read_back_as_what_they_are(text, corrected):
     assert read_user_messages(row) == [text]
 
 
-def test_notes_hold_what_their_own_earlier_summary_told(tmp_path):
+def test_notes_hold_what_their_own_earlier_summary_said(tmp_path):
     notes = SessionMemory(str(tmp_path / "notes"), mode="inline")
     first = conversation(seed=5, tokens=20_000, ending="assistant")
     items = [user(f"Look at the parser.\n{RULE}"), said("I will."), *first]

@@ -1,4 +1,4 @@
-"""Rules are only taken from prose that the person typed; notes need more than that."""
+"""Rules are only taken from prose that the user typed; notes need more than that."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_is_shown_is_no_rule_of_a_summary_or_of_notes(text):
 
 
 @pytest.mark.parametrize("text", QUOTED.values(), ids=QUOTED)
-def test_a_typed_rule_beside_it_is_seen(text):
+def test_a_typed_rule_next_to_it_is_seen(text):
     rule = "Never touch the harbour lock."
     assert rule in [
         found.text for found in collect([user(f"{rule}\n\n{text}"), said("ok")]).standing
@@ -100,7 +100,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("item", FOREIGN)
-def test_what_others_wrote_is_not_the_persons(item):
+def test_what_others_wrote_is_not_the_users(item):
     call = {"type": "tool_use", "id": "x", "name": "cat", "input": {}}
     facts = collect([user("go"), {"role": "assistant", "content": [call]}, item])
     assert [entry.text for entry in facts.inputs] == ["go"]
@@ -117,7 +117,7 @@ def test_what_teammates_say_is_kept_as_data():
     assert [entry.text for entry in facts.inputs] == ["Go on."]
 
 
-def test_an_unanswered_teammate_stays_word_for_word():
+def test_an_unanswered_teammate_stays_verbatim():
     items = [*conversation(seed=3, tokens=6_000, ending="assistant")]
     last = user('<teammate-message teammate_id="b">Are you done?</teammate-message>')
     assert last in compact([*items, last], keep=0).messages

@@ -53,7 +53,7 @@ def test_openai_counts_what_would_be_sent():
     assert found.tokens > 1_000
 
 
-def test_a_server_that_is_gone_gives_the_estimate():
+def test_a_server_that_is_down_gives_the_estimate():
     with OracleServer() as server:
         url = server.url
     with anthropic.Anthropic(base_url=url, api_key="test") as client:

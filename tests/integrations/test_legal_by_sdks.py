@@ -190,7 +190,7 @@ def test_the_asynchronous_clients_send_what_any_plan_leaves(sent):
 
 
 def test_a_binding_error_is_classified_and_the_one_retry_is_accepted():
-    """The server says no to thinking behind another prefix; without it the request goes through."""
+    """The server says no to thinking after another prefix; without it the request goes through."""
     signed = sign_thinking(
         [
             {"role": "user", "content": "q"},

@@ -1,4 +1,4 @@
-"""Compaction by the provider: what comes back stays verbatim, and a summary of our own stands beside it."""
+"""Compaction by the provider: what comes back stays verbatim, and a summary of our own comes after it."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_what_we_write_is_accepted_and_comes_back(messages: list[Any]) -> None:
     assert openai_responses.to_provider(back.messages).parts["input"] == shaped.parts["input"]
 
 
-def test_a_whole_message_goes_back_as_it_came_beside_texts_of_ours() -> None:
+def test_a_whole_message_goes_back_as_it_came_next_to_texts_of_ours() -> None:
     internal = openai_responses.from_provider([ASKED, WHOLE])
     said = internal.messages[1]["content"]
     more = [{"type": "text", "text": "before"}, *said, {"type": "text", "text": "after"}]

@@ -32,7 +32,7 @@ GOOD = {"good", "slow"}
 HARMLESS = {
     "wrong_language",  # Latin letters in another language: no check can tell, code adds the user's words
     "echo",  # the words of a tool's output in the summary, as text
-    "duplicates",  # stands behind the closing tag, and is cut off with it
+    "duplicates",  # comes after the closing tag, and is cut off with it
 }
 NO_SUMMARY = {
     "text",
@@ -269,7 +269,7 @@ def test_without_retry_after_the_pauses_grow(rig):
     assert waits == [2.0, 8.0, 30.0]
 
 
-def test_the_sdk_does_not_retry_behind_our_back(rig):
+def test_the_sdk_does_not_retry_on_its_own(rig):
     rig.server.script.push(Step("overloaded", times=0))
     for api in APIS:
         rig.server.requests.clear()
@@ -291,7 +291,7 @@ def test_a_deadline_is_named(rig):
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_progress_is_told_while_it_streams(rig, api):
+def test_progress_is_reported_while_it_streams(rig, api):
     seen: list[Any] = []
     run(job(rig.writer(api), retries=0), seen)
     told = [event for event in seen if type(event).__name__ == "CompactionProgress"]

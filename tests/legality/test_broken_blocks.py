@@ -1,4 +1,4 @@
-"""Blocks that no API ever sends: written, mended, or refused with their place; never an error of Python's own."""
+"""Blocks that no API ever sends: written, repaired, or refused with their place; never an error of Python's own."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_an_error_names_the_place(provider, block):
         try:
             ask(talk, provider=provider)
         except InvalidMessage as exc:
-            assert exc.index == 1, exc  # noqa: PT017 - it may also be mended
+            assert exc.index == 1, exc  # noqa: PT017 - it may also be repaired
 
 
 def test_the_block_that_breaks_is_named():
@@ -95,7 +95,7 @@ def test_the_block_that_breaks_is_named():
     assert (caught.value.index, caught.value.field) == (1, "content[1]")
 
 
-def test_a_definition_that_breaks_is_told_from_the_messages():
+def test_a_definition_that_breaks_is_distinguished_from_the_messages():
     with pytest.raises(InvalidMessage) as caught:
         shaped([{"role": "user", "content": "hi"}], "gemini", tools=[{"name": "a", "input_schema": {}, "foreign": {"gemini": {"declaration": 3}}}])  # fmt: skip
     assert caught.value.index is None or caught.value.index < 0

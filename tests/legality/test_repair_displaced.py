@@ -53,7 +53,7 @@ STRAY = [Q, call("A"), result("Z", "what A said")]
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "openai_responses", "bedrock"])
-def test_results_before_their_calls_are_moved_behind_them(provider: str) -> None:
+def test_results_before_their_calls_are_moved_after_them(provider: str) -> None:
     sent = mended(EARLY, provider)
     assert INTERRUPTED not in sent
     assert ORPHANS not in sent
@@ -76,7 +76,7 @@ def test_a_copy_of_a_result_is_dropped_without_a_word() -> None:
     assert mended(talk, "anthropic").count("one") == 1
 
 
-def test_results_whose_calls_were_cut_away_are_told_of_in_one_line() -> None:
+def test_results_whose_calls_were_cut_away_are_reported_in_one_line() -> None:
     sent = mended([result("Z", "old words"), result("Y", "more"), Q], "anthropic")
     assert sent.count(ORPHANS) == 1
     assert "old words" not in sent

@@ -70,7 +70,7 @@ def test_what_is_in_order_is_not_touched(changes):
     assert done.messages is given
 
 
-def test_what_a_server_holds_stays_beside_what_must_go():
+def test_what_a_server_holds_stays_next_to_what_must_go():
     done = repair(talk(SERVER, AS_IT_IS, GONE), tools=[READ], betas=BETAS)
     assert (changes_of(done.messages), done.left) == ([SERVER, AS_IT_IS], ())
 

@@ -133,7 +133,7 @@ def test_after_a_compaction_old_thinking_goes_and_new_thinking_stays():
     assert_legal("anthropic", third.messages, model=BOUND, tools=[{"name": "ls"}])
 
 
-def test_thinking_that_answers_a_request_from_before_the_rewrite_is_told_by_observe():
+def test_thinking_that_answers_a_request_from_before_the_rewrite_is_passed_to_observe():
     def run(observe: bool) -> list[str]:
         repairer, answer = Repairer(model=BOUND), thought("late")
         repairer.repair([user("q"), thought("s0"), user("q2")])
@@ -161,7 +161,7 @@ def test_an_edit_before_thinking_that_answered_the_old_text_drops_it():
     assert signs(repairer.repair(talk, ledger=ledger)) == ["s0"]
 
 
-def test_what_was_mended_is_what_new_thinking_is_bound_to():
+def test_what_was_repaired_is_what_new_thinking_is_bound_to():
     repairer = Repairer(model=BOUND)
     talk = [user("q"), {"role": "assistant", "content": [call("t0", "s0")["content"][1]]}]
     talk += [user("never answered")]

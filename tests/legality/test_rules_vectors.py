@@ -50,7 +50,7 @@ def classified_well(vector: dict[str, Any], classifier: Any = classify) -> bool:
 
 
 @pytest.mark.parametrize("vector", ANSWERS, ids=lambda vector: vector["id"])
-def test_an_answer_is_told_as_it_says(vector):
+def test_an_answer_is_reported_as_it_says(vector):
     assert classified_well(vector)
 
 

@@ -70,7 +70,7 @@ def test_what_goes_out_is_utf8_whatever_came_in(talk: list[Any], provider: str) 
 
 @settings(max_examples=40, deadline=None)
 @given(talks())
-def test_a_manager_and_a_repairer_mend_it_too(talk: list[Any]) -> None:
+def test_a_manager_and_a_repairer_repair_it_too(talk: list[Any]) -> None:
     manager, repairer = ContextManager(model="claude-opus-4-6"), Repairer(model="claude-opus-4-6")
     for message in talk:
         manager.add(message)

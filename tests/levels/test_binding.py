@@ -131,7 +131,7 @@ def test_what_stands_before_the_rewrite_keeps_its_thinking():
     assert unbind(view, 2) == 0
 
 
-def test_a_torn_open_turn_is_ended_for_good_and_a_closed_one_is_not():
+def test_a_split_open_turn_is_ended_for_good_and_a_closed_one_is_not():
     view = view_of(
         {"role": "user", "content": "a"}, thought(CALL), {"role": "user", "content": [RESULT]}
     )

@@ -535,7 +535,7 @@ def test_a_refusal_drains_before_it_compacts():
     assert found.step == "collapse"
 
 
-def test_the_host_stages_beside_the_conversation_and_expands():
+def test_the_host_stages_in_the_background_and_expands():
     policy = ON.change({"collapse.stage_percent": 1})
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The deterministic fold: words of the person whole, one line per call, the newest part as it was."""
+"""The deterministic fold: words of the user whole, one line per call, the newest part as it was."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_any_conversation(seed, style, percent):
 
 
 def test_words_that_came_with_a_result_keep_its_call():
-    """A person may type while a tool runs: their words stand in the message that answers it."""
+    """A user may type while a tool runs: their words stand in the message that answers it."""
     said = session(1, loop=12)
     at = next(i for i, m in enumerate(said) if i > 6 and m["role"] == "user")
     words = {"type": "text", "text": "Also mind the blanks."}
@@ -202,7 +202,7 @@ def test_the_same_in_every_run(engine_policy):
     assert a.messages == b.messages
 
 
-# ---- the person's words, fold after fold
+# ---- the user's words, fold after fold
 
 
 RULES = [
@@ -211,7 +211,7 @@ RULES = [
 
 
 def long_loop(manager: ContextManager, begin: int = 0) -> set[str]:
-    """Tool results that fill the window again and again; a rule of the person with each of the first turns."""
+    """Tool results that fill the window again and again; a rule of the user with each of the first turns."""
     said, acted = list(RULES[:begin]), set[str]()
     for number in range(begin, 45):
         use = {
@@ -239,7 +239,7 @@ def small(**changes: Any) -> ContextManager:
     return ContextManager(model=MODEL, policy=POLICY.change(changes), context_window=16_000)
 
 
-def test_folds_of_folds_keep_the_persons_words_whole():
+def test_folds_of_folds_keep_the_users_words_whole():
     manager = small(**{"auto.enabled": False})
     manager.add({"role": "user", "content": "Look at part 0."})
     assert "fold" in long_loop(manager)
@@ -262,7 +262,7 @@ def test_folds_of_a_summary_keep_the_words_that_it_holds(resumed):
     assert "fold" in long_loop(manager, begin=6)
 
 
-def test_a_fold_behind_a_squeeze_reports_the_places_of_each_as_it_left_the_view():
+def test_a_fold_after_a_squeeze_reports_the_places_of_each_as_it_left_the_view():
     """Squeezing and folding for one refusal: what the first changed stands elsewhere once the second has acted."""
     marks = WindowSettings(auto_compact_window=60_000, disable_auto_compact=True)
     made = ContextManager(model="claude-opus-4-5", settings=marks)

@@ -466,7 +466,7 @@ def test_time_comes_first_and_clears_what_was_named_for_the_cache() -> None:
     cold = manager.prepare(now_ms=LATER)
     assert cold.cache_edits == ()
     assert str(cold.messages).count("content cleared]") == 7
-    # And what comes after is named anew.
+    # And what comes after is named again.
     assert manager.prepare(now_ms=LATER + 1).cache_edits == ()
 
 

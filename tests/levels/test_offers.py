@@ -1,4 +1,4 @@
-"""What a model is told of its context and may ask for, where it is offered."""
+"""What a model learns about its context and may request, where it is offered."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def at(percent: int, state: Offers, view: View, policy: Policy = TELL) -> list[s
     return notices(view)
 
 
-def test_each_mark_is_told_once_and_stays():
+def test_each_mark_is_reported_once_and_stays():
     view, state = View(), Offers()
     counts = [len(at(percent, state, view)) for percent in (49, 50, 55, 69, 70, 71, 89, 90, 99)]
     assert counts == [0, 1, 1, 1, 2, 2, 2, 3, 3]
@@ -86,7 +86,7 @@ def test_each_mark_is_told_once_and_stays():
     assert_legal("anthropic", view.messages[1:], model=MODEL)
 
 
-def test_after_the_window_was_emptier_a_mark_counts_anew():
+def test_after_the_window_was_emptier_a_mark_counts_again():
     view, state = View(), Offers()
     assert [len(at(p, state, view)) for p in (72, 30, 55, 74)] == [1, 1, 2, 3]
 

@@ -1,4 +1,4 @@
-"""A newest part that is larger than the window by itself: results give way, the person's words do not."""
+"""A newest part that is larger than the window by itself: results give way, the user's words do not."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_fits_stays():
     assert shrunk(view, view.ledger.tokens() - 1) is not None
 
 
-def test_words_of_the_person_do_not_give_way():
+def test_words_of_the_user_do_not_give_way():
     view = view_of([{"role": "user", "content": "word " * 9_000}])
     assert shrunk(view, 5_000) is None
     manager = ContextManager(

@@ -201,7 +201,7 @@ def test_what_no_answer_has_followed_is_shortened_only_where_the_request_does_no
 @pytest.mark.parametrize(
     "text", ["👨‍👩‍👧" * 500, "e\u0301" * 800, "\r\n" * 900, "語" * 1_500, "a" * 1_501]
 )
-def test_cuts_do_not_tear_characters(text):
+def test_cuts_do_not_split_characters(text):
     short = snipped(text, 30, 30)
     first, last = head(text, len(text) * 3 // 10), tail(text, len(text) * 3 // 10)
     assert text.startswith(first)
@@ -309,7 +309,7 @@ def test_inputs_are_not_touched_and_other_messages_stay_the_same_objects():
 
 
 def test_truncation_keeps_the_call_of_a_result_that_words_came_with():
-    """A person may type while a tool runs: their words stand in the message that answers it."""
+    """A user may type while a tool runs: their words stand in the message that answers it."""
     view = View()
     view.add({"role": "user", "content": "please"})
     for number in range(6):

@@ -117,7 +117,7 @@ def test_without_a_uuid_the_id_is_of_position_and_text():
     assert short_id(said, 0, ()) != short_id(said, 4, ())
 
 
-def test_ids_stand_behind_user_inputs_in_the_copy_only_and_stay():
+def test_ids_follow_user_inputs_in_the_copy_only_and_stay():
     items = chat("one", "two")
     before = copy.deepcopy(items)
     state = TurnSnip()
@@ -196,7 +196,7 @@ def test_a_message_that_answers_a_call_begins_no_turn():
     assert turn_starts(view.ledger) == [0, 4]
 
 
-def test_what_a_result_behind_it_belongs_to_is_not_torn():
+def test_what_a_later_result_belongs_to_is_not_split():
     items = chat("one")
     items.insert(2, {"role": "user", "content": "wait"})
     view = prepared(items, TurnSnip())
@@ -309,7 +309,7 @@ def test_no_reminder_while_there_is_nothing_that_could_go():
     assert "Snip tool" not in str(view.messages)
 
 
-def test_a_snip_or_a_compaction_begins_the_count_anew():
+def test_a_snip_or_a_compaction_begins_the_count_again():
     state = TurnSnip()
     policy = ON.change({"snip.reminder_tokens": 1_000})
     view = prepared(chat("one", "two", "three", work="word " * 300), state, policy)

@@ -1,4 +1,4 @@
-"""Summaries of spans are asked for beside the conversation, and one call at a time prepares a request of it."""
+"""Summaries of spans are asked for in the background, and one call at a time prepares a request of it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def words(request: Any) -> str:
 # ---- a thread
 
 
-def test_spans_are_summarised_beside_a_synchronous_conversation_and_told_with_the_next_request():
+def test_spans_are_summarised_in_the_background_of_a_synchronous_conversation_and_reported_with_the_next_request():
     writer = Gate()
     manager = manager_of(writer)
     number = filled(manager, 75)
@@ -162,7 +162,7 @@ def test_a_line_names_a_summarizer_when_the_manager_is_made():
         manager_of("nobody:model")
 
 
-def test_off_and_without_a_model_nothing_is_asked_beside():
+def test_off_and_without_a_model_nothing_is_asked_in_the_background():
     for writer, changes in ((None, {}), (Gate(), {"collapse.enabled": False})):
         manager = manager_of(writer, **changes)
         filled(manager, 75)
@@ -359,7 +359,7 @@ def test_a_listener_that_asks_for_a_request_inside_of_one_is_refused_and_nothing
     policy = Policy.buffered().change({"snip.start_percent": 0, "snip.on_arrival": True})
     manager = ContextManager(model=MODEL, policy=policy, listeners=[listener])
     call, result = step(1)
-    result["content"][0]["content"] = "word " * 9_000  # is snipped, of which listeners are told
+    result["content"][0]["content"] = "word " * 9_000  # is snipped, of which listeners are notified
     for message in (GO_ON, call, result):
         manager.add(message)
     assert [report.stage for report in manager.prepare().reports] == ["snip"]

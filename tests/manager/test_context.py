@@ -137,7 +137,7 @@ def test_two_sessions_interleaved_are_as_two_alone():
     assert a.prepare().messages == alone.prepare().messages
 
 
-def test_notes_that_are_on_without_a_keeper_are_told():
+def test_notes_that_are_on_without_a_keeper_are_reported():
     policy = Policy.buffered().change({"session_memory.enabled": True})
     with pytest.raises(InvalidPolicy) as caught:
         ContextManager(model="claude-opus-4-5", policy=policy)

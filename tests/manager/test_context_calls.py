@@ -58,7 +58,7 @@ def snipped(log, manager, tell):
     return manager.prepare()
 
 
-def test_a_response_id_is_no_uuid_and_a_line_that_would_tear_a_pair_is_not_written(tmp_path):
+def test_a_response_id_is_no_uuid_and_a_line_that_would_split_a_pair_is_not_written(tmp_path):
     with TranscriptLog.open(tmp_path / "s.jsonl") as log:
 
         def apart(manager, answer):
@@ -385,7 +385,7 @@ def test_messages_that_came_during_a_cancelled_call_are_kept():
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 20), cut=st.integers(1, 30), edit=st.booleans())
-def test_a_shorter_or_edited_history_is_gone_back_to(seed, cut, edit):
+def test_a_shorter_or_edited_history_is_rolled_back_to(seed, cut, edit):
     talk = conversation(seed, tokens=9_000)
     cut = min(cut, len(talk) - 1)
     manager = filled(
@@ -399,7 +399,7 @@ def test_a_shorter_or_edited_history_is_gone_back_to(seed, cut, edit):
     assert again.prepare().messages == fresh.prepare().messages
 
 
-def test_back_behind_a_compaction_all_that_stays_is_whole_again():
+def test_back_past_a_compaction_all_that_stays_is_whole_again():
     talk = [each for at in range(20) for each in (user(f"q {at} " + "w " * 900), said("y " * 900))]
     manager = filled([*talk, user("n")])
     assert manager.compact(keep=0).compacted

@@ -66,7 +66,7 @@ def one_turn(manager: ContextManager, number: int) -> None:
 
 
 @pytest.mark.parametrize("pressed", [False, True])
-def test_a_turn_at_two_thousand_messages_is_no_dearer_than_at_two_hundred(pressed):
+def test_a_turn_at_two_thousand_messages_is_no_more_expensive_than_at_two_hundred(pressed):
     # Pressed: over 60 % full, so that every level looks at what is new; a rewrite, now and then, is another matter.
     policy = (Policy.ladder() if pressed else Policy.buffered()).change({"auto.enabled": False})
     spent = []

@@ -175,7 +175,7 @@ def test_raw_blocks_of_another_provider_go_as_text_or_are_a_loss(raw: Any, alone
 
 @pytest.mark.parametrize("content", [5, 0.5, True])
 @pytest.mark.parametrize("role", ["user", "assistant"])
-def test_content_that_is_a_number_is_mended(role: str, content: Any) -> None:
+def test_content_that_is_a_number_is_repaired(role: str, content: Any) -> None:
     manager = ContextManager(model="claude-opus-4-6")
     talk = [{"role": "user", "content": "q"}, {"role": role, "content": content}]
     for message in (*talk, {"role": "user", "content": "go on"}):

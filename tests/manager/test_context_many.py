@@ -102,7 +102,7 @@ def test_in_tasks_each_is_as_alone():
     assert all(got[number] == alone(number) for number in range(4))
 
 
-def test_a_finished_conversation_leaves_nothing_behind():
+def test_a_finished_conversation_leaves_no_state():
     def play() -> None:
         for number in range(3):
             alone(number)

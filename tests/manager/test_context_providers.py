@@ -85,7 +85,7 @@ def test_every_request_of_a_long_session_is_legal_and_shares_its_prefix(provider
     assert request.tokens < window // 5
 
 
-def test_gemini_calls_without_ids_are_told_apart():
+def test_gemini_calls_without_ids_are_distinguished():
     call = {"functionCall": {"name": "ls", "args": {}}}
     answer = {"functionResponse": {"name": "ls", "response": {"output": "a"}}}
     contents = [

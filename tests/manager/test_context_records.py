@@ -1,4 +1,4 @@
-"""What the levels decide is told as lines for the transcript: a resume shows what was sent."""
+"""What the levels decide is reported as lines for the transcript: a resume shows what was sent."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rounds(seed: int) -> list[list[dict[str, Any]]]:
 
 
 def turns_of(messages: list[Any]) -> list[tuple[str, list[Any]]]:
-    """Neighbours of one role together: a resume joins what a placeholder stands beside."""
+    """Neighbours of one role together: a resume joins what a placeholder is next to."""
     found: list[tuple[str, list[Any]]] = []
     for message in messages:
         content = message["content"]

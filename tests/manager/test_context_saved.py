@@ -1,4 +1,4 @@
-"""Saving and restoring a conversation: what goes on afterwards is what would have gone on."""
+"""Saving and restoring a conversation: what follows equals what would have followed without it."""
 
 from __future__ import annotations
 

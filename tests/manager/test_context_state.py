@@ -234,7 +234,7 @@ def test_a_refusal_is_answered_once_by_each_step_and_ends():
     assert steps[0] == "compact"
     assert len(set(steps)) == len(steps)
     assert caught.value.floor_tokens < 60_000
-    # Another request may be refused anew.
+    # Another request may be refused again.
     manager.prepare()
     for number in range(40):
         manager.add({"role": "assistant", "content": f"part {number} " + "word " * 900})

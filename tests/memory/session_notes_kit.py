@@ -1,4 +1,4 @@
-"""What the tests of session notes share: a talk of many rounds, and a model that edits as it is told."""
+"""What the tests of session notes share: a talk of many rounds, and a model that edits as scripted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def talk(rounds: int = 3, *, start: int = 0) -> list[dict]:
 
 
 class Editor:
-    """A model that answers as it is told: texts, replies, exceptions, or functions of the request."""
+    """A model that answers as scripted: texts, replies, exceptions, or functions of the request."""
 
     name = "editor"
 

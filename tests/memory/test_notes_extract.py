@@ -1,4 +1,4 @@
-"""Extraction of notes: two calls, writes inside the folder only, everything else refused and told."""
+"""Extraction of notes: two calls, writes inside the folder only, everything else refused and reported."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_it_runs_without_blocking(folder):
         None,
     ],
 )
-def test_what_may_not_be_written_is_refused_and_told(folder, change, tmp_path):
+def test_what_may_not_be_written_is_refused_and_reported(folder, change, tmp_path):
     (tmp_path / "secret.md").write_text("secret")
     done = extract(folder, TALK, model=Model({"read": []}, {"write": [change]}))
     assert (done.written, len(done.refused)) == ((), 1)
@@ -133,7 +133,7 @@ def test_a_bad_second_answer_changes_nothing(folder, answer):
     assert done.written == ()
 
 
-def test_a_note_that_a_person_edits_meanwhile_is_kept(folder):
+def test_a_note_that_a_user_edits_meanwhile_is_kept(folder):
     class Slow(Model):
         def summarize(self, request):
             if len(self.answers) == 1:
@@ -214,7 +214,7 @@ def test_what_is_no_model_is_refused_at_once(folder, model):
         extract(folder, TALK, model=model)
 
 
-def test_a_coroutine_function_in_a_synchronous_call_is_told(folder):
+def test_a_coroutine_function_in_a_synchronous_call_is_reported(folder):
     with pytest.raises(InvalidPolicy):
         extract(folder, TALK, model=_later)
     with pytest.raises(InvalidPolicy):

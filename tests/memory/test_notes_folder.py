@@ -62,7 +62,7 @@ def test_a_broken_front_matter_names_its_field(text, field):
     assert (caught.value.field, caught.value.path) == (field, "a.md")
 
 
-def test_broken_notes_are_passed_over_and_told(folder):
+def test_broken_notes_are_passed_over_and_reported(folder):
     folder.add("Good", "fine", "user", "text")
     (folder.path / "bad.md").write_text("no head")
     (folder.path / "latin.md").write_bytes(b"---\nname: \xff\n---\n")
@@ -89,7 +89,7 @@ def test_the_index_follows_the_notes(folder):
     assert [each.path for each in folder.notes()] == ["team/tea.md"]
 
 
-def test_words_of_a_person_in_the_index_stay(folder):
+def test_words_of_a_user_in_the_index_stay(folder):
     folder.add("A", "a", "user", "a")
     index = folder.path / "MEMORY.md"
     index.write_text("# Our notes\n\n" + index.read_text() + "see https://example.org\n")
@@ -147,7 +147,7 @@ def test_a_line_that_fits_is_whole(folder):
     assert folder.index() == ("x" * MAX_INDEX_BYTES, "")
 
 
-def test_an_index_that_does_not_fit_is_told(folder):
+def test_an_index_that_does_not_fit_is_reported(folder):
     note = folder.add("A", "a", "user", "a")
     (folder.path / note.path).rename(folder.path / "renamed.md")
     assert {(p.path, p.reason.split(",")[0]) for p in folder.problems()} == {
@@ -172,7 +172,7 @@ def test_a_second_note_of_one_name_is_refused(folder):
     assert folder.read("deploy.md").body == "one"
 
 
-def test_what_a_person_edited_meanwhile_stays(folder):
+def test_what_a_user_edited_meanwhile_stays(folder):
     folder.add("A", "a", "user", "one")
     read = folder.read("a.md")
     path = folder.path / "a.md"
@@ -230,7 +230,7 @@ def test_a_session_that_is_killed_leaves_whole_notes(folder):
     assert folder.notes()
     for note in folder.notes():
         assert folder.read(note.path).body == "text"
-    # The last note of each may lack its line in the index: that is told, and the next one can be written.
+    # The last note of each may lack its line in the index: that is reported, and the next one can be written.
     assert {problem.reason for problem in folder.problems()} <= {"is not named in MEMORY.md"}
     assert len(folder.problems()) <= 3
     folder.add("after", "d", "project", "text")
@@ -257,7 +257,7 @@ def ask(capsys, *words):
     return code, capsys.readouterr()
 
 
-def test_a_person_adds_lists_searches_shows_and_checks(folder, capsys):
+def test_a_user_adds_lists_searches_shows_and_checks(folder, capsys):
     place = ("--folder", str(folder.path))
     code, _ = ask(
         capsys, "add", "Deploy", "run make release", "--description", "how to ship", *place

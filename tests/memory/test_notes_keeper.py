@@ -1,4 +1,4 @@
-"""Extraction beside the agent: when it begins, what it reads, and what cancels it."""
+"""Extraction in the background: when it begins, what it reads, and what cancels it."""
 
 from __future__ import annotations
 

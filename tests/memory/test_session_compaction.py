@@ -111,7 +111,7 @@ def test_all_that_the_notes_lack_is_kept(kept):
     assert report.covered == item_key(items[99])
 
 
-def test_enough_is_kept_beside_the_notes(kept):
+def test_enough_is_kept_with_the_notes(kept):
     items = talk(60)
     kept.update(items)
     result = compact(items, memory=kept)
@@ -159,13 +159,13 @@ def test_no_notes_and_empty_notes(kept, folder, trigger):
     assert result.report.summarizer == "extractive"
 
 
-def test_a_pointer_that_is_gone(kept):
+def test_a_missing_pointer(kept):
     kept.update(talk(60, start=100))
     result = compact(talk(60), memory=kept)
     assert (result.compacted, passed(result)) == (True, "unknown_pointer")
 
 
-def test_too_much_behind_the_pointer(kept):
+def test_too_much_after_the_pointer(kept):
     items = talk(60)
     kept.update(items[:40])
     # The notes hold little; what would stay is more than 60 % of where the next compaction begins.
@@ -456,7 +456,7 @@ def test_entries_of_a_transcript_are_installed_and_resumed(tmp_path, folder):
     assert resume(path).messages[-1] == resume(made).messages[-1]
 
 
-def test_the_persons_words_outlive_compactions_one_after_the_other(folder):
+def test_the_users_words_outlive_compactions_one_after_the_other(folder):
     kept = SessionMemory(folder, summarizer=lambda request: "<done/>", mode="inline")
     items = talk(60)
     items[0] = {"role": "user", "content": "The customer is called Zebediah."}

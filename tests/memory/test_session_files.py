@@ -1,4 +1,4 @@
-"""The session notes on the disk: links and other traps, several writers, a person who edits, a process that is killed."""
+"""The session notes on the disk: links and other traps, several writers, a user who edits, a process that is killed."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_who_lost_the_lock_may_not_write(folder):
     assert not (folder / "summary.md").exists()
 
 
-def test_a_person_who_edits_meanwhile_loses_nothing(folder):
+def test_a_user_who_edits_meanwhile_loses_nothing(folder):
     path = folder / "summary.md"
     memory(folder).update(talk(1))
 
@@ -206,7 +206,7 @@ def test_a_person_who_edits_meanwhile_loses_nothing(folder):
     assert "- It works." in path.read_text()
 
 
-def test_where_both_change_the_same_lines_the_person_wins(folder):
+def test_where_both_change_the_same_lines_the_user_wins(folder):
     path = folder / "summary.md"
     kept = memory(folder, add(path, "Learnings", "- old fact") + "<done/>")
     kept.update(talk(1))
@@ -226,7 +226,7 @@ def test_where_both_change_the_same_lines_the_person_wins(folder):
     assert record(folder).covered == covered
 
 
-def test_a_person_who_edits_while_copies_are_made_loses_nothing(folder):
+def test_a_user_who_edits_while_copies_are_made_loses_nothing(folder):
     path = folder / "summary.md"
     memory(folder).update(talk(1))
     edits = iter(["First remark.", "Second remark."])

@@ -1,4 +1,4 @@
-"""Session notes beside a context manager: kept up to date by what is observed, used when room is needed."""
+"""Session notes with a context manager: kept up to date by what is observed, used when room is needed."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_events_tell_of_updates(tmp_path):
     assert not [e for e in events if isinstance(e, LevelActed)]
 
 
-# ---- beside the agent ------------------------------------------------------------------------
+# ---- in the background ------------------------------------------------------------------------
 
 
 class Slow:

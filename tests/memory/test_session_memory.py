@@ -184,7 +184,7 @@ def test_edits_are_written(folder):
     assert skeleton(kept.notes()) == skeleton(DEFAULT_TEMPLATE)
 
 
-def test_what_was_not_done_is_told_and_can_be_mended(folder):
+def test_what_was_not_done_is_reported_and_can_be_repaired(folder):
     path = folder / "summary.md"
     wrong = block(path, "not there", "x")
     kept = memory(
@@ -229,7 +229,7 @@ def test_a_model_that_tries_everything_else_changes_nothing_else(folder, tmp_pat
     assert not (folder / "state.json").exists()
 
 
-def test_attempts_are_in_the_report_beside_good_edits(folder):
+def test_attempts_are_in_the_report_with_good_edits(folder):
     path = folder / "summary.md"
     kept = memory(folder, "<bash>\n" + add(path, "Worklog", "- a"), "<done/>")
     report = kept.update(talk())

@@ -231,7 +231,7 @@ OTHER_PATHS = [
 
 
 @pytest.mark.parametrize("path", OTHER_PATHS)
-def test_every_other_path_is_refused_and_told(path):
+def test_every_other_path_is_refused_and_reported(path):
     found = read_answer(answer(block("a", "b", path)), PATH)
     assert found.edits == ()
     assert [r.kind for r in found.refusals] == ["path"]
@@ -256,7 +256,7 @@ OTHER_TOOLS = {
 
 
 @pytest.mark.parametrize("name", OTHER_TOOLS)
-def test_every_other_tool_is_refused_and_told(name):
+def test_every_other_tool_is_refused_and_reported(name):
     found = read_answer(answer(OTHER_TOOLS[name]), PATH)
     assert found.edits == ()
     assert {(r.kind, r.tried) for r in found.refusals} == {("tool", name)}
@@ -404,7 +404,7 @@ def test_a_second_update_of_the_same_changes_nothing():
     assert again == made
 
 
-def test_what_a_person_wrote_stays_word_for_word():
+def test_what_a_user_wrote_stays_verbatim():
     first = copied(DEFAULT_TEMPLATE, session()[:5])
     mine = "Ask Ann before the release!\n\n  - indented\n```\n- `fenced`\n```"
     about = parse_notes(DEFAULT_TEMPLATE)[7].about
@@ -415,7 +415,7 @@ def test_what_a_person_wrote_stays_word_for_word():
     assert third.text == second.text
 
 
-def test_what_a_person_took_out_does_not_come_back():
+def test_what_a_user_took_out_does_not_come_back():
     first = copied(DEFAULT_TEMPLATE, session())
     line = next(row for row in first.generated["Learnings"] if "database" in row)
     second = copied(first.text.replace(line + "\n", ""), session(), generated=first.generated)

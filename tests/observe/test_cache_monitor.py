@@ -1,4 +1,4 @@
-"""The cache monitor: a break that nobody announced is told, with what changed; an announced one is not."""
+"""The cache monitor: an unannounced break is reported, with what changed; an announced one is not."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_growing_conversation_keeps_its_prefix():
         (more("go"), "unknown", None),
     ],
 )
-def test_a_break_is_told_with_what_changed(body, reason, message):
+def test_a_break_is_reported_with_what_changed(body, reason, message):
     told: list[Any] = []
     monitor = begun(listeners=[told.append])
     monitor.sent(body, now_seconds=10)

@@ -1,4 +1,4 @@
-"""Hooks: what they are told, what they may say, and that a broken one stops nothing."""
+"""Hooks: what they get, what they may say, and that a broken one stops nothing."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_forms_of_ones_own_and_a_choice():
 
 
 @given(st.text(max_size=300), st.sampled_from(sorted(SECRETS)), st.text(max_size=50))
-def test_twice_is_once_and_the_secret_is_gone(before, kind, after):
+def test_twice_is_once_and_the_secret_is_removed(before, kind, after):
     redact = Redactor()
     clean = redact(f"{before} {SECRETS[kind]} {after}")
     assert SECRETS[kind] not in clean

@@ -13,7 +13,7 @@ MEGABYTE = 1_000_000
 
 
 def only_sources() -> bool:
-    """Whether the package runs from a checkout that nobody installed. Beside an installed wheel, no `Cargo.toml` is."""
+    """Whether the package runs from a checkout that nobody installed. With an installed wheel, no `Cargo.toml` is."""
     try:
         distribution("ullage")
     except PackageNotFoundError:

@@ -83,7 +83,7 @@ def result(rng: random.Random, name: str) -> dict[str, Any]:
 
 
 class Talk:
-    """A conversation that is legal but unkind; `said` holds what the person wrote."""
+    """A conversation that is legal but unkind; `said` holds what the user wrote."""
 
     def __init__(self, seed: int, *, thinking: bool) -> None:
         self.rng = random.Random(seed)
@@ -210,7 +210,7 @@ class Driver:
         self.check_words(sent)
 
     def check_words(self, sent: list[Any]) -> None:
-        """Each word of the person is in the request, or can be recalled from the history."""
+        """Each word of the user is in the request, or can be recalled from the history."""
         shown = json.dumps(sent, ensure_ascii=False)
         history = json.dumps(self.made.history, ensure_ascii=False)
         newest = self.talk.said[-1]

@@ -100,7 +100,7 @@ LEVELS = {
 @pytest.mark.parametrize("interleaved", [0.0, 0.5, 1.0])
 @settings(max_examples=max(3, EXAMPLES // 4), deadline=None)
 @given(seed=seeds, model=st.sampled_from(MODELS), window=st.sampled_from([5_000, 9_000, 20_000]))
-def test_no_level_of_a_manager_sends_a_torn_turn(
+def test_no_level_of_a_manager_sends_a_split_turn(
     level: str, interleaved: float, seed: int, model: str, window: int
 ) -> None:
     rng = random.Random(seed)
@@ -133,7 +133,7 @@ def test_no_level_of_a_manager_sends_a_torn_turn(
     keep=st.sampled_from([None, 0, 300, 2_000, 6_000]),
     interleaved=st.sampled_from([0.0, 0.3, 1.0]),
 )
-def test_a_compacted_list_is_no_torn_turn(
+def test_a_compacted_list_is_no_split_turn(
     seed: int, model: str, keep: int | None, interleaved: float
 ) -> None:
     rng = random.Random(seed)
@@ -152,10 +152,10 @@ def test_a_compacted_list_is_no_torn_turn(
     interleaved=st.sampled_from([0.0, 0.3, 1.0]),
     share=st.floats(0.2, 1.0),
 )
-def test_a_list_compacted_to_a_target_is_no_torn_turn(
+def test_a_list_compacted_to_a_target_is_no_split_turn(
     seed: int, model: str, target: int, keep: int | None, interleaved: float, share: float
 ) -> None:
-    """Also between calls and their results: what comes then goes on behind what was kept."""
+    """Also between calls and their results: what comes then continues after what was kept."""
     items = talk(random.Random(seed), interleaved=interleaved)
     place = max(int(len(items) * share), 1)
     done = compact(items[:place], model=model, keep=keep, target_tokens=target, thinking=MANUAL)
@@ -193,7 +193,7 @@ def test_calls_that_wait_are_kept_from_their_thinking_on_whatever_the_target() -
 
 @several
 @given(seed=seeds, tokens=st.sampled_from([1, 500, 4_000]), interleaved=st.sampled_from([0.0, 0.5]))
-def test_what_list_functions_cut_is_no_torn_turn(
+def test_what_list_functions_cut_is_no_split_turn(
     seed: int, tokens: int, interleaved: float
 ) -> None:
     items = talk(random.Random(seed), interleaved=interleaved)

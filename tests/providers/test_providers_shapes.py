@@ -137,7 +137,7 @@ def test_a_built_in_call_changes_only_where_we_changed_it() -> None:
     ]
 
 
-def test_an_output_that_comes_late_is_put_beside_its_call() -> None:
+def test_an_output_that_comes_late_is_put_next_to_its_call() -> None:
     late = {
         "type": "message",
         "role": "developer",

@@ -170,7 +170,7 @@ def test_results_under_one_id_keep_their_own_decisions_and_handles() -> None:
         assert manager.recall.get(name).text == result_of("alice", number)
 
 
-def test_a_cut_or_changed_file_is_not_given_and_is_written_anew(tmp_path: Path) -> None:
+def test_a_cut_or_changed_file_is_not_given_and_is_written_again(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     place = Path(store.put("t1", "the whole text"))
     place.write_text("the who")

@@ -135,7 +135,7 @@ def test_it_is_looked_at_again_directly_before_the_write(shape, tmp_path, monkey
 
 @pytest.mark.parametrize("shape", FORMATS)
 def test_a_line_that_comes_between_look_and_write_is_not_hidden(shape, tmp_path, monkeypatch):
-    """No lock keeps the other program out: what was written behind its line is taken back, its line is not."""
+    """No lock keeps the other program out: what was written after its line is taken back, its line is not."""
     path = begun(tmp_path / "s.jsonl", shape)
     opened = open_session(path)
     before = path.read_bytes()
@@ -355,7 +355,7 @@ def test_the_name_of_a_written_file_is_on_the_disk_too(tmp_path, monkeypatch):
     assert synced[-2:] == [target.stat().st_ino, tmp_path.stat().st_ino]
 
 
-# ---- beside a program that goes on -------------------------------------------------------------
+# ---- with a program that goes on -------------------------------------------------------------
 
 WRITER = """
 import os, random, sys, time
@@ -370,14 +370,14 @@ for at in range(40, 40 + count):
     os.close(fd)
     time.sleep(rng.random() * 0.05)
     if at % 5 == 4:
-        sys.stdin.readline()  # each burst lies beside one compaction at least
+        sys.stdin.readline()  # each burst overlaps with one compaction at least
 """
 
 
 @pytest.mark.live
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("shape", FORMATS)
-def test_two_hundred_compactions_in_place_beside_a_thousand_appends(shape, tmp_path):
+def test_two_hundred_compactions_in_place_during_a_thousand_appends(shape, tmp_path):
     path = begun(tmp_path / "s.jsonl", shape)
     command = [sys.executable, "-c", WRITER, str(path), shape, "1000", __file__]
     accounted: set[str] = set()
@@ -414,7 +414,7 @@ def test_two_hundred_compactions_in_place_beside_a_thousand_appends(shape, tmp_p
     assert beside >= 200
 
 
-def test_compactions_beside_appends_lose_nothing(tmp_path):
+def test_compactions_during_appends_lose_nothing(tmp_path):
     """The same, short: it runs with every test run."""
     path = begun(tmp_path / "s.jsonl", "claude_code")
     accounted: set[str] = set()

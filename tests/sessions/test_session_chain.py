@@ -86,7 +86,7 @@ def along_parents(lines):
 
 
 def by_the_boundary(lines):
-    """Uuids that a reader finds which takes the boundary's list, and what stands behind the boundary."""
+    """Uuids that a reader finds which takes the boundary's list, and what comes after the boundary."""
     place = max(at for at, line in enumerate(lines) if line.get("subtype") == "compact_boundary")
     kept = lines[place]["compactMetadata"].get("preservedMessages", {}).get("uuids", [])
     talk = ("user", "assistant", "attachment")
@@ -117,7 +117,7 @@ def test_both_ways_of_reading_find_the_same(seed, where, tmp_path):
     again = open_session(target)
     assert again.messages == done.messages
     assert {entry["uuid"] for entry in again.items} == by_the_boundary(lines)
-    # Word for word the newest part of what was there.
+    # Verbatim the newest part of what was there.
     kept = len(done.result.kept)
     said = [entry["message"]["content"] for entry in again.items[1 : 1 + kept]]
     assert said == [entry["message"]["content"] for entry in before.items[-kept:]]

@@ -115,7 +115,7 @@ def test_the_usage_of_what_was_kept_is_of_the_context_before(tmp_path):
     assert second.result.report.tokens_before < 30_000
 
 
-def test_a_list_of_entries_after_a_compaction_is_measured_anew_too(tmp_path):
+def test_a_list_of_entries_after_a_compaction_is_measured_from_scratch_too(tmp_path):
     from ullage._engine import core
 
     done = compact_session(open_session(with_usage(tmp_path)), keep=2_000)

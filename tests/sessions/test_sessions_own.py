@@ -148,7 +148,7 @@ def test_in_place_is_one_line_more_or_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_torn_last_line_stays_and_is_closed(tmp_path):
+def test_a_incomplete_last_line_stays_and_is_closed(tmp_path):
     path = rollout(tmp_path)
     with path.open("ab") as file:
         file.write(b'{"timestamp": "t", "type": "resp')
@@ -166,7 +166,7 @@ def test_lone_surrogates_are_written_and_read(tmp_path):
     assert open_session(target).messages == done.messages
 
 
-def test_a_try_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_try_leaves_no_files(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     path = rollout(tmp_path)
     done = compact_session(open_session(path), keep=1_000)

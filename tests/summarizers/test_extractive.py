@@ -113,7 +113,7 @@ def test_the_oldest_messages_are_shortened_first():
     assert texts[-1] == messages[-1]["content"].strip()
 
 
-def test_other_languages_are_kept_word_for_word():
+def test_other_languages_are_kept_verbatim():
     for words in (
         "修复登录页面的错误。",
         "Исправь ошибку входа.",

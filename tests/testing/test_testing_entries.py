@@ -195,7 +195,7 @@ def test_metadata_lines_errors_sidechains_and_progress_occur():
     assert len(kinds) >= 2
 
 
-def test_writing_and_a_torn_last_line(tmp_path):
+def test_writing_and_a_incomplete_last_line(tmp_path):
     _, file = made(1)
     path = file.write(tmp_path)
     assert path.name == f"{file.session_id}.jsonl"

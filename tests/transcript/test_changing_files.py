@@ -137,7 +137,7 @@ def test_lines_of_any_length_are_found_again(engine, size, tmp_path):
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
 def test_a_changed_file_is_never_read_as_a_shorter_conversation(change, tmp_path):
-    """Lines that are no objects are passed over; lines that are gone must not be."""
+    """Lines that are not objects are passed over; lines that were removed must not be."""
     path = tmp_path / "s.jsonl"
     lines = written(path)
     transcript = Transcript.open(path)
@@ -167,7 +167,7 @@ def test_a_pipe_stops_nobody(tmp_path):
     assert done.stdout.splitlines() == ["is not a regular file"] * 3
 
 
-# ---- beside a program that never stops writing -----------------------------------------------
+# ---- with a program that never stops writing -----------------------------------------------
 
 WRITER = """
 import os, random, sys, time

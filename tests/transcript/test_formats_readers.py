@@ -170,7 +170,7 @@ def test_codex_after_a_compaction_only_the_replacement_counts(tmp_path: Path) ->
     assert len(session.entries) == 6, "history stays"
 
 
-def test_codex_puts_a_late_result_beside_its_call(tmp_path: Path) -> None:
+def test_codex_puts_a_late_result_next_to_its_call(tmp_path: Path) -> None:
     path = jsonl(
         tmp_path / "r.jsonl",
         META,
@@ -186,7 +186,7 @@ def test_codex_puts_a_late_result_beside_its_call(tmp_path: Path) -> None:
     assert [warning.line for warning in transcript.warnings] == [5]
 
 
-def test_two_values_in_one_line_and_a_torn_last_line(tmp_path: Path) -> None:
+def test_two_values_in_one_line_and_a_incomplete_last_line(tmp_path: Path) -> None:
     both = json.dumps(said("user", "a")) + json.dumps(said("assistant", "b"))
     transcript = formats.read(jsonl(tmp_path / "r.jsonl", META, both, '{"type": "respo', end=""))
     assert roles(transcript.messages) == ["user", "assistant"]

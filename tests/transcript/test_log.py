@@ -164,7 +164,7 @@ def test_new_files_are_for_the_owner_only(path):
         assert path.stat().st_mode & 0o077 == 0
 
 
-# ---- torn tails ------------------------------------------------------------------------------
+# ---- incomplete tails ------------------------------------------------------------------------------
 
 
 def whole(path):
@@ -174,7 +174,7 @@ def whole(path):
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte-order mark"])
-def test_torn_at_every_byte_nothing_is_lost_and_the_next_record_is_whole(path, mark):
+def test_cut_at_every_byte_nothing_is_lost_and_the_next_record_is_whole(path, mark):
     data = mark + whole(path)
     starts = [len(mark), *(at + 1 for at, byte in enumerate(data) if byte == 10)]
     for cut in range(len(mark), len(data) + 1):
@@ -247,7 +247,7 @@ def test_full_disk_at_any_byte_leaves_the_log_as_it_was(path):
         path.write_bytes(data)
 
 
-def test_full_disk_that_cannot_even_be_cut_back_leaves_a_torn_line(path, monkeypatch):
+def test_full_disk_that_cannot_even_be_cut_back_leaves_a_incomplete_line(path, monkeypatch):
     data = whole(path)
     file = LogFile(str(path), write=Full(20))
     log = TranscriptLog(file, envelope=ENVELOPE)
@@ -327,7 +327,7 @@ def test_closed_log_refuses(path):
 # ---- writers ---------------------------------------------------------------------------------
 
 
-def test_second_writer_is_kept_out_until_the_first_is_gone(path):
+def test_second_writer_is_kept_out_until_the_first_has_left(path):
     with open_log(path), pytest.raises(LogConflict, match="another writer"):
         open_log(path)
     open_log(path).close()

@@ -470,7 +470,7 @@ def test_damaged_records_change_nothing(line):
 # ---- attachments -----------------------------------------------------------------------------
 
 
-def test_queued_text_is_the_persons_own_and_verbatim():
+def test_queued_text_is_the_users_own_and_verbatim():
     c = resume([user("u1", "go"), attachment("q", type="queued_command", prompt="also tests")])
     assert c.messages[0]["content"] == [text("go"), text("also tests")]
     assert c.entries[1]["isMeta"] is False

@@ -193,7 +193,7 @@ def _show_freeable(out: Output, report: Mapping[str, Any]) -> None:
         (each["level"], tokens(each["tokens"]), f"{each['places']:,}", each["how"])
         for each in report["freeable"]
     )
-    out.table(("level", "tokens", "places", "how"), rows, right=(1, 2))
+    out.table(("level", "saved", "blocks", "action"), rows, right=(1, 2))
 
 
 def _show_boundaries(out: Output, found: list[dict[str, Any]]) -> None:

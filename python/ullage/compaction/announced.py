@@ -131,7 +131,7 @@ def _checked(name: str, at: int, given: Any) -> Attachment:
     if kind not in SHOWN_KINDS:
         hint = nearest(kind, SHOWN_KINDS)
         raise InvalidPolicy(
-            f"{place}.type", kind, "is no kind of attachment that a model is shown", hint=hint
+            f"{place}.type", kind, "is not a type of attachment that a model is shown", hint=hint
         )
     return dict(given)
 

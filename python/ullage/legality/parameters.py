@@ -142,6 +142,9 @@ def parameters(
                 nearest(name, [*own, *known]) or "a new parameter of an API goes into params={...}"
             )
             raise InvalidPolicy(
-                name, named[name], "is no argument, nor a known parameter of a request", hint=hint
+                name,
+                named[name],
+                "is neither an argument nor a known parameter of a request",
+                hint=hint,
             )
     return {**(params or {}), **named}

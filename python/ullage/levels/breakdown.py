@@ -1,6 +1,6 @@
-"""What fills the window: tokens by category, by tool and by file, and what each level could free.
+"""What fills the window: tokens by category, by tool and by file, and how much each level could free.
 
-Works on the ledger's digests; the messages themselves are only looked at for the paths in tool inputs.
+Works on the ledger's digests; the messages themselves are read only for the paths in tool inputs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
 
 @dataclass(frozen=True, slots=True)
 class ToolUsage:
-    """One tool: how often it was called and what its calls and results hold of the window."""
+    """One tool: how often it was called, and the tokens of its calls and results."""
 
     name: str
     calls: int
@@ -61,7 +61,7 @@ class ToolUsage:
 
 @dataclass(frozen=True, slots=True)
 class FileUsage:
-    """One file: tokens of the results that show it, and how often it was touched."""
+    """One file: tokens of the results that show it, and how often it was used."""
 
     path: str
     calls: int
@@ -70,7 +70,7 @@ class FileUsage:
 
 @dataclass(frozen=True, slots=True)
 class Freeable:
-    """What one level would free if it acted now: tokens by estimate, and on how many places."""
+    """What one level would free if it acted now: estimated tokens, and the number of blocks."""
 
     level: str
     tokens: int
@@ -80,7 +80,7 @@ class Freeable:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a conversation holds.
+    """The contents of a conversation.
 
     Attributes:
         tokens: Calibrated estimate of all messages; without system prompt and tool definitions.
@@ -125,19 +125,19 @@ def inspect_messages(
     policy: Policy | None = None,
     overhead_tokens: int = 0,
 ) -> Inspection:
-    """Say what fills a conversation.
+    """Measure what fills a conversation.
 
     Args:
         items: Bare messages or entries, as they would be sent.
-        weights: For the calibrated estimate; `None`: characters / 4.
-        policy: For what each level would free; `None`: `Policy.buffered()`.
-        overhead_tokens: System prompt and tools, where no usage figure of these items tells; 0: not known.
+        weights: Weights of the calibrated estimate; `None`: characters / 4.
+        policy: Decides what each level would free; `None`: `Policy.buffered()`.
+        overhead_tokens: System prompt and tools, if no usage figure of these items includes them; 0: unknown.
 
     Returns:
         Counts and estimates, in tokens.
 
     Raises:
-        InvalidMessage: An item is no message; names its index and field.
+        InvalidMessage: An item is not a message; names its index and field.
     """
     ledger = core.Ledger(weights, items)
     count = ledger.anchored()
@@ -280,7 +280,7 @@ def _freeable(ledger: Any, results: list[_Result], policy: Policy) -> list[Freea
             "summary",
             ledger.tokens(0, kept.start),
             kept.start,
-            f"messages before the newest {len(ledger) - kept.start} become one summary, whose size goes off",
+            f"messages before the newest {len(ledger) - kept.start} are replaced by one summary (its size is subtracted)",
         ),
     ]
 
@@ -301,7 +301,7 @@ def _budget(results: list[_Result], policy: Policy) -> Freeable:
         for result in large
     )
     return Freeable(
-        "tool-result budget", freed, len(large), f"results over {limit:,} characters go to a file"
+        "tool-result budget", freed, len(large), f"results over {limit:,} characters move to a file"
     )
 
 
@@ -324,7 +324,7 @@ def _clear(results: list[_Result], policy: Policy) -> Freeable:
     ]
     old = [result for result in able[: -micro.keep_recent] if not is_marker(result)]
     freed = sum(result.tokens for result in old)
-    how = f"all but the newest {micro.keep_recent} results"
+    how = f"all except the newest {micro.keep_recent} results"
     return Freeable("microcompact", freed, len(old), how)
 
 
@@ -335,5 +335,5 @@ def _media(ledger: Any) -> Freeable:
         if block.kind in (BlockKind.IMAGE, BlockKind.DOCUMENT)
     ]
     return Freeable(
-        "media", sum(media), len(media), "images and documents are stripped for a summary call"
+        "media", sum(media), len(media), "images and documents are removed for a summary call"
     )

@@ -119,7 +119,7 @@ def read_message(path: str, offset: int) -> Added:
         raise StoreError((exc.strerror or str(exc)).lower(), path=path) from exc
     if not isinstance(entry.get(MARK), dict):
         raise InvalidTranscript(
-            f"no message of the conversation stands at byte {offset}", path=path,
+            f"no message of the conversation is at byte {offset}", path=path,
             hint="the log was changed: ullage.resume shows what is left",
         )  # fmt: skip
     return _added(entry, offset)

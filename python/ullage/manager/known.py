@@ -54,7 +54,9 @@ def check_item(item: Any, provider: Provider) -> None:
         return
     if not (_is_entry(item) or provider.owns(item)):
         got = ", ".join(sorted(map(str, item))[:6]) or "nothing"
-        raise InvalidMessage("is no message: it has no role", got=f"keys {got}", hint=_hint(item))
+        raise InvalidMessage(
+            "is not a message: it has no role", got=f"keys {got}", hint=_hint(item)
+        )
 
 
 def check_answer(body: Any, items: Sequence[Any], provider: Provider) -> None:
@@ -78,13 +80,15 @@ def check_answer(body: Any, items: Sequence[Any], provider: Provider) -> None:
         role = item.get("role") or (inner.get("role") if isinstance(inner, Mapping) else None)
         if role is not None and role not in _SPEAKERS:
             raise InvalidMessage(
-                "is no answer of the model",
+                "is not a response of the model",
                 field="role",
                 got=repr(role),
                 hint="what others say goes to add",
             )
         if role is None and provider.speakers_only:
-            raise InvalidMessage("is no answer of the model", got=_told(item), hint=_hint(item))
+            raise InvalidMessage(
+                "is not a response of the model", got=_told(item), hint=_hint(item)
+            )
 
 
 def _is_entry(item: Item) -> bool:

@@ -366,7 +366,7 @@ def _refuse(session: Session, target: Path, overwrite: bool) -> None:
     if target.is_dir():
         raise StoreError("is a directory", path=str(target), hint="name a file in it")
     if target.exists() and not target.is_file():
-        raise StoreError("is no regular file", path=str(target), hint="name another file")
+        raise StoreError("is not a regular file", path=str(target), hint="name another file")
     if target.exists() and not _is_own(session, target) and not overwrite:
         raise StoreError(
             "exists already",

@@ -61,9 +61,7 @@ class Step:
         if self.kind not in (*KINDS, "refuse"):
             raise InvalidPolicy("kind", self.kind, f"must be one of {', '.join(KINDS)}")
         if (self.kind == "refuse") != (self.failure is not None):
-            raise InvalidPolicy(
-                "failure", self.failure, "goes with the kind refuse, and only there"
-            )
+            raise InvalidPolicy("failure", self.failure, "is valid only for kind='refuse'")
         if self.times < 0:
             raise InvalidPolicy("times", self.times, "must not be negative")
         if self.provider not in OVERFLOW_TEXTS:

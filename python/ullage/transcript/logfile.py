@@ -160,7 +160,7 @@ class LogFile:
         except OSError as exc:
             raise LogConflict(f"{self.path}: the log was moved or deleted") from exc
         if not os.path.samestat(here, there):
-            raise LogConflict(f"{self.path}: another file stands in the log's place")
+            raise LogConflict(f"{self.path}: another file has replaced the log")
         if pin is not None:
             pin.check(here, self.path)
         if here.st_size != self.end:

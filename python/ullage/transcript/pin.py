@@ -49,7 +49,7 @@ class FilePin:
             LogConflict: It grew, was cut off, was written over, or is another file.
         """
         if (now.st_dev, now.st_ino) != (self.device, self.inode):
-            raise LogConflict(f"{path}: another file stands in its place", hint=_CHANGED)
+            raise LogConflict(f"{path}: another file has replaced it", hint=_CHANGED)
         if now.st_size != self.size:
             raise LogConflict(
                 f"{path}: the file changed since it was opened: it has {now.st_size:,} bytes, {self.size:,} were read",

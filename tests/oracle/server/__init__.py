@@ -23,7 +23,7 @@ class OracleServer(ScriptedServer):
     """A scripted server that knows more than the one in the wheel.
 
     Args:
-        *steps: As for `ScriptedServer`, like `after`, `enforce`, `window` and `dialect`.
+        *steps: See `ScriptedServer`, like `after`, `enforce`, `window` and `dialect`.
         sealed: Refuse thinking and compaction blocks that neither the test kit nor this server made.
         strict: Chat requests are checked as a strict OpenAI-compatible server would.
         cache_minimum: Prefixes below so many tokens are not cached.

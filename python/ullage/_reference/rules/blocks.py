@@ -137,7 +137,7 @@ def _kind(index: int, at: int, role: int, block: BlockDigest, view: View, out: F
     elif kind == BlockKind.UNKNOWN:
         name = view.string(block.name)
         if name not in PASSIVE_TYPES and not block.flags & BlockFlag.CACHE_EDIT:
-            out.error("A03", index, at, f"block type {short(name)} is none that the API knows")
+            out.error("A03", index, at, f"block type {short(name)} is unknown to the API")
     elif role <= Role.SYSTEM and kind not in _ALLOWED[role]:
         out.error(
             "A03", index, at, f"{KIND_NAMES[kind]} block in a message of the {ROLE_NAMES[role]}"

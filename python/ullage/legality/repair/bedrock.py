@@ -66,7 +66,7 @@ def _readable(draft: Draft) -> None:
             draft.note("B01", slot, "made a string a user message")
             slot = _new(USER, [{"text": item}], slot)
         elif not isinstance(item, Mapping):
-            draft.note("B01", slot, "dropped what is no message")
+            draft.note("B01", slot, "dropped an item that is not a message")
             continue
         elif item.get("role") not in (USER, ASSISTANT):
             role = _ROLES.get(str(item.get("role")), USER)

@@ -99,7 +99,7 @@ def _as_block(draft: Draft, slot: Slot, index: int, block: Any) -> Mapping[str, 
         return text_block(left_out(kind_of(block)))
     if kind_of(block):
         return block  # type: ignore[no-any-return]
-    draft.note("A03", slot, "made a text block of what is no block", block=index)
+    draft.note("A03", slot, "turned a value that is not a block into a text block", block=index)
     if isinstance(block, Mapping) and isinstance(block.get("text"), str):
         return text_block(block["text"])
     return text_block(block if isinstance(block, str) else dumps(block))

@@ -54,7 +54,7 @@ def _readable(work: Lines, line: Line) -> bool:
     ):
         keep = envelope and line.get("type") not in (USER, ASSISTANT)
         if not keep:
-            work.note("O06", line, "dropped what is no message")
+            work.note("O06", line, "dropped an item that is not a message")
         return keep
     role = line.get("role")
     if not isinstance(role, str) or role not in _KNOWN:

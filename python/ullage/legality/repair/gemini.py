@@ -67,7 +67,7 @@ def _readable(work: Lines) -> None:
             work.note("G01", line, "made a string a user content")
             line.value = {"role": USER, "parts": [{"text": line.value}]}
         if not isinstance(line.value, Mapping):
-            work.note("G01", line, "dropped what is no content")
+            work.note("G01", line, "dropped an item that is not a content")
             continue
         if role_of(line.value) not in (USER, MODEL):
             role = _ROLES.get(role_of(line.value), USER)

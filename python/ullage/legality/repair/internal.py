@@ -33,7 +33,10 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
         report=found_in(form.messages, inner(request)),
     )
     repairs = [
-        *(Repair("A01", at, -1, "dropped what is no item of the form") for at in unread),
+        *(
+            Repair("A01", at, -1, "dropped an item that does not have the provider's format")
+            for at in unread
+        ),
         *(each._replace(message=_owner(each, form.owners), block=-1) for each in done.repairs),
     ]
     if not repairs:

@@ -43,7 +43,7 @@ def _readable(draft: Draft, slot: Slot) -> Slot | None:
         draft.note("A01", slot, "made a string a user message")
         return _new(USER, item, slot)
     if not isinstance(item, Mapping) or (not slot.role and _says_nothing(item)):
-        draft.note("A01", slot, "dropped what is no message")
+        draft.note("A01", slot, "dropped an item that is not a message")
         return None
     if not slot.role and not _is_envelope(item):
         draft.note("A01", slot, "made it a user message: it has no role")

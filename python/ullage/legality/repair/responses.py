@@ -55,7 +55,7 @@ def _readable(work: Lines) -> None:
         if _kind(line):
             kept.append(line)
         else:
-            work.note("R01", line, "dropped what is no input item")
+            work.note("R01", line, "dropped a value that is not an input item")
     work.lines = kept
     work.make_plain("R01")
 

@@ -94,7 +94,7 @@ def _reason(name: str) -> str:
     ):
         return "holds a control character, a separator or an invisible character"
     if unicodedata.normalize("NFKC", name) != name:
-        return "is spelled in characters that stand for others"
+        return "contains characters that imitate others"
     try:
         size = len(name.encode())
     except UnicodeEncodeError:

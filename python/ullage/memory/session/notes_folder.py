@@ -107,7 +107,7 @@ class NotesFolder:
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as exc:
-            raise StoreError("is no UTF-8 text", path=str(self.notes_path)) from exc
+            raise StoreError("is not UTF-8 text", path=str(self.notes_path)) from exc
         return Notes(text.replace("\r\n", "\n").replace("\r", "\n"), _digest(data))
 
     def read_bytes(self, name: str, *, inside: str = "") -> bytes | None:
@@ -321,7 +321,7 @@ def _plain_file(found: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise StoreError("is not a regular file", path=str(path))
     if found.st_nlink > 1:
-        raise StoreError("has a second name elsewhere", path=str(path))
+        raise StoreError("has hard links; refusing to use it", path=str(path))
     if found.st_size > MAX_BYTES:
         raise StoreError(f"has {found.st_size:,} bytes, at most {MAX_BYTES:,}", path=str(path))
 

@@ -256,7 +256,9 @@ def _commit(
             written: Notes = yield Call(folder.read)
             return text, beside, written.digest
         notes = yield Call(folder.read)
-    raise StoreError("is being changed all the time", path=str(folder.notes_path))
+    raise StoreError(
+        "changed again and again while it was being updated", path=str(folder.notes_path)
+    )
 
 
 def _save(part: _Part, lock: Lock, record: Record) -> Flow[None]:

@@ -25,7 +25,7 @@ def described(source: SessionFile) -> str:
     try:
         text = source.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return f"byte {error.start:,} is no UTF-8"
+        return f"byte {error.start:,} is not UTF-8"
     told = text[:_LOOKED_AT].lstrip()
     try:
         value, _ = json.JSONDecoder().raw_decode(told)
@@ -38,7 +38,7 @@ def described(source: SessionFile) -> str:
             return f"its first value is not at its end after {_LOOKED_AT:,} characters"
         found = told[error.pos : error.pos + 20]
         here = f"at {found!r}" if found else "where it ends"
-        return f"line {error.lineno + skipped}, column {error.colno} is no JSON, {here}"
+        return f"line {error.lineno + skipped}, column {error.colno} is not JSON, {here}"
     return f"it holds {_named(value)}"
 
 

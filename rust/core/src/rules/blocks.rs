@@ -169,7 +169,7 @@ fn check_kind(at: At, block: &BlockDigest, view: View<'_>, out: &mut Findings) {
         let name = view.string(block.name);
         if !PASSIVE_TYPES.contains(&name) && !block.has(flag::CACHE_EDIT) {
             let detail = format!(
-                "block type {} is none that the API knows",
+                "block type {} is unknown to the API",
                 view.short(block.name)
             );
             out.error("A03", at, detail);
