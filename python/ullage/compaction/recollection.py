@@ -60,7 +60,7 @@ class KeptNotes(Memory, Protocol):
             response: The message that came.
             items: The conversation as the model sees it.
             tokens: Of it.
-            source: Who asks, as for the manager.
+            source: The part of the host that asked, as in the manager.
             history: All that was said; `None`: `items`.
         """
         ...

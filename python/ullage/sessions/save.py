@@ -110,26 +110,26 @@ def compact_session(
         overwrite: Whether another existing file may be replaced.
         format: `claude_code`, or the session's own where that is Codex or pi; `None`: the own one if it
             has words for this compaction, else Claude Code's.
-        model: The model that goes on; `None`: the session's.
-        instructions: As for `compact`, as are all that follow: what the summary should mind, in the user's words.
+        model: The model that continues; `None`: the session's.
+        instructions: This and all that follow are those of `compact`: what the summary should focus on, in the user's words.
         keep: Newest part that stays verbatim.
-        target_tokens: Most that the new context may have.
-        thinking: The `thinking` parameter of the requests that go on.
-        summarizer: Who writes; `None`: code.
-        cancel: Looked at between steps.
-        listeners: Told of every event.
+        target_tokens: Size limit of the new context.
+        thinking: The `thinking` parameter of later requests.
+        summarizer: Writes the summary; `None`: code does.
+        cancel: Checked between steps.
+        listeners: Called with every event.
         trigger: `manual`, or `auto`.
         direction: `full`, or `from` the message `at`, or `up_to` it.
         at: A position, or a uuid.
         policy: Thresholds.
-        fallback: Who writes if the summarizer fails.
+        fallback: Writes the summary if the summarizer fails.
         hooks: `Hooks`, or their fields.
-        providers: What to put back afterwards.
+        providers: What to restore afterwards.
         pins: Texts to carry verbatim.
-        template: Replaces the prompt; empty: ours.
-        redact: Applied to all text that leaves for a model or becomes the summary.
-        session_id: Told to hooks.
-        cwd: Told to hooks.
+        template: Replaces the prompt; empty: the built-in one.
+        redact: Applied to all text that is sent to a model or becomes the summary.
+        session_id: Passed to hooks.
+        cwd: Passed to hooks.
         memory: Notes of the session.
         window_tokens: Context window; `None`: the model's.
         trigger_tokens: Where automatic compaction starts; `None`: the model's.

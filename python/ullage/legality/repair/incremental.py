@@ -210,7 +210,7 @@ class Repairer:
             messages: The list as `repair` saw it last; further messages at its end do not matter.
             history: All that was ever said, with the thinking as the model made it; `None`: `messages`.
             provider: As the stored one was made with, as are all others.
-            model: See `repair`, as for all others.
+            model: This and all others: see `repair`.
             system: See there.
             tools: See there.
             original: See there.

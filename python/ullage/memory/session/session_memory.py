@@ -138,12 +138,12 @@ class SessionMemory:
         Args:
             root: The project's folder.
             session_id: Any string; no id can name a place outside of the root.
-            policy: As for `SessionMemory`, as are the others.
+            policy: This and the others: see `SessionMemory`.
             summarizer: The model that edits the notes; `None`: code copies facts.
-            config: Further folders for template and prompt; `None`: the one named above.
+            config: Further folders for template and prompt; `None`: the one above.
             weights: For the estimate of lengths; `None`: rough.
             redact: Applied to all text that leaves for the model; `None`: nothing.
-            listeners: Told of each update.
+            listeners: Called with each update.
             mode: `auto`, `thread` or `inline`.
             slots: Shared by the sessions of one host; `None`: no common limit.
         """
