@@ -29,7 +29,7 @@ def message(number: int) -> dict[str, Any]:
 
 
 class Driver:
-    """Does to a view what a manager does, with a history behind it."""
+    """Does to a view what a manager does, with a history."""
 
     def __init__(self) -> None:
         self.view, self.history, self.made = View(), [], 0

@@ -37,7 +37,7 @@ class View:
         messages: As they are sent: bare, without what only responses or logs hold.
         sources: For each the position in the history, or the key of what a level made.
         decisions: By tool use id: what stands in place of a result, for ever.
-        added_texts: By position in the history: texts behind a user input in the request's copy only.
+        added_texts: By position in the history: texts after a user input, only in the request's copy.
         whole: Results that the budget has sent whole, in the order in which it did.
         emptied: Tool uses whose input is shown empty.
         unthought: Positions in the history of messages that are shown without their thinking.

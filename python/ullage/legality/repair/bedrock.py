@@ -140,7 +140,7 @@ def _block(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
         text = block.get("text")
         return block if text is None or "type" not in block else {"text": text}
     if not kind:
-        draft.note("B02", slot, "made a text block of what is no block", block=at)
+        draft.note("B02", slot, "turned a value that is not a block into a text block", block=at)
         return None if block in (None, "", {}, []) else {"text": _as_text(block)}
     if kind == "text" and not str(block["text"]).strip():
         draft.note("B02", slot, "dropped a blank text block", block=at)

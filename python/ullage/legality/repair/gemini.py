@@ -112,7 +112,7 @@ def _part(part: Any, role: str) -> Any:
 
 
 def _paired(work: Lines, request: RepairRequest) -> None:
-    """Roles in turn, each call answered right after it and in order: on the internal view, as for every form."""
+    """Roles in turn, each call answered right after it and in order: on the internal view, like every form."""
     work.lines = [line for line in work.lines if parts_of(line.value)]
     _join(work)
     placed, repairs = pair(

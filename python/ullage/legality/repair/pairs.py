@@ -359,11 +359,11 @@ def _answer_turn(
 
 
 def _brought(draft: Draft, call: _Call) -> Any:
-    """The call's result, to be put behind it; one that says there is none."""
+    """A result for the call, to be put after it, that says that there is none."""
     if call.result is None:
         draft.note("A05", call.slot, "answered an interrupted tool call", ids=(call.id,))
         return _interrupted(call.id)
-    draft.note("A07", call.slot, "moved a result behind its call", ids=(call.id,))
+    draft.note("A07", call.slot, "moved a result after its call", ids=(call.id,))
     return call.result
 
 
