@@ -134,6 +134,7 @@ lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
 types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -m slow tests/docs/test_types_of_examples.py  # mypy --strict and pyright over the documents' examples
 	$(BIN)/python -c "import ullage._core" && $(BIN)/python -m mypy.stubtest ullage._core --allowlist tests/packaging/stubtest-allow.txt
 
 bench: wheel ## Every named operation compared with the Python engine and the peers that can be installed; into docs/measurements.md

@@ -63,7 +63,6 @@ class Model:
         prefill: Accepts an assistant message at the end.
         mid_system: Accepts system messages inside the conversation.
         bound_thinking: A thinking block is valid only after exactly the prefix for which it was generated.
-        keeps_thinking: Thinking of earlier turns stays in the prompt, and counts.
         output_in_window: The API refuses input + `max_tokens` above the window.
         thinking: Values of `thinking.type` that it accepts.
         many_images: Above this many images no side may exceed `many_images_px`; 0: no such rule.
@@ -83,7 +82,6 @@ class Model:
     prefill: bool = False
     mid_system: bool = False
     bound_thinking: bool = False
-    keeps_thinking: bool = False
     output_in_window: bool = False
     thinking: tuple[str, ...] = ()
     max_images: int = 0

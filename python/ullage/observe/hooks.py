@@ -12,7 +12,7 @@ import inspect
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -122,7 +122,12 @@ def hook_of(given: Hook | HookFunction | str) -> Hook:
     raise InvalidPolicy("hooks", given, "must be a function, a shell command or a hook")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+OneHook: TypeAlias = Hook | HookFunction | str
+HooksLike: TypeAlias = OneHook | Iterable[OneHook]
+"""One hook or some: each a hook, a function, or a shell command."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Hooks:
     """The hooks of a host, by event, in the order to run.
 
@@ -135,18 +140,32 @@ class Hooks:
     post_compact: tuple[Hook, ...] = ()
     session_start: tuple[Hook, ...] = ()
 
-    def __post_init__(self) -> None:
-        for name in ("pre_compact", "post_compact", "session_start"):
-            given = getattr(self, name)
-            alone = isinstance(given, str | ShellHook | CallableHook) or callable(given)
-            hooks = (given,) if alone else given
-            object.__setattr__(self, name, tuple(hook_of(hook) for hook in hooks))
+    def __init__(
+        self,
+        *,
+        pre_compact: HooksLike = (),
+        post_compact: HooksLike = (),
+        session_start: HooksLike = (),
+    ) -> None:
+        given = {
+            "pre_compact": pre_compact,
+            "post_compact": post_compact,
+            "session_start": session_start,
+        }
+        for name, hooks in given.items():
+            object.__setattr__(self, name, tuple(hook_of(hook) for hook in _each(hooks)))
 
     def __repr__(self) -> str:
         return (
             f"Hooks(pre_compact={len(self.pre_compact)}, post_compact={len(self.post_compact)}, "
             f"session_start={len(self.session_start)})"
         )
+
+
+def _each(given: HooksLike) -> Iterable[OneHook]:
+    if isinstance(given, str | ShellHook | CallableHook) or callable(given):
+        return (given,)
+    return given
 
 
 def run_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:

@@ -1,0 +1,73 @@
+"""The examples of the documents are well typed: `mypy --strict` and pyright find nothing in them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ullage
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = Path(ullage.__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """A folder with a module for each document: its blocks, one after the other, and what users write besides."""
+    folder = tmp_path_factory.mktemp("examples")
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        if blocks:
+            (folder / f"{path.stem.lower()}_blocks.py").write_text("\n".join(blocks))
+    shutil.copy(Path(__file__).parent / "typical_use.py", folder)
+    return folder
+
+
+def test_mypy_in_strict_mode_finds_nothing(examples):
+    pytest.importorskip("mypy")
+    pytest.importorskip("anthropic")
+    pytest.importorskip("openai")
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--cache-dir",
+        str(examples / ".cache"),
+        ".",
+    ]
+    done = subprocess.run(
+        command, cwd=examples, env=_with_package("MYPYPATH"), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pyright_finds_nothing(examples):
+    known = [name for name in ("basedpyright", "pyright") if importlib.util.find_spec(name)]
+    if not known:
+        pytest.skip("neither basedpyright nor pyright is installed")
+    settings = {
+        "typeCheckingMode": "standard",
+        "extraPaths": [str(PACKAGE)],
+        "pythonVersion": f"{sys.version_info[0]}.{sys.version_info[1]}",
+    }
+    (examples / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", known[0], "--pythonpath", sys.executable]
+    done = subprocess.run(command, cwd=examples, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _with_package(name):
+    return {**os.environ, name: str(PACKAGE)}
