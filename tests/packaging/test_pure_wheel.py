@@ -24,7 +24,12 @@ def test_it_is_for_every_interpreter_and_platform():
 
 def test_it_holds_data_types_and_licence():
     names = {str(path) for path in distribution("ullage").files or ()}
-    assert {"ullage/py.typed", "ullage/counting/models.toml", "ullage/_core.pyi"} <= names
+    data = {
+        "ullage/counting/models.toml",
+        "ullage/providers/errors.toml",
+        "ullage/legality/rules.toml",
+    }
+    assert {"ullage/py.typed", "ullage/_core.pyi", *data} <= names
     assert any(name.endswith("LICENSE") for name in names)
     assert any(name.startswith("ullage/data/") for name in names)
     requires = [name for name in distribution("ullage").requires or () if "extra ==" not in name]

@@ -14,7 +14,7 @@ from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.repair import Repair, repair
 from ullage.messages import Item, SystemPrompt, listed, message_of
 from ullage.providers._common import Loss, Shaped, blocks_of
-from ullage.providers._placed import refused
+from ullage.providers._placed import BROKEN, refused
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 
 __all__ = ["Outgoing", "outgoing", "rules_model", "shaped"]
@@ -240,7 +240,10 @@ def _waits(items: Sequence[Any], provider: Provider) -> bool:
     last = items[-1] if items else None
     if not isinstance(last, Mapping):
         return False
-    read = provider.shape.from_provider([last]).messages
+    try:
+        read = provider.shape.from_provider([last]).messages
+    except BROKEN:  # the repair names the place
+        return False
     called = any(
         block.get("type") == "tool_use"
         for message in read
