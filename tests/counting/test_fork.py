@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -64,3 +65,34 @@ def test_children_of_a_busy_process_count_on():
         stop.set()
         for thread in threads:
             thread.join()
+
+
+FIRST = """
+import os, sys, threading, time
+from ullage.counting.exact import count_tokens_exact
+
+threading.Thread(target=count_tokens_exact, args=("words",)).start()
+time.sleep(float(sys.argv[1]))
+pid = os.fork()
+found = count_tokens_exact("these are words")
+if not pid:
+    os._exit(found)
+end = time.monotonic() + 60
+while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < end:
+    time.sleep(0.01)
+if not ended[0]:
+    os.kill(pid, 9)
+    raise SystemExit("the child hung")
+assert os.waitstatus_to_exitcode(ended[1]) == found
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.1, 0.3])
+def test_a_child_that_is_forked_while_the_tables_are_built_builds_its_own(seconds: float):
+    said = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FIRST, str(seconds)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert said.returncode == 0, said.stderr

@@ -10,6 +10,14 @@ use memchr::memchr2;
 use std::hash::{BuildHasher, Hasher};
 
 /// One value: exactly its bytes, without white space around it.
+///
+/// ```
+/// use ullage_core::json::Json;
+/// use ullage_core::view::Value;
+///
+/// let value = Json::first(br#" {"a": [1, 2], "a": "last"} rest"#).unwrap();
+/// assert!(value.get("a").unwrap().is("last"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Json<'a>(pub &'a [u8]);
 
@@ -223,7 +231,7 @@ fn with_unescaped<R>(raw: &[u8], look: impl FnOnce(Text<'_>) -> R) -> R {
 
 /// The text of a string's inner bytes. A pair of surrogate escapes is one character; a lone one stays as it is.
 #[must_use]
-pub fn unescape(raw: &[u8]) -> Vec<u8> {
+pub(crate) fn unescape(raw: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(raw.len());
     let mut rest = raw;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -277,7 +285,7 @@ fn hex4(bytes: &[u8]) -> Option<u32> {
 
 /// The first position at or after `at` that is no JSON white space.
 #[must_use]
-pub fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
         at += 1;
     }
@@ -286,7 +294,7 @@ pub fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 
 /// The position after the string that begins at `at`.
 #[must_use]
-pub fn skip_string(bytes: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Option<usize> {
     let mut from = at + 1;
     loop {
         let found = from + memchr2(b'"', b'\\', bytes.get(from..)?)?;
@@ -299,7 +307,7 @@ pub fn skip_string(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// The position after the value that begins at `at`; its inside is not validated.
 #[must_use]
-pub fn skip_value(bytes: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn skip_value(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at)? {
         b'"' => skip_string(bytes, at),
         b'{' | b'[' => skip_container(bytes, at),

@@ -102,6 +102,19 @@ impl Ledger {
 
     /// Digests an item and adds it.
     ///
+    ///
+    /// ```
+    /// use ullage_core::json::Json;
+    /// use ullage_core::ledger::Ledger;
+    ///
+    /// let mut ledger = Ledger::default();
+    /// ledger.read(Json(br#"{"role": "user", "content": "twelve chars"}"#), None)?;
+    /// assert_eq!((ledger.len(), ledger.rough(0, 1)), (1, 3));
+    /// assert!(ledger.read(Json(b"[]"), None).is_err());
+    /// assert_eq!(ledger.len(), 1, "as it was before");
+    /// # Ok::<(), ullage_core::error::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`read_item`]; the ledger is then as it was before, but for strings: see [`Ledger::undo`].
     pub fn read<V: Value>(&mut self, item: V, weights: Option<&Weights>) -> Result<(), Error> {

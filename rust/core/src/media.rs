@@ -7,6 +7,15 @@ use crate::view::{Value, with_utf8};
 /// Whether an item is a user or tool message with an image or document, also inside a tool result.
 ///
 /// Items that are no messages are passed over: this only looks, it does not judge.
+///
+/// ```
+/// use ullage_core::json::Json;
+/// use ullage_core::media::holds_media;
+///
+/// let image = br#"{"role": "user", "content": [{"type": "image", "source": {}}]}"#;
+/// assert!(holds_media(Json(image)));
+/// assert!(!holds_media(Json(br#"{"role": "user", "content": "an image"}"#)));
+/// ```
 pub fn holds_media<V: Value>(item: V) -> bool {
     if !item.is_map() {
         return false;

@@ -10,6 +10,22 @@ use crate::units::saturate_len;
 /// in pieces (one response id) is one response, also where results stand between the pieces. Without ids, neighbouring
 /// assistant messages are one response. What stands aside (other threads,
 /// metadata) stays in the running round.
+///
+/// ```
+/// use ullage_core::json::Json;
+/// use ullage_core::ledger::Ledger;
+/// use ullage_core::rounds::rounds;
+///
+/// let mut ledger = Ledger::default();
+/// for at in 0..10 {
+///     let role = if at % 2 == 0 { "user" } else { "assistant" };
+///     let message = format!(r#"{{"role": "{role}", "content": "message number {at}"}}"#);
+///     ledger.read(Json(message.as_bytes()), None)?;
+/// }
+/// // The first question belongs to the round of the first answer.
+/// assert_eq!(rounds(&ledger, 0, 10), [0, 3, 5, 7, 9]);
+/// # Ok::<(), ullage_core::error::Error>(())
+/// ```
 #[must_use]
 pub fn rounds(ledger: &Ledger, start: usize, stop: usize) -> Vec<u32> {
     let stop = stop.min(ledger.len());

@@ -63,6 +63,15 @@ impl Strings {
     }
 
     /// The number of a string; a new one if it is new.
+    ///
+    /// ```
+    /// use ullage_core::strings::Strings;
+    ///
+    /// let mut strings = Strings::default();
+    /// let number = strings.intern(b"toolu_1");
+    /// assert_eq!((strings.intern(b"toolu_1"), strings.intern(b"")), (number, 0));
+    /// assert_eq!(strings.get(number), b"toolu_1");
+    /// ```
     pub fn intern(&mut self, text: &[u8]) -> u32 {
         if text.is_empty() {
             return 0;

@@ -151,6 +151,14 @@ impl Default for Features {
 
 impl Features {
     /// Reads a text once.
+    ///
+    /// ```
+    /// use ullage_core::text::{Features, feature};
+    ///
+    /// let found = Features::of("Größe 12".into());
+    /// let count = |name| found.0[feature::NAMES.iter().position(|known| *known == name).unwrap()];
+    /// assert_eq!(["lower", "upper", "latin", "digits", "spaces"].map(count), [2, 1, 2, 2, 1]);
+    /// ```
     #[must_use]
     pub fn of(text: Text<'_>) -> Self {
         let mut counter = Counter::default();
@@ -248,12 +256,34 @@ pub fn whole_tokens(weight: u64) -> u64 {
 }
 
 /// Calibrated tokens of a text alone.
+///
+/// ```
+/// use ullage_core::text::{FEATURES, HiddenRule, ImageRule, Text, Weights, estimate_text, feature};
+///
+/// let mut features = [0; FEATURES];
+/// features[feature::NAMES.iter().position(|name| *name == "words").unwrap()] = 4096;
+/// let weights = Weights {
+///     features,
+///     blocks: [0; 15],
+///     messages: [0; 5],
+///     image: ImageRule::default(),
+///     hidden: HiddenRule::default(),
+/// };
+/// assert_eq!(estimate_text(Text::from("one token a word"), &weights), 4);
+/// ```
 #[must_use]
 pub fn estimate_text(text: Text<'_>, weights: &Weights) -> u64 {
     whole_tokens(weights.weigh(&Features::of(text)))
 }
 
 /// TOK-1: characters by characters per token, rounded half up; `None` if that is 0.
+///
+/// ```
+/// use ullage_core::text::rough_tokens;
+///
+/// assert_eq!([5, 6].map(|chars| rough_tokens(chars, 4)), [Some(1), Some(2)]);
+/// assert_eq!(rough_tokens(5, 0), None);
+/// ```
 #[must_use]
 pub fn rough_tokens(chars: u64, chars_per_token: u64) -> Option<u64> {
     let half = chars_per_token / 2;

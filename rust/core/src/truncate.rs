@@ -7,6 +7,22 @@ use crate::rounds::rounds;
 ///
 /// With a known gap, the fewest oldest rounds that cover it go; without, `share_percent` of the rounds. At least one round
 /// goes, and at least one stays; with one round or none, `start` is the answer.
+///
+/// ```
+/// use ullage_core::json::Json;
+/// use ullage_core::ledger::Ledger;
+/// use ullage_core::truncate::truncate_head;
+///
+/// let mut ledger = Ledger::default();
+/// for at in 0..10 {
+///     let role = if at % 2 == 0 { "user" } else { "assistant" };
+///     let message = format!(r#"{{"role": "{role}", "content": "message number {at}"}}"#);
+///     ledger.read(Json(message.as_bytes()), None)?;
+/// }
+/// assert_eq!(truncate_head(&ledger, None, 0, 40), 5, "two of five rounds");
+/// assert_eq!(truncate_head(&ledger, Some(1), 0, 40), 3, "one round covers a token");
+/// # Ok::<(), ullage_core::error::Error>(())
+/// ```
 #[must_use]
 pub fn truncate_head(
     ledger: &Ledger,

@@ -150,7 +150,7 @@ pub trait Value: Copy {
 
 /// Whether a text is these ASCII bytes.
 #[must_use]
-pub fn equals(text: Text<'_>, ascii: &[u8]) -> bool {
+pub(crate) fn equals(text: Text<'_>, ascii: &[u8]) -> bool {
     match text {
         Text::Ascii(bytes) | Text::Wtf8(bytes) => bytes == ascii,
         // Python's wider strings hold at least one character that is not ASCII.
@@ -160,7 +160,7 @@ pub fn equals(text: Text<'_>, ascii: &[u8]) -> bool {
 
 /// The ASCII bytes of a key, or nothing for one that no format knows.
 #[must_use]
-pub fn ascii(text: Text<'_>) -> &[u8] {
+pub(crate) fn ascii(text: Text<'_>) -> &[u8] {
     match text {
         Text::Ascii(bytes) | Text::Wtf8(bytes) => bytes,
         Text::Latin1(_) | Text::Ucs2(_) | Text::Ucs4(_) => b"",
@@ -194,7 +194,7 @@ pub fn each_point(text: Text<'_>, mut visit: impl FnMut(u32) -> bool) {
 /// First code point of UTF-8 in which surrogates may stand, and its length in bytes; a byte that begins no
 /// sequence stands for itself.
 #[must_use]
-pub fn first_point(bytes: &[u8]) -> Option<(u32, usize)> {
+pub(crate) fn first_point(bytes: &[u8]) -> Option<(u32, usize)> {
     let &lead = bytes.first()?;
     let length = match lead {
         0xC2..0xE0 => 2,
@@ -216,7 +216,7 @@ pub fn first_point(bytes: &[u8]) -> Option<(u32, usize)> {
 }
 
 /// Appends a code point as UTF-8, a surrogate too.
-pub fn push_point(bytes: &mut Vec<u8>, point: u32) {
+pub(crate) fn push_point(bytes: &mut Vec<u8>, point: u32) {
     let tail = |shift: u32| 0x80 | (point >> shift & 0x3F) as u8;
     match point {
         0..0x80 => bytes.push(point as u8),
@@ -243,7 +243,7 @@ pub fn with_utf8<R>(text: Text<'_>, look: impl FnOnce(&[u8]) -> R) -> R {
 
 /// Python's `str.isspace` for one code point (Unicode 15: category Zs or bidirectional WS, B, S).
 #[must_use]
-pub fn is_space(point: u32) -> bool {
+pub(crate) fn is_space(point: u32) -> bool {
     matches!(
         point,
         0x09..=0x0D | 0x1C..=0x20 | 0x85 | 0xA0 | 0x1680 | 0x2000..=0x200A | 0x2028 | 0x2029 | 0x202F | 0x205F | 0x3000
@@ -252,7 +252,7 @@ pub fn is_space(point: u32) -> bool {
 
 /// The last code point.
 #[must_use]
-pub fn last_point(text: Text<'_>) -> Option<u32> {
+pub(crate) fn last_point(text: Text<'_>) -> Option<u32> {
     match text {
         Text::Ascii(bytes) | Text::Latin1(bytes) => bytes.last().map(|&byte| u32::from(byte)),
         Text::Ucs2(units) => units.last().map(|&unit| u32::from(unit)),
@@ -267,7 +267,7 @@ pub fn last_point(text: Text<'_>) -> Option<u32> {
 
 /// Whether a text holds white space only; true for an empty one.
 #[must_use]
-pub fn is_blank(text: Text<'_>) -> bool {
+pub(crate) fn is_blank(text: Text<'_>) -> bool {
     if matches!(ascii(text), [b'!'..=b'~', ..]) {
         return false;
     }
@@ -281,7 +281,7 @@ pub fn is_blank(text: Text<'_>) -> bool {
 
 /// Whether a text begins with these ASCII bytes.
 #[must_use]
-pub fn starts_with(text: Text<'_>, wanted: &[u8]) -> bool {
+pub(crate) fn starts_with(text: Text<'_>, wanted: &[u8]) -> bool {
     let units_are = |units: &mut dyn Iterator<Item = u32>| {
         let mut wanted = wanted.iter();
         wanted.all(|&byte| units.next() == Some(u32::from(byte)))
@@ -296,7 +296,7 @@ pub fn starts_with(text: Text<'_>, wanted: &[u8]) -> bool {
 const SHOWN_CHARS: usize = 40;
 
 /// A value in an error message: short texts quoted, all else by type.
-pub fn shown<V: Value>(value: V) -> String {
+pub(crate) fn shown<V: Value>(value: V) -> String {
     match value.kind() {
         Kind::Text => value.with_text(quoted),
         Kind::Foreign => value.foreign_name(),

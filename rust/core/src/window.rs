@@ -30,6 +30,23 @@ pub struct KeepWindow {
 /// Moves `start` back until enough is kept and no tool pair or response is split.
 ///
 /// Never before `floor` nor the newest boundary; a start that lies before them stays.
+///
+/// ```
+/// use ullage_core::json::Json;
+/// use ullage_core::ledger::Ledger;
+/// use ullage_core::window::{Enough, keep_window};
+///
+/// let mut ledger = Ledger::default();
+/// for at in 0..10 {
+///     let role = if at % 2 == 0 { "user" } else { "assistant" };
+///     let message = format!(r#"{{"role": "{role}", "content": "message number {at}"}}"#);
+///     ledger.read(Json(message.as_bytes()), None)?;
+/// }
+/// let enough = Enough { min_tokens: 1, max_tokens: 1_000, min_text_messages: 3 };
+/// let kept = keep_window(&ledger, 10, 0, &enough);
+/// assert_eq!((kept.start, kept.text_messages), (7, 3));
+/// # Ok::<(), ullage_core::error::Error>(())
+/// ```
 #[must_use]
 pub fn keep_window(ledger: &Ledger, start: usize, floor: usize, enough: &Enough) -> KeepWindow {
     let length = ledger.len();

@@ -4,7 +4,6 @@ use crate::errors::policy_error;
 use crate::value::PyValue;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyInt;
 use std::convert::Infallible;
 
 /// An argument with a default. Unlike `Option`, an explicit `None` is a value (and refused as one).
@@ -45,13 +44,12 @@ pub(crate) const NOT_NEGATIVE: (u64, u64) = (0, u64::MAX);
 
 /// An integer of any size; one beyond 64 bits stays at their end.
 pub(crate) fn whole(name: &str, value: &Bound<'_, PyAny>) -> PyResult<i64> {
-    if !value.is_instance_of::<PyInt>() {
+    let Some(number) = PyValue::new(value).whole() else {
         let kind = value.get_type().name()?;
         let said = format!("{name} must be an integer, not {kind}");
         return Err(PyTypeError::new_err(said));
-    }
-    let end = |negative| if negative { i64::MIN } else { i64::MAX };
-    Ok(PyValue::new(value).whole().unwrap_or_else(end))
+    };
+    Ok(number.unwrap_or_else(|negative| if negative { i64::MIN } else { i64::MAX }))
 }
 
 /// An integer in a range, `InvalidPolicy` outside.

@@ -1,6 +1,7 @@
 //! Binding of `ullage_core::bpe`.
 use std::borrow::Cow;
 
+use crate::once::once;
 use pyo3::exceptions::{PyOverflowError, PyUnicodeEncodeError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -71,7 +72,7 @@ fn tokenizer(py: Python<'_>, encoding: &str) -> PyResult<&'static Tokenizer> {
         .iter()
         .position(|&(_, of)| of == vocabulary)
         .unwrap_or(index);
-    TOKENIZERS[owner].get_or_try_init(py, || load(py, vocabulary))
+    once(py, &TOKENIZERS[owner], || load(py, vocabulary))
 }
 
 fn load(py: Python<'_>, vocabulary: &str) -> PyResult<Tokenizer> {

@@ -1,17 +1,18 @@
 //! Errors of the core as the classes of `ullage.exceptions`: there is no second copy of any.
 
+use crate::once::import;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::PyDict;
 use ullage_core::error::Error;
 
 fn class<'py>(
     py: Python<'py>,
-    cell: &'static PyOnceLock<Py<PyType>>,
+    cell: &'static PyOnceLock<Py<PyAny>>,
     name: &str,
-) -> PyResult<Bound<'py, PyType>> {
-    cell.import(py, "ullage.exceptions", name).cloned()
+) -> PyResult<&'py Bound<'py, PyAny>> {
+    import(py, cell, "ullage.exceptions", name)
 }
 
 /// The exception for an error; `index` is the message's place in the list that was passed.
@@ -33,7 +34,7 @@ fn invalid_message(
     got: &str,
     index: Option<usize>,
 ) -> PyResult<PyErr> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let named = PyDict::new(py);
     named.set_item("index", index)?;
     named.set_item("field", field)?;
@@ -49,7 +50,7 @@ fn invalid_policy(py: Python<'_>, name: &str, value: &str, limit: &str) -> PyRes
 
 /// `InvalidPolicy(name, value, limit)`.
 pub(crate) fn policy_error(name: &str, value: &Bound<'_, PyAny>, limit: &str) -> PyErr {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let made = class(value.py(), &CLASS, "InvalidPolicy")
         .and_then(|class| class.call1((name, value, limit)));
     made.map_or_else(|error| error, PyErr::from_value)

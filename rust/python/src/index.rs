@@ -2,13 +2,13 @@
 
 use crate::ledger::Ledger;
 use crate::lines::{Fault, Lines};
+use crate::once::import;
 use crate::text::{Weights, string};
 use crate::tuples;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList, PyType};
-use std::borrow::Cow;
+use pyo3::types::{PyBytes, PyDict, PyList};
 use std::io;
 use std::path::PathBuf;
 use ullage_core::jsonl::{Index, Line, has_long_digits};
@@ -40,17 +40,18 @@ impl TranscriptIndex {
             .ok_or_else(|| PyIndexError::new_err(format!("line {index} of {}", lines.len())))
     }
 
-    fn bytes<'a>(&'a self, py: Python<'a>, index: usize) -> PyResult<Cow<'a, [u8]>> {
+    /// The bytes of a line: read, or copied, once.
+    fn bytes<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyBytes>> {
         let line = self.at(index)?;
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        let (start, length) = (place(line.offset), place(line.length));
         match &self.bytes {
-            Bytes::Given(bytes) => {
-                let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-                let (start, length) = (place(line.offset), place(line.length));
-                Ok(Cow::Borrowed(&bytes.as_bytes(py)[start..start + length]))
-            }
-            Bytes::Filed(lines) => lines.line(index, line).map_err(|fault| {
-                let place = (Some(line.number), Some(line.offset));
-                refused(py, &fault, &self.path, place)
+            Bytes::Given(bytes) => Ok(PyBytes::new(py, &bytes.as_bytes(py)[start..start + length])),
+            Bytes::Filed(lines) => PyBytes::new_with(py, length, |bytes| {
+                lines.line(index, line, bytes).map_err(|fault| {
+                    let place = (Some(line.number), Some(line.offset));
+                    refused(py, &fault, &self.path, place)
+                })
             }),
         }
     }
@@ -141,19 +142,19 @@ impl TranscriptIndex {
 
     /// The bytes of a line, without line end and white space around it.
     fn raw<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &self.bytes(py, index)?))
+        self.bytes(py, index)
     }
 
     /// The object of a line.
     fn load<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let line = self.at(index)?;
-        let raw = &*self.bytes(py, index)?;
-        let value = if let Some(value) = fast(py, raw)? {
+        let raw = self.bytes(py, index)?;
+        let value = if let Some(value) = fast(&raw)? {
             value
         } else {
-            let parse = PARSE.import(py, LINES, "parse_line")?;
-            parse.call1((PyBytes::new(py, raw),))?
+            let parse = import(py, &PARSE, LINES, "parse_line")?;
+            parse.call1((raw,))?
         };
         if value.is_instance_of::<PyDict>() {
             return Ok(value);
@@ -194,30 +195,14 @@ impl TranscriptIndex {
 }
 
 /// The value as orjson reads it, unless it refuses or might round an integer.
-fn fast<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn fast<'py>(raw: &Bound<'py, PyBytes>) -> PyResult<Option<Bound<'py, PyAny>>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    if has_long_digits(raw) {
+    if has_long_digits(raw.as_bytes()) {
         return Ok(None);
     }
-    let view = view(py, raw)?;
-    match LOADS.import(py, "orjson", "loads")?.call1((view,)) {
-        Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(None),
+    match import(raw.py(), &LOADS, "orjson", "loads")?.call1((raw,)) {
+        Err(error) if error.is_instance_of::<PyValueError>(raw.py()) => Ok(None),
         result => result.map(Some),
-    }
-}
-
-/// The bytes as Python sees them, without a copy.
-#[expect(
-    unsafe_code,
-    reason = "a view of memory whose life Python does not know"
-)]
-fn view<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    let (start, length) = (raw.as_ptr().cast_mut().cast(), raw.len().cast_signed());
-    // SAFETY: the view can only be read, and goes to orjson alone, which keeps no buffer that it was given; the memory
-    // is the caller's for as long as its call lasts.
-    unsafe {
-        let view = pyo3::ffi::PyMemoryView_FromMemory(start, length, pyo3::ffi::PyBUF_READ);
-        Bound::from_owned_ptr_or_err(py, view)
     }
 }
 
@@ -235,27 +220,27 @@ fn refused(py: Python<'_>, fault: &Fault, path: &str, place: Place) -> PyErr {
 fn transcript_changed(py: Python<'_>, path: &str, place: Place) -> PyErr {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let make = || {
-        let make = MAKE.import(py, LINES, "transcript_changed")?;
+        let make = import(py, &MAKE, LINES, "transcript_changed")?;
         make.call1((path, place.0, place.1)).map(PyErr::from_value)
     };
     make().unwrap_or_else(|error| error)
 }
 
 fn invalid_transcript(py: Python<'_>, reason: &str, path: &str, place: Place) -> PyErr {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let make = || {
         let named = PyDict::new(py);
         named.set_item("path", path)?;
         named.set_item("line", place.0)?;
         named.set_item("offset", place.1)?;
-        let class = CLASS.import(py, "ullage.exceptions", "InvalidTranscript")?;
+        let class = import(py, &CLASS, "ullage.exceptions", "InvalidTranscript")?;
         class.call((reason,), Some(&named)).map(PyErr::from_value)
     };
     make().unwrap_or_else(|error| error)
 }
 
 fn store_error(py: Python<'_>, error: &io::Error, path: &str) -> PyErr {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let make = || {
         let reason = match error.raw_os_error() {
             Some(code) => py
@@ -266,7 +251,7 @@ fn store_error(py: Python<'_>, error: &io::Error, path: &str) -> PyErr {
         };
         let named = PyDict::new(py);
         named.set_item("path", path)?;
-        let class = CLASS.import(py, "ullage.exceptions", "StoreError")?;
+        let class = import(py, &CLASS, "ullage.exceptions", "StoreError")?;
         class
             .call((reason.to_lowercase(),), Some(&named))
             .map(PyErr::from_value)

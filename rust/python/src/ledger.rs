@@ -267,7 +267,7 @@ impl Ledger {
         self.ask(py, Core::last_boundary)
     }
 
-    fn find_uuid(&self, uuid: &Bound<'_, PyString>) -> PyResult<Option<u32>> {
+    fn find_uuid(&self, uuid: &Bound<'_, PyString>) -> Option<u32> {
         with_text(uuid, |text| {
             with_utf8(text, |uuid_bytes| {
                 self.ask(uuid.py(), |core| core.find_uuid(uuid_bytes))
@@ -275,7 +275,7 @@ impl Ledger {
         })
     }
 
-    fn find_call(&self, tool_use_id: &Bound<'_, PyString>) -> PyResult<Option<Place>> {
+    fn find_call(&self, tool_use_id: &Bound<'_, PyString>) -> Option<Place> {
         with_text(tool_use_id, |text| {
             with_utf8(text, |id| {
                 self.ask(tool_use_id.py(), |core| core.find_call(id))
@@ -283,7 +283,7 @@ impl Ledger {
         })
     }
 
-    fn find_result(&self, tool_use_id: &Bound<'_, PyString>) -> PyResult<Option<Place>> {
+    fn find_result(&self, tool_use_id: &Bound<'_, PyString>) -> Option<Place> {
         with_text(tool_use_id, |text| {
             with_utf8(text, |id| {
                 self.ask(tool_use_id.py(), |core| core.find_result(id))

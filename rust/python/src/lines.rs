@@ -4,7 +4,6 @@
 //! where it is asked for, and compared with what the index was made of.
 
 use foldhash::quality::FixedState;
-use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
@@ -82,25 +81,26 @@ impl Lines {
         Ok((index, lines))
     }
 
-    /// The bytes of a line, as they were indexed.
-    pub(crate) fn line(&self, number: usize, line: &Line) -> Result<Cow<'_, [u8]>, Fault> {
-        let length = usize::try_from(line.length).unwrap_or(usize::MAX);
+    /// Reads the bytes of a line, as they were indexed, into a place of its length.
+    pub(crate) fn line(&self, number: usize, line: &Line, into: &mut [u8]) -> Result<(), Fault> {
         if let Some(start) = line.offset.checked_sub(self.tail_at) {
             let start = usize::try_from(start).unwrap_or(usize::MAX);
-            return Ok(Cow::Borrowed(&self.tail[start..start + length]));
+            into.copy_from_slice(&self.tail[start..start + into.len()]);
+            return Ok(());
         }
-        let mut bytes = vec![0; length];
-        match read_at(&self.file, &mut bytes, line.offset) {
-            Ok(true) if self.sums.get(number) == Some(&sum(&bytes)) => Ok(Cow::Owned(bytes)),
-            Ok(_) => Err(Fault::Changed),
-            Err(error) => Err(Fault::Io(error)),
+        if read_at(&self.file, into, line.offset)? && self.sums.get(number) == Some(&sum(into)) {
+            Ok(())
+        } else {
+            Err(Fault::Changed)
         }
     }
 
     /// For a file that somebody wrote to while it was read: each line must still stand there.
     fn verify(&self, index: &Index) -> Result<(), Fault> {
+        let mut bytes = Vec::new();
         for (number, line) in index.lines().iter().enumerate() {
-            self.line(number, line)?;
+            bytes.resize(usize::try_from(line.length).unwrap_or(usize::MAX), 0);
+            self.line(number, line, &mut bytes)?;
         }
         Ok(())
     }

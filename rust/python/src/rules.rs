@@ -2,9 +2,10 @@
 
 use crate::errors::policy_error;
 use crate::ledger::Ledger;
+use crate::tuples::violation;
 use pyo3::prelude::*;
-use pyo3::sync::{MutexExt, PyOnceLock};
-use pyo3::types::{PyBool, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBool, PyInt, PyList, PyString, PyTuple};
 use std::sync::{Mutex, PoisonError};
 use ullage_core::rules::{Fact, Facts, Verifier as Core, Violation};
 
@@ -83,12 +84,9 @@ fn verifier(
 }
 
 fn list(py: Python<'_>, found: Vec<Violation>) -> PyResult<Bound<'_, PyList>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let class = CLASS.import(py, "ullage._engine.digests", "Violation")?;
     let made = PyList::empty(py);
     for each in found {
-        let severity = if each.error { "error" } else { "warning" };
-        made.append(class.call1((each.rule, severity, each.message, each.block, each.detail))?)?;
+        made.append(violation(py, each)?)?;
     }
     Ok(made)
 }
@@ -148,11 +146,6 @@ impl Verifier {
 
 /// Adds this file's names to the module.
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    let class = m
-        .py()
-        .import("ullage._engine.digests")?
-        .getattr("Violation")?;
-    m.add("Violation", class)?;
     m.add_class::<Verifier>()?;
     m.add_function(wrap_pyfunction!(check, m)?)
 }

@@ -1,9 +1,10 @@
 //! Binding of `ullage_core::text`.
+use crate::once::import;
 use crate::value::PyValue;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use ullage_core::digest::{BLOCK_KINDS, ROLES};
 use ullage_core::text::{
     self as core, FEATURES, Features, HiddenRule, ImageRule, JsonTally, MAX_COUNT, MAX_DEPTH,
@@ -11,33 +12,9 @@ use ullage_core::text::{
 };
 use ullage_core::view::Value;
 
-/// Lends a string's own storage to `read`: no copy, no UTF-8 made.
-pub(crate) fn with_text<R>(
-    string: &Bound<'_, PyString>,
-    read: impl FnOnce(Text<'_>) -> R,
-) -> PyResult<R> {
-    #[cfg(not(feature = "abi3"))]
-    {
-        use pyo3::types::string::PyStringData;
-        #[expect(unsafe_code, reason = "the only way to a str's storage")]
-        // SAFETY: the string is borrowed, so alive, for as long as the slice; a str never changes.
-        let data = unsafe { string.data()? };
-        Ok(read(match data {
-            PyStringData::Ucs1(bytes) => Text::Latin1(bytes),
-            PyStringData::Ucs2(units) => Text::Ucs2(units),
-            PyStringData::Ucs4(units) => Text::Ucs4(units),
-        }))
-    }
-    #[cfg(feature = "abi3")]
-    {
-        if let Ok(text) = string.to_str() {
-            return Ok(read(Text::from(text)));
-        }
-        let bytes = string.call_method1("encode", ("utf-8", "surrogatepass"))?;
-        Ok(read(Text::Wtf8(
-            bytes.cast::<pyo3::types::PyBytes>()?.as_bytes(),
-        )))
-    }
+/// Lends a string's own storage to `read`.
+pub(crate) fn with_text<R>(string: &Bound<'_, PyString>, read: impl FnOnce(Text<'_>) -> R) -> R {
+    PyValue::new(string).with_text(read)
 }
 
 /// A string of the core: UTF-8 in which lone surrogates may stand.
@@ -50,8 +27,8 @@ pub(crate) fn string<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, 
 
 /// `InvalidPolicy(field, value, limit)`.
 fn invalid_policy(field: &str, value: &Bound<'_, PyAny>, limit: &str) -> PyErr {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let class = CLASS.import(value.py(), "ullage.exceptions", "InvalidPolicy");
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = import(value.py(), &CLASS, "ullage.exceptions", "InvalidPolicy");
     class
         .and_then(|class| class.call1((field, value, limit)))
         .map_or_else(|error| error, PyErr::from_value)
@@ -59,12 +36,12 @@ fn invalid_policy(field: &str, value: &Bound<'_, PyAny>, limit: &str) -> PyErr {
 
 /// `InvalidMessage(reason, got=type)`.
 fn invalid_message(reason: &str, got: &Bound<'_, PyAny>) -> PyErr {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let raised = || {
         let py = got.py();
         let named = PyDict::new(py);
         named.set_item("got", got.get_type().name()?)?;
-        let class = CLASS.import(py, "ullage.exceptions", "InvalidMessage")?;
+        let class = import(py, &CLASS, "ullage.exceptions", "InvalidMessage")?;
         class.call((reason,), Some(&named))
     };
     raised().map_or_else(|error| error, PyErr::from_value)
@@ -191,13 +168,12 @@ fn rough_text(
     text: &Bound<'_, PyString>,
     chars_per_token: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<u64> {
-    let chars = with_text(text, |text| text.char_len() as u64)?;
-    rough(chars, chars_per_token)
+    rough(PyValue::new(text).chars(), chars_per_token)
 }
 
 #[pyfunction]
 fn features<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyTuple>> {
-    PyTuple::new(text.py(), with_text(text, Features::of)?.0)
+    PyTuple::new(text.py(), with_text(text, Features::of).0)
 }
 
 #[pyfunction]
@@ -211,12 +187,12 @@ fn json_length(value: &Bound<'_, PyAny>) -> PyResult<u64> {
 }
 
 #[pyfunction]
-fn estimate_text(text: &Bound<'_, PyString>, weights: &Bound<'_, Weights>) -> PyResult<u64> {
+fn estimate_text(text: &Bound<'_, PyString>, weights: &Bound<'_, Weights>) -> u64 {
     with_text(text, |text| core::estimate_text(text, &weights.get().inner))
 }
 
 #[pyfunction]
-fn image_size(data: &Bound<'_, PyString>) -> PyResult<(u32, u32)> {
+fn image_size(data: &Bound<'_, PyString>) -> (u32, u32) {
     with_text(data, core::image_size)
 }
 
@@ -245,7 +221,8 @@ pub(crate) fn json_tally(value: &Bound<'_, PyAny>) -> PyResult<JsonTally> {
 /// In the order of `json.dumps`: a subclass counts as what it extends.
 fn walk(value: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult<()> {
     if let Ok(string) = value.cast::<PyString>() {
-        return with_text(string, |text| tally.string(text, depth));
+        with_text(string, |text| tally.string(text, depth));
+        return Ok(());
     }
     if let Some(word) = word(value)? {
         tally.word(&word);
@@ -281,7 +258,8 @@ fn walk(value: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult
 
 fn member(key: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult<()> {
     if let Ok(string) = key.cast::<PyString>() {
-        return with_text(string, |text| tally.string(text, depth));
+        with_text(string, |text| tally.string(text, depth));
+        return Ok(());
     }
     let word = word(key)?.ok_or_else(|| invalid_message("not a JSON key", key))?;
     tally.string(Text::Ascii(word.as_bytes()), depth);

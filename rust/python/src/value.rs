@@ -1,143 +1,115 @@
 //! Python objects as [`Value`]: dicts, lists, strings and numbers, read where they lie.
 //!
-//! Raw pointers and borrowed references: a walk makes no reference counts and no copies. That is safe
-//! while the interpreter lock is held and no Python code runs, and none does:
+//! A walk holds its root and borrows all below it: no reference is counted, nothing is copied. That is safe while the
+//! interpreter lock is held and no Python code runs, for then nothing changes a container. None does:
 //! - only C calls on built-in types, also for instances of their subclasses: no method, no attribute, no comparison;
 //! - nothing is made that the collector counts, and no exception: before 3.12 a collection may begin inside of any such call;
 //! - no `Python::attach`, which lets go of what other threads dropped.
-#![expect(
-    unsafe_code,
-    reason = "borrowed references; every block says why it holds"
-)]
+//!
+//! `tests/engine/test_walks.py` checks it with objects whose every method complains, and with a collector that would run.
 
-#[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
-mod calls;
 #[cfg(feature = "abi3")]
 mod encoded;
-#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
-mod layout;
 mod numbers;
 #[cfg(not(feature = "abi3"))]
 mod strings;
 
-#[cfg(any(feature = "abi3", Py_GIL_DISABLED))]
-use calls as objects;
 #[cfg(feature = "abi3")]
 use encoded as strings;
-#[cfg(not(any(feature = "abi3", Py_GIL_DISABLED)))]
-use layout as objects;
 
+use crate::list;
 use numbers::{digits_of, small, with_integer};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use std::ffi::c_ulong;
-use std::marker::PhantomData;
-use std::ptr::{self, NonNull};
+use pyo3::type_object::PyTypeCheck;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use std::ptr;
 use ullage_core::text::{Text, float_repr, string_escapes};
 use ullage_core::view::{Kind, LeafFault, Value, with_utf8};
 
 /// A borrowed Python object. `'a` is the life of the object that the walk began at.
 #[derive(Clone, Copy)]
-pub(crate) struct PyValue<'a> {
-    object: NonNull<ffi::PyObject>,
-    life: PhantomData<&'a ()>,
-}
+pub(crate) struct PyValue<'a, 'py>(Borrowed<'a, 'py, PyAny>);
 
-impl<'a> PyValue<'a> {
+impl<'a, 'py> PyValue<'a, 'py> {
     /// Begins a walk at an object.
-    pub(crate) fn new(object: &'a Bound<'_, PyAny>) -> Self {
-        Self::of(object.as_ptr())
+    pub(crate) fn new(object: &'a Bound<'py, PyAny>) -> Self {
+        Self(object.as_borrowed())
     }
 
-    /// An integer that fits 64 bits; else whether it is negative. Only for integers.
-    pub(crate) fn whole(self) -> Result<i64, bool> {
-        small(self.pointer())
+    /// An integer that fits 64 bits; else whether it is negative; `None` if it is none.
+    pub(crate) fn whole(self) -> Option<Result<i64, bool>> {
+        self.of().map(small)
     }
 
-    /// Continues a walk: the object must be alive for as long.
-    pub(crate) fn of(object: *mut ffi::PyObject) -> Self {
-        Self {
-            // SAFETY: the objects of a walk come from a `Bound`, or from containers, which hold no null.
-            object: unsafe { NonNull::new_unchecked(object) },
-            life: PhantomData,
+    /// The object as one of a type: a failing cast makes an error, which this does not.
+    #[inline]
+    fn of<T: PyTypeCheck>(self) -> Option<Borrowed<'a, 'py, T>> {
+        if self.0.is_instance_of::<T>() {
+            self.0.cast().ok()
+        } else {
+            None
         }
-    }
-
-    pub(crate) fn pointer(self) -> *mut ffi::PyObject {
-        self.object.as_ptr()
-    }
-
-    /// The type's flags, which tell instances of built-in types and of their subclasses.
-    fn flags(self) -> c_ulong {
-        // SAFETY: the object is alive: the walk's root holds it, and the lock is held.
-        unsafe { objects::flags(self.pointer()) }
-    }
-
-    fn is_any(self, flags: c_ulong) -> bool {
-        self.flags() & flags != 0
     }
 
     fn single(self) -> Kind {
-        let object = self.pointer();
-        // SAFETY: singletons and the type of floats live as long as the interpreter.
-        unsafe {
-            if object == ffi::Py_None() {
-                Kind::Null
-            } else if object == ffi::Py_True() {
+        if self.0.is_none() {
+            Kind::Null
+        } else if let Some(truth) = self.of::<PyBool>() {
+            if truth.is_true() {
                 Kind::True
-            } else if object == ffi::Py_False() {
-                Kind::False
-            } else if self.is_any(ffi::Py_TPFLAGS_LONG_SUBCLASS) {
-                Kind::Integer
-            } else if ffi::PyFloat_Check(object) != 0 {
-                Kind::Float
             } else {
-                Kind::Foreign
+                Kind::False
             }
+        } else if self.0.is_instance_of::<PyInt>() {
+            Kind::Integer
+        } else if self.0.is_instance_of::<PyFloat>() {
+            Kind::Float
+        } else {
+            Kind::Foreign
         }
-    }
-
-    /// The member of a dict at a place, which then is that of the next one. Only for dicts.
-    #[inline]
-    fn next_member(self, place: &mut ffi::Py_ssize_t) -> Option<(Self, Self)> {
-        let (mut key, mut value) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: a dict; key and value are borrowed from it, and nothing changes it meanwhile.
-        let found =
-            unsafe { ffi::PyDict_Next(self.pointer(), place, &raw mut key, &raw mut value) };
-        (found != 0).then(|| (Self::of(key), Self::of(value)))
     }
 
     /// The characters of a string of ASCII: nearly all keys.
     fn plain(self) -> Option<&'a [u8]> {
-        if !self.is_text() {
-            return None;
-        }
-        // SAFETY: a str, which the walk's root holds.
-        unsafe { strings::ascii(self.pointer()) }
+        self.of().and_then(strings::ascii)
     }
 
     /// Looks at a string that is not plain.
     #[cold]
     fn with_wide<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
-        if !self.is_text() {
-            return look(Text::Ascii(b""));
+        match self.of() {
+            Some(string) => look(strings::stored(string, &mut Vec::new())),
+            None => look(Text::Ascii(b"")),
         }
-        let mut encoded = Vec::new();
-        // SAFETY: a str, which the walk's root holds.
-        look(unsafe { strings::stored(self.pointer(), &mut encoded) })
     }
 }
 
-const LISTS: c_ulong = ffi::Py_TPFLAGS_LIST_SUBCLASS | ffi::Py_TPFLAGS_TUPLE_SUBCLASS;
+/// The member of a dict at a place, which then is that of the next one.
+#[inline]
+#[expect(unsafe_code, reason = "members without counting references")]
+fn next_member<'a, 'py>(
+    dict: Borrowed<'a, 'py, PyDict>,
+    place: &mut ffi::Py_ssize_t,
+) -> Option<[PyValue<'a, 'py>; 2]> {
+    let (mut key, mut value) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: a dict by its type. It holds key and value, and nothing changes it for as long as the walk's root is borrowed:
+    // the module's first paragraph, `test_walks.py`.
+    unsafe {
+        if ffi::PyDict_Next(dict.as_ptr(), place, &raw mut key, &raw mut value) == 0 {
+            return None;
+        }
+        Some([key, value].map(|object| PyValue(Borrowed::from_ptr(dict.py(), object))))
+    }
+}
 
-impl Value for PyValue<'_> {
+impl Value for PyValue<'_, '_> {
     fn kind(self) -> Kind {
-        let flags = self.flags();
-        if flags & ffi::Py_TPFLAGS_UNICODE_SUBCLASS != 0 {
+        if self.is_text() {
             Kind::Text
-        } else if flags & ffi::Py_TPFLAGS_DICT_SUBCLASS != 0 {
+        } else if self.is_map() {
             Kind::Map
-        } else if flags & LISTS != 0 {
+        } else if self.is_list() {
             Kind::List
         } else {
             self.single()
@@ -145,20 +117,19 @@ impl Value for PyValue<'_> {
     }
 
     fn is_text(self) -> bool {
-        self.is_any(ffi::Py_TPFLAGS_UNICODE_SUBCLASS)
+        self.0.is_instance_of::<PyString>()
     }
 
     fn is_map(self) -> bool {
-        self.is_any(ffi::Py_TPFLAGS_DICT_SUBCLASS)
+        self.0.is_instance_of::<PyDict>()
     }
 
     fn is_list(self) -> bool {
-        self.is_any(LISTS)
+        self.0.is_instance_of::<PyList>() || self.0.is_instance_of::<PyTuple>()
     }
 
     fn is_null(self) -> bool {
-        // SAFETY: the singleton lives as long as the interpreter.
-        self.pointer() == unsafe { ffi::Py_None() }
+        self.0.is_none()
     }
 
     fn with_text<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
@@ -169,11 +140,7 @@ impl Value for PyValue<'_> {
     }
 
     fn chars(self) -> u64 {
-        if !self.is_text() {
-            return 0;
-        }
-        // SAFETY: a str, which the walk's root holds.
-        unsafe { strings::chars(self.pointer()) }
+        self.of().map_or(0, strings::chars)
     }
 
     fn json_chars(self) -> u64 {
@@ -182,9 +149,7 @@ impl Value for PyValue<'_> {
 
     #[cfg(feature = "abi3")]
     fn with_glimpse<R>(self, look: impl FnOnce(Text<'_>) -> R) -> R {
-        let text = Some(self).filter(|value| value.is_text());
-        // SAFETY: a str, which the walk's root holds.
-        match text.and_then(|value| unsafe { strings::edges(value.pointer()) }) {
+        match self.of().and_then(strings::edges) {
             Some(edges) => look(Text::Ucs4(&edges)),
             None => self.with_text(look),
         }
@@ -195,30 +160,33 @@ impl Value for PyValue<'_> {
             Kind::Null => Ok(look("null")),
             Kind::True => Ok(look("true")),
             Kind::False => Ok(look("false")),
-            Kind::Integer => with_integer(self.pointer(), look),
-            // SAFETY: the object is a float or an instance of a subclass; this reads its value.
-            Kind::Float => Ok(look(&float_repr(unsafe {
-                ffi::PyFloat_AsDouble(self.pointer())
-            }))),
+            Kind::Integer => self.of().map_or(Err(LeafFault::Digits), |integer| {
+                with_integer(integer, look)
+            }),
+            Kind::Float => {
+                let value = self.of::<PyFloat>().map_or(f64::NAN, |float| float.value());
+                Ok(look(&float_repr(value)))
+            }
             _ => Err(LeafFault::Foreign(self.foreign_name())),
         }
     }
 
     fn word_chars(self) -> Result<u64, LeafFault> {
-        match self.kind() {
-            Kind::Integer => match small(self.pointer()) {
-                Ok(number) => Ok(digits_of(number)),
-                Err(_) => self.with_word(|word| word.len() as u64),
-            },
-            _ => self.with_word(|word| word.len() as u64),
-        }
+        let small = match self.kind() {
+            Kind::Integer => self.whole().and_then(Result::ok),
+            _ => None,
+        };
+        small.map_or_else(
+            || self.with_word(|word| word.len() as u64),
+            |number| Ok(digits_of(number)),
+        )
     }
 
     fn count(self) -> Option<u32> {
         if self.kind() != Kind::Integer {
             return None;
         }
-        Some(match small(self.pointer()) {
+        Some(match self.whole()? {
             Ok(number) => u32::try_from(number.max(0)).unwrap_or(u32::MAX),
             Err(true) => 0,
             Err(false) => u32::MAX,
@@ -226,33 +194,31 @@ impl Value for PyValue<'_> {
     }
 
     fn size(self) -> usize {
-        // SAFETY: `object` is alive and of the type that each call asks for.
-        let size = unsafe {
-            match self.kind() {
-                Kind::Map => objects::members_count(self.pointer()),
-                Kind::List => objects::items_count(self.pointer()),
-                _ => 0,
-            }
-        };
-        usize::try_from(size).unwrap_or(0)
+        if let Some(dict) = self.of::<PyDict>() {
+            dict.len()
+        } else if let Some(list) = self.of::<PyList>() {
+            list.len()
+        } else {
+            self.of::<PyTuple>().map_or(0, |tuple| tuple.len())
+        }
     }
 
     fn each_item(self, mut visit: impl FnMut(Self)) {
-        if self.is_list() {
-            // SAFETY: a list or tuple; the items are borrowed from it, and nothing changes it while the lock is held.
-            unsafe { objects::each_item(self.pointer(), |item| visit(Self::of(item))) };
+        if let Some(list) = self.of::<PyList>() {
+            list::items(list).for_each(|item| visit(Self(item)));
+        } else if let Some(tuple) = self.of::<PyTuple>() {
+            list::members(tuple).for_each(|item| visit(Self(item)));
         }
     }
 
     fn each_member(self, mut visit: impl FnMut(Text<'_>, Self)) -> Result<(), LeafFault> {
-        if !self.is_map() {
+        let Some(dict) = self.of::<PyDict>() else {
             return Ok(());
-        }
-        let mut place = 0;
-        let mut spelled = Vec::new();
+        };
+        let (mut place, mut spelled) = (0, Vec::new());
         // The member after the last is not asked for: the search for it costs as much as finding one.
-        for _ in 0..self.size() {
-            let Some((key, value)) = self.next_member(&mut place) else {
+        for _ in 0..dict.len() {
+            let Some([key, value]) = next_member(dict, &mut place) else {
                 break;
             };
             match key.plain() {
@@ -263,31 +229,32 @@ impl Value for PyValue<'_> {
         Ok(())
     }
 
+    #[expect(unsafe_code, reason = "a type's name without asking a metaclass")]
     fn foreign_name(self) -> String {
         let lossy = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-        // SAFETY: the object is alive, and so is its type. Its name comes as a str, a new reference; unlike the attribute, it is
-        // read without asking a metaclass.
-        unsafe {
-            let name = ffi::PyType_GetName(ffi::Py_TYPE(self.pointer()));
+        // SAFETY: the object is alive, and so is its type. A new reference to a str comes back, or null with an error set.
+        let name = unsafe {
+            let name = ffi::PyType_GetName(ffi::Py_TYPE(self.0.as_ptr()));
             if name.is_null() {
                 ffi::PyErr_Clear();
-                return "object".to_owned();
             }
-            let shown = with_utf8(strings::stored(name, &mut Vec::new()), lossy);
-            ffi::Py_DECREF(name);
-            shown
-        }
+            Bound::from_owned_ptr_or_opt(self.0.py(), name)
+        };
+        let name = name.as_ref().and_then(|name| PyValue::new(name).of());
+        name.map_or_else(
+            || "object".to_owned(),
+            |name| with_utf8(strings::stored(name, &mut Vec::new()), lossy),
+        )
     }
 }
 
 /// A key that is not plain ASCII; JSON spells those that are numbers or words.
 #[cold]
-fn odd_key<'a>(key: PyValue<'a>, spelled: &'a mut Vec<u8>) -> Result<Text<'a>, LeafFault> {
-    spelled.clear();
-    if key.is_text() {
-        // SAFETY: a str, which the walk's root holds.
-        return Ok(unsafe { strings::stored(key.pointer(), spelled) });
+fn odd_key<'a>(key: PyValue<'a, '_>, spelled: &'a mut Vec<u8>) -> Result<Text<'a>, LeafFault> {
+    if let Some(string) = key.of() {
+        return Ok(strings::stored(string, spelled));
     }
+    spelled.clear();
     key.with_word(|word| spelled.extend_from_slice(word.as_bytes()))?;
     Ok(Text::Ascii(spelled))
 }

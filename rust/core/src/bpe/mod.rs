@@ -21,7 +21,7 @@ mod vocabulary;
 mod window;
 
 use encoder::{Encoder, Pieces};
-pub use packed::Packed;
+use packed::Packed;
 use rare::Rare;
 
 /// Names of encodings, newest family first, each with the vocabulary that it uses.
@@ -75,6 +75,17 @@ impl Tokenizer {
     }
 
     /// Number of tokens of a text.
+    ///
+    /// ```
+    /// use ullage_core::bpe::Tokenizer;
+    ///
+    /// let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/ullage/data/o200k_base.bpe");
+    /// let tokenizer = Tokenizer::new("o200k_base", &std::fs::read(file).unwrap())?;
+    /// assert_eq!(tokenizer.encode("hello world"), [24912, 2375]);
+    /// assert_eq!(tokenizer.count("hello world"), 2);
+    /// assert_eq!(tokenizer.count_up_to("hello world", 1), None);
+    /// # Ok::<(), &str>(())
+    /// ```
     pub fn count(&self, text: &str) -> usize {
         self.count_up_to(text, usize::MAX).unwrap_or(usize::MAX)
     }

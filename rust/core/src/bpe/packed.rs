@@ -22,14 +22,14 @@ const MAX_TOKENS: usize = 1 << 18;
 
 /// A vocabulary in packed form, its sizes checked.
 #[derive(Debug)]
-pub struct Packed<'a> {
+pub(super) struct Packed<'a> {
     runs: Planes<'a>,
     kinds: &'a [u8],
     bytes: &'a [u8],
     left: Planes<'a>,
     right: Planes<'a>,
     /// The one id below the number of tokens that belongs to no token.
-    pub gap: Option<u32>,
+    pub(super) gap: Option<u32>,
 }
 
 /// 24-bit numbers in three byte planes.
@@ -46,7 +46,7 @@ impl Planes<'_> {
 
 impl<'a> Packed<'a> {
     /// Checks the sizes and the order of merges, so that later steps cannot fail.
-    pub fn parse(data: &'a [u8]) -> Result<Self, &'static str> {
+    pub(super) fn parse(data: &'a [u8]) -> Result<Self, &'static str> {
         let mut rest = data;
         if take(&mut rest, MAGIC.len())? != MAGIC {
             return Err("not a packed vocabulary");
@@ -98,23 +98,24 @@ impl<'a> Packed<'a> {
     }
 
     /// Number of tokens.
-    pub fn tokens(&self) -> usize {
+    pub(super) fn tokens(&self) -> usize {
         BYTES + self.left.0.len() / 3
     }
 
     /// Bytes of the first 256 tokens.
-    pub fn bytes(&self) -> &'a [u8] {
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// `(token, (left, right))` of every later token, rising.
-    pub fn merges(&self) -> impl Iterator<Item = (u32, (u32, u32))> {
+    pub(super) fn merges(&self) -> impl Iterator<Item = (u32, (u32, u32))> {
         (0..self.tokens() - BYTES)
             .map(|i| ((i + BYTES) as u32, (self.left.get(i), self.right.get(i))))
     }
 
     /// `(first code point, class)` of each run.
-    pub fn runs(&self) -> impl Iterator<Item = (u32, u8)> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = (u32, u8)> {
         self.kinds
             .iter()
             .enumerate()
@@ -122,7 +123,7 @@ impl<'a> Packed<'a> {
     }
 
     /// The bytes of every token.
-    pub fn expand(&self) -> Tokens {
+    pub(super) fn expand(&self) -> Tokens {
         let mut tokens = Tokens {
             bytes: self.bytes.to_vec(),
             ends: (0..=BYTES).collect(),
@@ -142,24 +143,24 @@ impl<'a> Packed<'a> {
 
 /// The bytes of every token, one after the other.
 #[derive(Debug)]
-pub struct Tokens {
+pub(super) struct Tokens {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Tokens {
     /// The bytes of one token.
-    pub fn get(&self, token: u32) -> &[u8] {
+    pub(super) fn get(&self, token: u32) -> &[u8] {
         &self.bytes[self.ends[token as usize]..self.ends[token as usize + 1]]
     }
 
     /// Number of tokens.
-    pub fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.ends.len() as u32 - 1
     }
 
     /// All tokens, rising by id.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.count()).map(|token| self.get(token))
     }
 }

@@ -5,7 +5,7 @@ use crate::digest::BlockKind;
 
 /// The kind of a block by its `type`.
 #[must_use]
-pub fn kind_of(name: &[u8]) -> BlockKind {
+pub(crate) fn kind_of(name: &[u8]) -> BlockKind {
     match name {
         b"text" | b"input_text" | b"output_text" => BlockKind::Text,
         b"tool_use" => BlockKind::ToolUse,

@@ -13,9 +13,8 @@ mod sources;
 mod times;
 mod usage;
 
-pub use kinds::kind_of;
-pub use results::{CLEARED_TEXT, COMPACTED_START, OFFLOADED_START};
-pub use times::timestamp_ms;
+pub(crate) use kinds::kind_of;
+pub(crate) use times::timestamp_ms;
 
 use self::message::Reader;
 use crate::digest::{BlockDigest, MessageDigest, Role, message_flag as flag};
@@ -29,6 +28,21 @@ use keys::{Fields, message as key};
 type MessageFields<V> = Fields<V, 36>;
 
 /// Digests a bare message or an entry; its blocks are appended to `blocks`.
+///
+///
+/// ```
+/// use ullage_core::digest::{BlockKind, Role};
+/// use ullage_core::json::Json;
+/// use ullage_core::read::read_item;
+/// use ullage_core::strings::Strings;
+///
+/// let (mut strings, mut blocks) = (Strings::default(), Vec::new());
+/// let item = br#"{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "42"}]}"#;
+/// let message = read_item(Json(item), None, &mut strings, &mut blocks)?;
+/// assert_eq!((message.role, blocks[0].kind), (Role::User, BlockKind::ToolResult));
+/// assert_eq!(strings.get(blocks[0].id), b"a");
+/// # Ok::<(), ullage_core::error::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::InvalidMessage`]: it is not a mapping, has no known role, or holds what JSON does not have. Strings may have been interned

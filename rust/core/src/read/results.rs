@@ -14,11 +14,11 @@ use crate::view::{Value, equals, is_blank, starts_with, with_utf8};
 pub(super) const NESTED_BLANK: u16 = block_more::NESTED_BLANK as u16;
 
 /// What a cleared result says.
-pub const CLEARED_TEXT: &str = "[Old tool result content cleared]";
+pub(crate) const CLEARED_TEXT: &str = "[Old tool result content cleared]";
 /// How a result begins that became one line.
-pub const COMPACTED_START: &str = "[Compacted:";
+pub(crate) const COMPACTED_START: &str = "[Compacted:";
 /// How a result begins that lies in the offload store.
-pub const OFFLOADED_START: &str = "<persisted-output>";
+pub(crate) const OFFLOADED_START: &str = "<persisted-output>";
 
 pub(super) fn read_tool_result<V: Value>(
     draft: &mut Draft<'_>,

@@ -9,7 +9,7 @@ const BEFORE_MONTH: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 30
 ///
 /// A time without a zone counts as UTC.
 #[must_use]
-pub fn timestamp_ms(text: &[u8]) -> i64 {
+pub(crate) fn timestamp_ms(text: &[u8]) -> i64 {
     parse(text).unwrap_or(0).max(0)
 }
 

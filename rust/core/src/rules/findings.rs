@@ -10,6 +10,50 @@ pub(crate) type Map<V> = HashMap<u32, V, foldhash::fast::FixedState>;
 /// The same without a value.
 pub(crate) type Set = HashSet<u32, foldhash::fast::FixedState>;
 
+/// So few slots are emptied in place; a table that a hostile message made large is given back.
+const SMALL_TABLE: usize = 64;
+
+/// Empties a table, which is done once a turn: without a new allocation for each.
+pub(crate) fn empty<V>(table: &mut Map<V>) {
+    if table.capacity() <= SMALL_TABLE {
+        table.clear();
+    } else {
+        *table = Map::default();
+    }
+}
+
+/// The same for a set.
+pub(crate) fn empty_set(table: &mut Set) {
+    if table.capacity() <= SMALL_TABLE {
+        table.clear();
+    } else {
+        *table = Set::default();
+    }
+}
+
+/// Which string numbers were seen: they are dense, so that a bit for each is the smallest set.
+#[derive(Debug, Default)]
+struct Numbers(Vec<u64>);
+
+impl Numbers {
+    /// False if it was there before.
+    fn insert(&mut self, number: u32) -> bool {
+        let (word, bit) = (number as usize / 64, 1 << (number % 64));
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        let fresh = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        fresh
+    }
+
+    fn remove(&mut self, number: u32) {
+        if let Some(word) = self.0.get_mut(number as usize / 64) {
+            *word &= !(1 << (number % 64));
+        }
+    }
+}
+
 /// One broken rule. `message` -1: the request as a whole; `block` -1: the message as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -39,7 +83,7 @@ pub(crate) struct Findings {
     pub(crate) at: usize,
     skip: Vec<Vec<u8>>,
     pub(crate) found: Vec<(usize, Violation)>,
-    calls: Set,
+    calls: Numbers,
     call_log: Vec<(usize, u32)>,
     pub(crate) large: Vec<(usize, At)>,
 }
@@ -88,7 +132,7 @@ impl Findings {
             if at < index {
                 break;
             }
-            self.calls.remove(&tool_id);
+            self.calls.remove(tool_id);
             self.call_log.pop();
         }
         while self.large.last().is_some_and(|(at, _)| *at >= index) {

@@ -108,6 +108,21 @@ pub struct Verifier {
 
 impl Verifier {
     /// A verifier for a ledger that is as it is now; later checks must be of the same ledger.
+    ///
+    /// ```
+    /// use ullage_core::json::Json;
+    /// use ullage_core::ledger::Ledger;
+    /// use ullage_core::rules::{Facts, Verifier};
+    ///
+    /// let mut ledger = Ledger::default();
+    /// let mut verifier = Verifier::new(&ledger, "anthropic", Facts::default())?;
+    /// assert_eq!(verifier.check(&ledger)[0].detail, "there is no message");
+    /// ledger.read(Json(br#"{"role": "user", "content": "Hi"}"#), None)?;
+    /// assert_eq!(verifier.check(&ledger), []);
+    /// verifier.check(&ledger);
+    /// assert_eq!(verifier.read(), 0, "what did not change is not read again");
+    /// # Ok::<(), ullage_core::error::Error>(())
+    /// ```
     pub fn new(ledger: &Ledger, provider: &str, facts: Facts) -> Result<Self, Error> {
         let state = Family::new(provider, &facts)?;
         Ok(Self {

@@ -3,7 +3,7 @@
 use super::anthropic::window;
 use super::deepseek::deepseek;
 use super::facts::Facts;
-use super::findings::{At, Findings, Map, REQUEST, Set, short};
+use super::findings::{At, Findings, Map, REQUEST, Set, empty, empty_set, short};
 use super::local::Local;
 use super::mistral::{Mistral, mistral_call};
 use super::view::View;
@@ -116,8 +116,8 @@ impl OpenAi {
 
     fn close_group(&mut self, view: View<'_>, out: &mut Findings) {
         self.report_unanswered(view, out);
-        self.awaiting = Map::default();
-        self.answered = Set::default();
+        empty(&mut self.awaiting);
+        empty_set(&mut self.answered);
     }
 
     fn report_unanswered(&self, view: View<'_>, out: &mut Findings) {

@@ -1,6 +1,6 @@
 //! Client tools: every call answered once, at once and first (A05 to A08).
 
-use super::findings::{At, Findings, Map, Set};
+use super::findings::{At, Findings, Map, Set, empty, empty_set};
 use super::view::View;
 use crate::digest::{BlockDigest, BlockKind, Role, block_flag as flag};
 
@@ -42,8 +42,8 @@ impl Pairing {
     fn assistant(&mut self, view: View<'_>, out: &mut Findings) {
         if self.role != Role::Assistant {
             self.report_unanswered(view, out);
-            self.awaiting = Map::default();
-            self.answered = Set::default();
+            empty(&mut self.awaiting);
+            empty_set(&mut self.answered);
             self.role = Role::Assistant;
         }
         for (at, block) in view.each() {

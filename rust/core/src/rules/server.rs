@@ -60,7 +60,9 @@ impl ServerTools {
         if self.role != Role::Assistant {
             self.role = Role::Assistant;
             self.broken = false;
-            self.lost.extend(take(&mut self.open));
+            if !self.open.is_empty() {
+                self.lost.extend(take(&mut self.open));
+            }
         }
         for (at, block) in view.each() {
             if block.kind == BlockKind::ServerToolUse {

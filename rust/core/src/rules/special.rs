@@ -2,7 +2,7 @@
 
 use super::blocks::{is_thought, kind_name};
 use super::facts::Facts;
-use super::findings::{At, Findings, Map, Set};
+use super::findings::{At, Findings, Map, Set, empty};
 use super::view::View;
 use crate::digest::{BlockDigest, BlockKind as Kind, Role, block_flag as flag};
 
@@ -44,7 +44,7 @@ impl Special {
         if role != self.role {
             self.role = role;
             self.hop.clear();
-            self.calls = Map::default();
+            empty(&mut self.calls);
         }
         for (at, block) in view.each() {
             self.block(at, block, view, facts, out);

@@ -6,14 +6,16 @@
 
 use super::strings::stored;
 use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyString};
 use ullage_core::text::{Text, decimal};
 use ullage_core::view::LeafFault;
 
 /// An integer that fits 64 bits; else whether it is negative.
-pub(super) fn small(object: *mut ffi::PyObject) -> Result<i64, bool> {
+pub(super) fn small(integer: Borrowed<'_, '_, PyInt>) -> Result<i64, bool> {
     let mut overflow = 0;
-    // SAFETY: `object` is an int.
-    let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &raw mut overflow) };
+    // SAFETY: an int by its type.
+    let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(integer.as_ptr(), &raw mut overflow) };
     if overflow == 0 {
         Ok(number)
     } else {
@@ -23,12 +25,12 @@ pub(super) fn small(object: *mut ffi::PyObject) -> Result<i64, bool> {
 
 /// Looks at the digits of an integer.
 pub(super) fn with_integer<R>(
-    object: *mut ffi::PyObject,
+    number: Borrowed<'_, '_, PyInt>,
     look: impl FnOnce(&str) -> R,
 ) -> Result<R, LeafFault> {
-    match small(object) {
+    match small(number) {
         Ok(number) => Ok(with_digits(number, look)),
-        Err(_) => integer(object)
+        Err(_) => spelled(number)
             .map(|digits| look(&digits))
             .ok_or(LeafFault::Digits),
     }
@@ -61,20 +63,18 @@ fn with_digits<R>(number: i64, look: impl FnOnce(&str) -> R) -> R {
 ///
 /// Python's own decimal digits have a limit that can be set, and past it an exception, which is an object that the collector
 /// counts. Hexadecimal ones have none, and cost linear time.
-pub(crate) fn integer(object: *mut ffi::PyObject) -> Option<String> {
-    // SAFETY: `object` is an int, perhaps of a subclass, whose digits are written without asking it. A new reference to a str
-    // comes back, or null with an error set if there is no memory left.
-    unsafe {
-        let hex = ffi::PyNumber_ToBase(object, 16);
+fn spelled(number: Borrowed<'_, '_, PyInt>) -> Option<String> {
+    // SAFETY: an int by its type, perhaps of a subclass, whose digits are written without asking it. A new reference to a str comes
+    // back, or null with an error set if there is no memory left.
+    let hex = unsafe {
+        let hex = ffi::PyNumber_ToBase(number.as_ptr(), 16);
         if hex.is_null() {
             ffi::PyErr_Clear();
-            return None;
         }
-        let spelled = match stored(hex, &mut Vec::new()) {
-            Text::Ascii(digits) => decimal(digits),
-            _ => None,
-        };
-        ffi::Py_DECREF(hex);
-        spelled
+        Bound::from_owned_ptr_or_opt(number.py(), hex)?
+    };
+    match stored(hex.cast::<PyString>().ok()?.as_borrowed(), &mut Vec::new()) {
+        Text::Ascii(digits) => decimal(digits),
+        _ => None,
     }
 }
