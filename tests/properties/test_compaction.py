@@ -31,7 +31,7 @@ from ullage.testing.strategies import entries, legal_conversations
 from ullage.transcript.after_boundary import resume
 
 few = settings(
-    max_examples=int(os.environ.get("ULLAGE_EXAMPLES", "20")),
+    max_examples=int(os.environ.get("ULLAGE_EXAMPLES", "10")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -27,7 +27,7 @@ from ullage.legality import validate
 pytestmark = pytest.mark.both_engines
 
 MANUAL = {"type": "enabled", "budget_tokens": 2_000}
-EXAMPLES = int(os.environ.get("ULLAGE_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("ULLAGE_EXAMPLES", "10"))
 few = settings(max_examples=max(2, EXAMPLES // 4), deadline=None)
 seeds = st.integers(0, 2**32)
 

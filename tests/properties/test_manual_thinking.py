@@ -28,7 +28,7 @@ from ullage.legality import validate
 
 MANUAL = {"type": "enabled", "budget_tokens": 2_000}
 MODELS = ("claude-opus-4-6", "claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5")
-EXAMPLES = int(os.environ.get("ULLAGE_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("ULLAGE_EXAMPLES", "10"))
 several = settings(max_examples=2 * EXAMPLES, deadline=None)
 seeds = st.integers(0, 2**32)
 

@@ -41,7 +41,7 @@ MODELS = {
 SEALED = "c2VhbGVk" * 30
 WORDS = "ticket 4711 is open"
 
-EXAMPLES = int(os.environ.get("ULLAGE_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("ULLAGE_EXAMPLES", "10"))
 few = settings(max_examples=EXAMPLES, deadline=None)
 seeds = st.integers(0, 2**32)
 
