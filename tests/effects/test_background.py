@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ullage.effects.background import (
-    Background,
+    BackgroundRunner,
     BackgroundWork,
     Late,
     Slots,
@@ -112,7 +112,7 @@ def test_a_watched_awaitable_is_stopped_and_cancelled():
 
 
 def test_without_an_event_loop_it_is_a_daemon_thread():
-    one, background = Gated("a", is_open=True), Background("ullage-test")
+    one, background = Gated("a", is_open=True), BackgroundRunner("ullage-test")
     assert background.submit(one.work) == "begun"
     assert background.wait(WAIT)
     assert one.results == ["a by ullage-test"]
@@ -122,7 +122,7 @@ def test_in_an_event_loop_it_is_a_task_unless_a_thread_is_asked_for():
     async def main() -> list[Any]:
         both = []
         for mode in (None, "thread"):
-            one, background = Gated("a", is_open=True), Background("ullage-test")
+            one, background = Gated("a", is_open=True), BackgroundRunner("ullage-test")
             background.submit(one.work, mode=mode)
             assert background.waits_for_caller() == (mode is None)
             assert await background.settled(WAIT)
@@ -134,13 +134,13 @@ def test_in_an_event_loop_it_is_a_task_unless_a_thread_is_asked_for():
 
 def test_inline_it_is_done_when_submit_returns():
     one = Gated("a", is_open=True)
-    Background(mode="inline").submit(one.work)
+    BackgroundRunner(mode="inline").submit(one.work)
     assert one.results == ["a by MainThread"]
 
 
 def test_work_without_an_asynchronous_form_is_a_thread_in_a_loop_too():
     async def main() -> bool:
-        background = Background("ullage-test")
+        background = BackgroundRunner("ullage-test")
         background.submit(BackgroundWork(lambda cancel: names(), done=found.append))
         return await background.settled(WAIT)
 
@@ -156,7 +156,7 @@ def test_work_without_an_asynchronous_form_is_a_thread_in_a_loop_too():
 
 
 def test_the_newest_that_came_meanwhile_is_next():
-    background, (a, b, c) = Background(), (Gated("a"), Gated("b"), Gated("c", is_open=True))
+    background, (a, b, c) = BackgroundRunner(), (Gated("a"), Gated("b"), Gated("c", is_open=True))
     said = [background.submit(each.work) for each in (a, b, c)]
     assert said == ["begun", "waiting", "waiting"]
     assert not background.wait(0.02)
@@ -167,7 +167,7 @@ def test_the_newest_that_came_meanwhile_is_next():
 
 def test_no_more_run_at_once_than_there_are_slots():
     slots, works = Slots(1), (Gated("a"), Gated("b"))
-    one, two = Background(slots=slots), Background(slots=slots)
+    one, two = BackgroundRunner(slots=slots), BackgroundRunner(slots=slots)
     assert [one.submit(works[0].work), two.submit(works[1].work)] == ["begun", "no_slot"]
     works[0].gate.set()
     assert one.wait(WAIT)
@@ -184,7 +184,7 @@ def test_no_more_run_at_once_than_there_are_slots():
 
 def test_what_waited_too_long_is_dropped():
     clock, one, two = [0.0], Gated("a"), Gated("b", is_open=True)
-    background = Background(stale_seconds=60, clock=lambda: clock[0])
+    background = BackgroundRunner(stale_seconds=60, clock=lambda: clock[0])
     background.submit(one.work)
     background.submit(two.work)
     clock[0] = 100.0
@@ -195,7 +195,7 @@ def test_what_waited_too_long_is_dropped():
 
 def test_what_runs_too_long_is_given_up_when_new_work_comes():
     clock, one, two = [0.0], Gated("a"), Gated("b", is_open=True)
-    background = Background(stale_seconds=60, slots=Slots(1), clock=lambda: clock[0])
+    background = BackgroundRunner(stale_seconds=60, slots=Slots(1), clock=lambda: clock[0])
     background.submit(one.work)
     clock[0] = 61.0
     assert background.busy_seconds() == 61.0
@@ -206,7 +206,7 @@ def test_what_runs_too_long_is_given_up_when_new_work_comes():
 
 
 def test_work_of_a_closed_event_loop_does_not_count():
-    background, lost, after = Background(), Gated("a"), Gated("b", is_open=True)
+    background, lost, after = BackgroundRunner(), Gated("a"), Gated("b", is_open=True)
     loop = asyncio.new_event_loop()
 
     async def begin() -> None:
@@ -226,7 +226,7 @@ def test_work_of_a_closed_event_loop_does_not_count():
 
 
 def test_a_cancelled_thread_sees_it_and_what_waits_is_forgotten():
-    background, one, two = Background(), Gated("a"), Gated("b", is_open=True)
+    background, one, two = BackgroundRunner(), Gated("a"), Gated("b", is_open=True)
     background.submit(one.work)
     background.submit(two.work)
     background.cancel()
@@ -236,7 +236,7 @@ def test_a_cancelled_thread_sees_it_and_what_waits_is_forgotten():
 
 def test_a_cancelled_task_has_no_result():
     async def main() -> list[Any]:
-        background, one = Background(), Gated("a")
+        background, one = BackgroundRunner(), Gated("a")
 
         async def forever(cancel: Any) -> None:
             await asyncio.sleep(WAIT)
@@ -257,7 +257,7 @@ def test_what_is_raised_is_the_result(error):
         raise error
 
     found: list[Any] = []
-    background = Background()
+    background = BackgroundRunner()
     background.submit(BackgroundWork(run, done=found.append))
     assert background.wait(WAIT)
     wanted = error if isinstance(error, Exception) else RuntimeError(repr(error))
@@ -267,7 +267,7 @@ def test_what_is_raised_is_the_result(error):
 def test_what_the_receiver_raises_is_reported_and_stops_nothing(monkeypatch):
     reported: list[type[BaseException]] = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, *rest: reported.append(kind))
-    background, after = Background(), Gated("b", is_open=True)
+    background, after = BackgroundRunner(), Gated("b", is_open=True)
     background.submit(BackgroundWork(lambda cancel: 1, done=lambda result: 1 // result // 0))
     assert background.wait(WAIT)
     background.submit(after.work)
@@ -281,7 +281,7 @@ def test_what_the_receiver_raises_is_reported_and_stops_nothing(monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_begins_idle():
     slots = Slots(1)
-    background, one = Background(slots=slots), Gated("a")
+    background, one = BackgroundRunner(slots=slots), Gated("a")
     background.submit(one.work)
     context = multiprocessing.get_context("fork")
     said = context.SimpleQueue()

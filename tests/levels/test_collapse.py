@@ -18,7 +18,8 @@ from tests.oracle.legality import assert_legal
 from ullage.effects import Flow, Summarize, Together, Wait, drive
 from ullage.exceptions import UnknownHandle
 from ullage.levels import Made, View, collapse
-from ullage.levels.collapse import Candidate, Collapse, Staged, level
+from ullage.levels.collapse import Candidate, Collapse, Staged
+from ullage.levels.collapse import stage_and_commit as level
 from ullage.levels.collapse.spans import candidates, protected
 from ullage.levels.cut_points import whole_cuts
 from ullage.levels.level import Context

@@ -14,7 +14,7 @@ import pytest
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import ManagerBusy
-from ullage.levels.collapse import level
+from ullage.levels.collapse import stage_and_commit as level
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 

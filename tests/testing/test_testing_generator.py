@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from ullage.exceptions import InvalidPolicy
-from ullage.testing import STYLES, Command, Style, conversation, scenario, session_287k
+from ullage.testing import STYLES, MadeCommand, Style, conversation, scenario, session_287k
 from ullage.testing._seal import Prefix, Walk, unseal
 
 GOLDEN = (
@@ -140,7 +140,7 @@ def test_a_fix_fails_and_then_passes():
     assert [command.ok for command in tests] == [False, True] * 2
     assert tests[0].command == tests[1].command
     assert made.truth.files_edited
-    assert Command("git diff", ok=True) in made.truth.commands
+    assert MadeCommand("git diff", ok=True) in made.truth.commands
     assert made.truth.errors
 
 

@@ -199,7 +199,7 @@ def test_a_long_first_line_and_a_long_file_are_recognised_by_their_start(tmp_pat
     path = jsonl(tmp_path / "r.jsonl", long, said("user", "a"))
     assert formats.detect(path) == "codex"
     short = jsonl(tmp_path / "s.jsonl", META, *[said("user", "y" * 1000)] * 500)
-    source = formats.SessionFile(short)
+    source = formats.OpenedFile(short)
     assert len(source.head) == 40
     assert "data" not in vars(source), "the rest of the file was not read"
 

@@ -27,8 +27,8 @@ from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
 from ullage.policy.arguments import known_arguments, refuse_unknown
 from ullage.policy.given import policy_given
-from ullage.providers.items import FormList, read_form
 from ullage.providers.manual_thinking import Thinking, read_thinking
+from ullage.providers.native_lists import FormList, read_form
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.named import writer_of
 from ullage.summarizers.protocol import WriterLike

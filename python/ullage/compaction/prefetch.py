@@ -18,7 +18,7 @@ from ullage.compaction.prepared import prepare
 from ullage.compaction.summary_call import write_summary
 from ullage.compaction.tally import as_told
 from ullage.effects import Flow
-from ullage.effects.background import Background, BackgroundWork
+from ullage.effects.background import BackgroundRunner, BackgroundWork
 from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.messages import Item
 from ullage.observe.events import BackgroundFinished, Listener, SummaryUsage
@@ -92,7 +92,7 @@ class Ahead:
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
         self._listeners = tuple(listeners)
-        self._background = Background("ullage-ahead")
+        self._background = BackgroundRunner("ullage-ahead")
         self._found: Prewritten | None = None
         self.failure = ""
 

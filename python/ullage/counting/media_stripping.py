@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ullage._engine import core
 from ullage.messages import Item
-from ullage.providers.items import read_form
+from ullage.providers.native_lists import read_form
 
 __all__ = ["strip_media"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncio
 
 __all__ = [
-    "Background",
+    "BackgroundRunner",
     "BackgroundWork",
     "Late",
     "Mode",
@@ -205,7 +205,7 @@ class BackgroundWork:
         return self.loop is not None and self.loop.is_closed()
 
 
-class Background:
+class BackgroundRunner:
     """One piece of work at a time, and the newest of those that came meanwhile in line.
 
     Args:

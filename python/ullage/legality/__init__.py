@@ -6,8 +6,8 @@ from ullage.legality.capabilities import RequestFacts, facts_for
 from ullage.legality.catalogue import Rule, rules
 from ullage.legality.check import validate
 from ullage.legality.compare import Comparison, compare_requests
+from ullage.legality.findings import Report, Violation, describe
 from ullage.legality.originals import Originals
-from ullage.legality.report import Report, Violation, describe
 from ullage.legality.rewrites import check_operation, check_rewrite
 
 __all__ = [

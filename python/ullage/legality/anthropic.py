@@ -8,10 +8,10 @@ from typing import Any
 from ullage._engine import core
 from ullage.legality.capabilities import RequestFacts, facts_for, json_bytes
 from ullage.legality.documents import check_pages
+from ullage.legality.findings import Violation
 from ullage.legality.ledgers import read_ledger
 from ullage.legality.originals import Originals, check_originals
 from ullage.legality.params import check_params, check_wire
-from ullage.legality.report import Violation
 from ullage.legality.rule_request import RuleRequest
 from ullage.legality.unicode import check_unicode
 

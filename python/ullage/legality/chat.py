@@ -9,8 +9,8 @@ import orjson
 
 from ullage._engine import core
 from ullage.legality.capabilities import known_model, size_of, whole
+from ullage.legality.findings import Violation
 from ullage.legality.ledgers import read_ledger
-from ullage.legality.report import Violation
 from ullage.legality.rule_request import RuleRequest
 from ullage.legality.unicode import check_unicode
 

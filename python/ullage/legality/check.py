@@ -7,7 +7,6 @@ from typing import Any, Unpack
 
 from ullage.legality.originals import Original
 from ullage.legality.parameters import RequestParameters, parameters
-from ullage.legality.report import Report
 from ullage.legality.rule_request import RuleRequest, found_in
 from ullage.messages import Item, SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider, provider_of

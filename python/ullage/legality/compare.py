@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
+from ullage.legality.findings import Violation
 from ullage.legality.originals import Place, blocks_of, hashed, said_in, thought_key
-from ullage.legality.report import Violation
 
 __all__ = ["Comparison", "compare_requests"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
+from ullage.legality.findings import Violation
 from ullage.legality.originals import blocks_of
-from ullage.legality.report import Violation
 
 __all__ = ["check_pages", "documents_of", "pages_of"]
 

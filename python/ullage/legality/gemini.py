@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ullage.legality.report import Violation
+from ullage.legality.findings import Violation
 from ullage.legality.rule_request import RuleRequest
 from ullage.legality.unicode import check_unicode
 

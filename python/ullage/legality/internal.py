@@ -9,11 +9,11 @@ from typing import Any, Final
 from ullage._engine import core
 from ullage.legality.anthropic import facts_of
 from ullage.legality.catalogue import rules
+from ullage.legality.findings import Violation
 from ullage.legality.ledgers import read_ledger
-from ullage.legality.report import Violation
 from ullage.legality.rule_request import RuleRequest
 from ullage.legality.unicode import check_unicode
-from ullage.providers.items import FormList, read_form
+from ullage.providers.native_lists import FormList, read_form
 from ullage.providers.registry import provider_of
 
 __all__ = ["check", "inner", "readable"]

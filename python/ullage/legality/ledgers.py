@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
-from ullage.legality.report import Violation
+from ullage.legality.findings import Violation
 
 __all__ = ["read_ledger"]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
-from ullage.legality.report import Violation
+from ullage.legality.findings import Violation
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
 __all__ = [

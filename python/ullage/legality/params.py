@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.legality.capabilities import BINDING_HEADER, RequestFacts
-from ullage.legality.report import Violation
+from ullage.legality.findings import Violation
 
 __all__ = ["check_params", "check_wire"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ullage.legality.report import Violation
+from ullage.legality.findings import Violation
 from ullage.legality.rule_request import RuleRequest
 from ullage.legality.unicode import check_unicode
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from ullage.legality.report import Report, Violation
+from ullage.legality.findings import Report, Violation
 from ullage.providers.registry import Provider
 
 __all__ = ["RuleRequest", "found_in"]

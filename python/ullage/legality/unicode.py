@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from ullage.legality.report import Violation
+from ullage.legality.findings import Violation
 from ullage.messages import SystemPrompt, Tools, message_of
 
 __all__ = ["check_unicode", "is_valid", "valid"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
 from ullage.effects import Effect, Flow
-from ullage.effects.background import Background, BackgroundWork
+from ullage.effects.background import BackgroundRunner, BackgroundWork
 
 __all__ = ["BackgroundFlow"]
 
@@ -23,7 +23,7 @@ class BackgroundFlow:
     """
 
     def __init__(self) -> None:
-        self._background = Background(_NAME)
+        self._background = BackgroundRunner(_NAME)
         self._host: Any = None
         self._flow: Flow[Any] | None = None
         self._in_loop = False
@@ -78,7 +78,7 @@ class BackgroundFlow:
             self._background.cancel()
             self._end()
             # The loop has yet to see that the old one is cancelled: the next must not stand in line after it.
-            self._background = Background(_NAME)
+            self._background = BackgroundRunner(_NAME)
 
     # ---- inside ------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class Keeping(Questions):
     """Saves, logs and restores a conversation; see `ContextManager`."""
 
     host: Host
-    _outgoing: Outgoing
+    _outgoing: RequestWriter
     _outside: dict[str, Any]
     _clock: Callable[[], int | None]
     _ids: Callable[[], str]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ullage.manager.history import History
 from ullage.manager.machine import Machine
-from ullage.manager.request_writer import Outgoing
+from ullage.manager.request_writer import RequestWriter
 from ullage.messages import Item
 
 __all__ = ["MOST_TOLD", "Lighter", "trim_account"]
@@ -26,7 +26,7 @@ class Lighter:
     def __init__(self) -> None:
         self._looked = 0  # messages that had left the view then
 
-    def lighten(self, machine: Machine, outgoing: Outgoing, read: Read | None) -> None:
+    def lighten(self, machine: Machine, outgoing: RequestWriter, read: Read | None) -> None:
         """After a request, when all that was decided is where it is kept.
 
         Args:

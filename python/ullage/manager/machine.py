@@ -31,8 +31,8 @@ from ullage.manager.values import Decided, Usage
 from ullage.messages import Item, message_of
 from ullage.observe.events import LevelActed
 from ullage.policy import Policy
-from ullage.providers.items import read_item
 from ullage.providers.manual_thinking import Thinking, is_manual
+from ullage.providers.native_lists import read_item
 from ullage.providers.registry import Provider, provider_of
 from ullage.requests.inbound import read_response
 

@@ -31,7 +31,7 @@ from ullage.manager.look_ahead import look_ahead
 from ullage.manager.machine import Machine, names_of, overhead_of
 from ullage.manager.outside import Log
 from ullage.manager.recovery import recover
-from ullage.manager.request_writer import Outgoing
+from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
 from ullage.messages import Item, SystemPrompt
 from ullage.observe.events import Listener
@@ -183,7 +183,7 @@ class ContextManager(Keeping):
         self._alone, self._lighter = Alone(), Lighter()
         if context_management is not None:
             self.machine.state(context_edits.ContextEdits).config = dict(context_management)
-        self._outgoing = Outgoing(
+        self._outgoing = RequestWriter(
             model=row.name,
             provider=self.machine.provider,
             system=system,

@@ -12,13 +12,15 @@ from ullage.levels.report import StageReport
 from ullage.manager.compactions import Autocompaction
 from ullage.manager.host import Host
 from ullage.manager.machine import Machine
-from ullage.manager.request_writer import Outgoing
+from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Request
 
 __all__ = ["expand", "prepare", "stage_ahead", "stages_in_background"]
 
 
-def prepare(machine: Machine, host: Host, outgoing: Outgoing, now_ms: int | None) -> Flow[Request]:
+def prepare(
+    machine: Machine, host: Host, outgoing: RequestWriter, now_ms: int | None
+) -> Flow[Request]:
     """Run every level and make what to send.
 
     Raises:

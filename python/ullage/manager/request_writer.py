@@ -18,7 +18,7 @@ from ullage.providers.manual_thinking import Thinking
 from ullage.providers.registry import AnyProvider, provider_of
 from ullage.requests.to_request import outgoing
 
-__all__ = ["Outgoing"]
+__all__ = ["RequestWriter"]
 
 
 class _Written(NamedTuple):
@@ -31,7 +31,7 @@ class _Written(NamedTuple):
     params: Mapping[str, Any]
 
 
-class Outgoing:
+class RequestWriter:
     """Makes requests of a view, legal for their provider; a legal view costs what is new in it.
 
     Other providers' forms are written, and repaired, as a whole each time.
@@ -71,7 +71,7 @@ class Outgoing:
             self._options["system"] = head.parts.get("system")
             self._options["tools"] = head.parts["tools"] or None
         self._repairer = Repairer(**self._options)
-        self._writer = anthropic.Writer()
+        self._writer = anthropic.AnthropicWriter()
         self._own_list = True  # what is repaired is the view's own list
         self._previous: Sequence[Any] = ()
         self._count = 0
@@ -190,7 +190,7 @@ class Outgoing:
         if not self._provider.internal:
             sent = self._translated(sent, self._tools).messages
         elif not self._own_list:
-            sent, _ = anthropic.Writer().whole(sent)
+            sent, _ = anthropic.AnthropicWriter().whole(sent)
         self._previous, self._count = sent, len(sent)
 
     def _changed(self, in_view: int | None, sent: Sequence[Any], count: int) -> int | None:

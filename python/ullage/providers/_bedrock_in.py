@@ -11,7 +11,7 @@ from ullage.messages import Block
 from ullage.providers._common import FOREIGN, USER_FILLER, carrying, foreign
 from ullage.providers._json import dumps
 
-__all__ = ["DOCUMENTS", "SHAPE", "STAND_IN", "Reader", "blocks_in", "tools_in"]
+__all__ = ["DOCUMENTS", "SHAPE", "STAND_IN", "BedrockReader", "blocks_in", "tools_in"]
 
 SHAPE = "bedrock"
 
@@ -37,7 +37,7 @@ STAND_IN = "Stands for a tool that earlier messages used and that is no longer o
 """Description of a declared tool that only keeps the history legal."""
 
 
-class Reader:
+class BedrockReader:
     """Builds messages, one for each of Converse."""
 
     def __init__(self, ids: Mapping[str, str]) -> None:

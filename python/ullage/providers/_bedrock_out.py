@@ -26,7 +26,7 @@ from ullage.providers._common import (
 from ullage.providers._ids import call_ids, map_ids
 from ullage.providers._json import loads_object
 
-__all__ = ["Writer", "tool_config"]
+__all__ = ["BedrockWriter", "tool_config"]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NAME = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")
@@ -45,7 +45,7 @@ _TOOL_KEYS = frozenset(
 )
 
 
-class Writer:
+class BedrockWriter:
     """Writes one conversation; holds what all its messages share."""
 
     def __init__(self, messages: Sequence[Item], *, as_bytes: bool) -> None:

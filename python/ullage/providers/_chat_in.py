@@ -11,7 +11,7 @@ from ullage.providers._chat_media import attach
 from ullage.providers._common import FOREIGN, Losses, blocks_of, carrying, foreign, from_url
 from ullage.providers._json import arguments_in
 
-__all__ = ["Reader", "leading_system", "tool_in"]
+__all__ = ["ChatItemReader", "leading_system", "tool_in"]
 
 SHAPE = "openai_chat"
 
@@ -37,7 +37,7 @@ def leading_system(message: Mapping[str, Any]) -> str | list[Block] | None:
     return blocks
 
 
-class Reader:
+class ChatItemReader:
     """Builds internal messages; tool messages in a row become one user message."""
 
     def __init__(self, ids: Mapping[str, str]) -> None:

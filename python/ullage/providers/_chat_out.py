@@ -24,7 +24,7 @@ from ullage.providers._common import (
 from ullage.providers._ids import call_ids, map_ids, map_names, name_out
 from ullage.providers._json import arguments_out
 
-__all__ = ["Writer", "tools_out"]
+__all__ = ["ChatWriter", "tools_out"]
 
 SHAPE = "openai_chat"
 
@@ -37,7 +37,7 @@ _RESULT_KEYS = frozenset({"type", "tool_use_id", "content", FOREIGN})
 _TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict", FOREIGN})
 
 
-class Writer:
+class ChatWriter:
     """Writes one conversation; holds what all its messages share."""
 
     def __init__(

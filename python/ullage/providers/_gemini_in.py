@@ -18,7 +18,7 @@ from ullage.providers._common import (
 )
 from ullage.providers._json import dumps
 
-__all__ = ["SHAPE", "SKIP_SIGNATURE", "Reader", "answer_in", "guess", "system_in", "tools_in"]
+__all__ = ["SHAPE", "SKIP_SIGNATURE", "GeminiReader", "answer_in", "guess", "system_in", "tools_in"]
 
 SHAPE = "gemini"
 
@@ -29,7 +29,7 @@ _CALL = frozenset({"id", "name", "args"})
 _ANSWER = frozenset({"id", "name", "response", "parts"})
 
 
-class Reader:
+class GeminiReader:
     """Builds messages; calls without an id get one from what they are."""
 
     def __init__(self, ids: Mapping[str, str]) -> None:

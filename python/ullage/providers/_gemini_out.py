@@ -21,7 +21,7 @@ from ullage.providers._common import (
 )
 from ullage.providers._gemini_in import SHAPE, SKIP_SIGNATURE, answer_in, guess
 
-__all__ = ["Writer", "tools_out"]
+__all__ = ["GeminiWriter", "tools_out"]
 
 _TEXT_KEYS = frozenset({"type", "text", FOREIGN})
 _MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
@@ -30,7 +30,7 @@ _RESULT_KEYS = frozenset({"type", "tool_use_id", "content", "is_error", FOREIGN}
 _TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", FOREIGN})
 
 
-class Writer:
+class GeminiWriter:
     """Writes one conversation; holds what all its messages share."""
 
     def __init__(self, messages: Sequence[Item], *, signatures: bool) -> None:

@@ -14,7 +14,7 @@ from ullage.providers._common import FOREIGN, Losses, carrying, from_url
 from ullage.providers._json import arguments_in, dumps
 from ullage.providers._results import place_result
 
-__all__ = ["Reader", "Side", "blocks_in", "joined", "message_in", "side_of", "tool_in"]
+__all__ = ["ResponsesReader", "Side", "blocks_in", "joined", "message_in", "side_of", "tool_in"]
 
 SHAPE = "openai_responses"
 
@@ -170,7 +170,7 @@ def output_in(item: Mapping[str, Any]) -> Any:
 # ---- whole inputs --------------------------------------------------------------------------------
 
 
-class Reader:
+class ResponsesReader:
     """Builds messages: the assistant's items in a row are one, outputs in a row are one."""
 
     def __init__(self, ids: Mapping[str, str]) -> None:

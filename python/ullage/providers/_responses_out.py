@@ -24,7 +24,7 @@ from ullage.providers._ids import call_ids, map_ids, map_names, name_out
 from ullage.providers._json import arguments_out
 from ullage.providers._responses_in import SHAPE, output_in, side_of
 
-__all__ = ["Writer", "tools_out", "whole_units"]
+__all__ = ["ResponsesWriter", "tools_out", "whole_units"]
 
 _MAX_ID_CHARS = 64
 
@@ -39,7 +39,7 @@ _TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict",
 _OUTPUTS = {"custom_tool_call": "custom_tool_call_output"}
 
 
-class Writer:
+class ResponsesWriter:
     """Writes one conversation; holds what all its messages share."""
 
     def __init__(

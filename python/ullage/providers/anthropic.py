@@ -26,7 +26,7 @@ from ullage.providers._common import (
 from ullage.providers._ids import call_ids, map_ids, reverse
 from ullage.providers._placed import placed
 
-__all__ = ["Writer", "clean_entries", "from_provider", "to_provider"]
+__all__ = ["AnthropicWriter", "clean_entries", "from_provider", "to_provider"]
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 # Raw blocks of other providers' answers: thoughts, which nobody else can use, and the rest.
@@ -69,7 +69,7 @@ def to_provider(
     return Shaped(parts, losses.all(), reverse(ids))
 
 
-class Writer:
+class AnthropicWriter:
     """`to_provider` for the messages of one growing conversation: what is new is looked at, once.
 
     A list that needs no change is handed back as it is; of any other each message is written once.

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.messages import Block, Item
-from ullage.providers._bedrock_in import Reader, blocks_in, tools_in
-from ullage.providers._bedrock_out import Writer, tool_config
+from ullage.providers._bedrock_in import BedrockReader, blocks_in, tools_in
+from ullage.providers._bedrock_out import BedrockWriter, tool_config
 from ullage.providers._common import Internal, Shaped, blocks_of, is_text
 from ullage.providers._ids import reverse
 from ullage.providers._placed import placed
@@ -46,7 +46,7 @@ def to_provider(
     Returns:
         `messages` and, if needed, `system` and `toolConfig`; losses; ids that had to change.
     """
-    writer = Writer(messages, as_bytes=as_bytes)
+    writer = BedrockWriter(messages, as_bytes=as_bytes)
     parts: dict[str, Any] = {"messages": writer.messages(messages)}
     if system:
         parts["system"] = writer.blocks(blocks_of(system), "system")
@@ -68,7 +68,7 @@ def from_provider(
         ids: `Shaped.ids` of the call that made it, to get the old ids back.
     """
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
-    reader = Reader(ids or {})
+    reader = BedrockReader(ids or {})
     reader.take_all(body.get("messages") or ())
     return Internal(
         reader.messages,

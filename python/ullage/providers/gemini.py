@@ -17,8 +17,8 @@ from typing import Any
 
 from ullage.messages import Block, Item
 from ullage.providers._common import Internal, Shaped
-from ullage.providers._gemini_in import Reader, system_in, tools_in
-from ullage.providers._gemini_out import Writer, tools_out
+from ullage.providers._gemini_in import GeminiReader, system_in, tools_in
+from ullage.providers._gemini_out import GeminiWriter, tools_out
 from ullage.providers._ids import reverse
 from ullage.providers._placed import placed
 
@@ -45,7 +45,7 @@ def to_provider(
     Returns:
         `contents` and, if given, `systemInstruction` and `tools`; losses; ids that had to change.
     """
-    writer = Writer(messages, signatures=signatures)
+    writer = GeminiWriter(messages, signatures=signatures)
     parts: dict[str, Any] = {"contents": writer.contents(messages)}
     if system:
         parts["systemInstruction"] = {"parts": writer.system(system)}
@@ -66,7 +66,7 @@ def from_provider(
         ids: `Shaped.ids` of the call that made it, to get the old ids back.
     """
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"contents": request}
-    reader = Reader(ids or {})
+    reader = GeminiReader(ids or {})
     reader.take_all(body.get("contents") or ())
     tools = body.get("tools")
     return Internal(

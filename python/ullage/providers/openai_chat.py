@@ -17,8 +17,8 @@ from typing import Any
 
 from ullage.messages import Block, Item
 from ullage.providers._chat_dialect import DIALECTS, DialectName, adapt
-from ullage.providers._chat_in import Reader, leading_system, tool_in
-from ullage.providers._chat_out import Writer, tools_out
+from ullage.providers._chat_in import ChatItemReader, leading_system, tool_in
+from ullage.providers._chat_out import ChatWriter, tools_out
 from ullage.providers._common import USER_FILLER, Internal, Shaped
 from ullage.providers._ids import reverse
 from ullage.providers._placed import placed
@@ -50,7 +50,7 @@ def to_provider(
     """
     wanted = DIALECTS[dialect]
     wanted = wanted._replace(system_role=system_role) if system_role else wanted
-    writer = Writer(wanted, messages, tools)
+    writer = ChatWriter(wanted, messages, tools)
     chat = [*writer.system(system), *writer.turns(messages)]
     parts: dict[str, Any] = {"messages": adapt(chat, wanted, writer.losses)}
     if tools is not None:
@@ -73,7 +73,7 @@ def from_provider(
         Messages, system prompt (the first message, if it is one), tools.
     """
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
-    reader = Reader(ids or {})
+    reader = ChatItemReader(ids or {})
     chat = list(body.get("messages") or ())
     system = None
     if chat and (system := leading_system(chat[0])) is not None:

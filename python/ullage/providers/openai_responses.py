@@ -19,8 +19,8 @@ from ullage.messages import Block, Item
 from ullage.providers._common import Internal, Shaped, blocks_of
 from ullage.providers._ids import reverse
 from ullage.providers._placed import placed
-from ullage.providers._responses_in import Reader, tool_in
-from ullage.providers._responses_out import Writer, tools_out, whole_units
+from ullage.providers._responses_in import ResponsesReader, tool_in
+from ullage.providers._responses_out import ResponsesWriter, tools_out, whole_units
 
 __all__ = ["from_provider", "to_provider"]
 
@@ -45,7 +45,7 @@ def to_provider(
     Returns:
         `input` and, if given, `instructions` and `tools`; losses; ids that had to change.
     """
-    writer = Writer(messages, tools)
+    writer = ResponsesWriter(messages, tools)
     items = whole_units(writer.items(messages), store=store, losses=writer.losses)
     parts: dict[str, Any] = {"input": items}
     if system:
@@ -71,7 +71,7 @@ def from_provider(
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"input": request}
     given = body.get("input") or ()
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    reader = Reader(ids or {})
+    reader = ResponsesReader(ids or {})
     reader.take_all(items)
     tools = body.get("tools")
     return Internal(

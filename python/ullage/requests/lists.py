@@ -14,7 +14,6 @@ from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
 from ullage.legality.repair import turn_end
 from ullage.messages import Item
-from ullage.providers.items import FormList, read_form
 from ullage.providers.manual_thinking import (
     Thinking,
     is_manual,
@@ -22,6 +21,7 @@ from ullage.providers.manual_thinking import (
     read_thinking,
     whole_start,
 )
+from ullage.providers.native_lists import FormList, read_form
 
 __all__ = [
     "KeptWindow",

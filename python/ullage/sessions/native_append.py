@@ -14,7 +14,7 @@ from typing import Any
 from ullage.facts.compaction_items import newest_item
 from ullage.messages import Item, as_blocks, is_summary
 from ullage.providers._responses_out import Writer
-from ullage.transcript.formats import SessionFile
+from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 
 __all__ = ["APPENDED", "lines_of", "shown"]
@@ -26,7 +26,7 @@ Line = dict[str, Any]
 
 
 def lines_of(
-    kind: str, source: SessionFile, entries: Sequence[Item], messages: Sequence[Item]
+    kind: str, source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]
 ) -> list[Line]:
     """What is appended to the file.
 
@@ -52,7 +52,7 @@ def shown(kind: str, messages: Sequence[Item]) -> list[Any]:
 # ---- Codex -----------------------------------------------------------------------------------
 
 
-def _codex(source: SessionFile, entries: Sequence[Item], messages: Sequence[Item]) -> list[Line]:
+def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]) -> list[Line]:
     stamp = _stamp(entries)
     payload: Line = {
         "message": _text(_summary(entries)["content"]),
@@ -67,7 +67,7 @@ def _codex(source: SessionFile, entries: Sequence[Item], messages: Sequence[Item
 
 def _items(messages: Sequence[Item]) -> list[Line]:
     """Items as Codex reads them back: messages say their type, and their content is a list of parts."""
-    return [_item(item) for item in Writer(messages).items(messages)]
+    return [_item(item) for item in ResponsesWriter(messages).items(messages)]
 
 
 def _item(item: Mapping[str, Any]) -> Line:
@@ -80,7 +80,7 @@ def _item(item: Mapping[str, Any]) -> Line:
     return {**item, "type": "message", "content": content}
 
 
-def _window(source: SessionFile, new: str) -> Line:
+def _window(source: OpenedFile, new: str) -> Line:
     """Codex numbers its windows since some version; a file without numbers gets none."""
     newest: Mapping[str, Any] = {}
     for _, line in source.lines():
@@ -100,7 +100,7 @@ def _window(source: SessionFile, new: str) -> Line:
 # ---- pi --------------------------------------------------------------------------------------
 
 
-def _pi(source: SessionFile, entries: Sequence[Item]) -> list[Line]:
+def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     if any(_is_item(entry) for entry in entries):
         return []  # a summary is all that pi's line holds
     metadata = entries[0].get("compactMetadata") or {}

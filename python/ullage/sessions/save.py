@@ -34,7 +34,7 @@ from ullage.sessions.load import CLAUDE_CODE, Session, open_session
 from ullage.sessions.native_append import APPENDED, lines_of, shown
 from ullage.summarizers.protocol import WriterLike
 from ullage.transcript import Transcript, TranscriptLog, resume
-from ullage.transcript.formats import SessionFile
+from ullage.transcript.formats import OpenedFile
 from ullage.transcript.log import line_of
 from ullage.transcript.logfile import LogFile
 
@@ -295,7 +295,7 @@ def _in_own_format(
     with _draft(target, session.path.name) as draft:
         copy_of(session.path, draft, session.pin)
         size = draft.stat().st_size
-        lines = lines_of(session.format, SessionFile(draft), result.new_entries, messages)
+        lines = lines_of(session.format, OpenedFile(draft), result.new_entries, messages)
         _add(draft, lines)
         read = open_session(draft).messages if lines else []
         if shown(session.format, read) != shown(session.format, messages):

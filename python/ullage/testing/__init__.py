@@ -19,7 +19,7 @@ from ullage.testing.assertions import assert_legal
 from ullage.testing.entries import Layout, SessionFile, session_file
 from ullage.testing.generator import (
     STYLES,
-    Command,
+    MadeCommand,
     Scenario,
     Style,
     Truth,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STYLES",
-    "Command",
     "Layout",
+    "MadeCommand",
     "Scenario",
     "Script",
     "ScriptedServer",

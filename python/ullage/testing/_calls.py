@@ -6,7 +6,7 @@ from ullage.messages import Block
 from ullage.testing import _outputs
 from ullage.testing._media import image_block
 from ullage.testing._project import Edit, SourceFile
-from ullage.testing._session import Call, Command, Session
+from ullage.testing._session import MadeCall, MadeCommand, MadeSession
 
 __all__ = [
     "bash",
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-def read(session: Session, file: SourceFile) -> Call:
+def read(session: MadeSession, file: SourceFile) -> MadeCall:
     """Read a file: whole, or a range of a long one."""
     session.note("files_read", file.path)
     arguments: dict[str, object] = {"file_path": file.path}
@@ -38,44 +38,44 @@ def read(session: Session, file: SourceFile) -> Call:
     for symbol in file.symbols:
         if symbol in output:
             session.note("identifiers", symbol)
-    return Call("Read", arguments, output)
+    return MadeCall("Read", arguments, output)
 
 
-def missing(session: Session) -> Call:
+def missing(session: MadeSession) -> MadeCall:
     """A read that fails, because the path is wrong."""
     path = f"{session.project.root}/src/{session.project.symbol()}.txt"
     error = f"File does not exist: {path}"
     session.note("errors", error)
-    return Call(
+    return MadeCall(
         "Read", {"file_path": path}, f"<tool_use_error>{error}</tool_use_error>", failed=True
     )
 
 
-def grep(session: Session, word: str) -> Call:
+def grep(session: MadeSession, word: str) -> MadeCall:
     """Search for a word in what is known of the project."""
     output = _outputs.grep_lines(session.project, word)
     arguments = {"pattern": word, "path": session.project.root, "output_mode": "content"}
-    return Call("Grep", arguments, output)
+    return MadeCall("Grep", arguments, output)
 
 
-def glob(session: Session) -> Call:
+def glob(session: MadeSession) -> MadeCall:
     """List files."""
     chars = min(session.size(), 9_000)
-    return Call("Glob", {"pattern": "**/*"}, _outputs.glob_list(session.project, chars))
+    return MadeCall("Glob", {"pattern": "**/*"}, _outputs.glob_list(session.project, chars))
 
 
-def bash(session: Session, command: str, output: str, *, ok: bool = True) -> Call:
+def bash(session: MadeSession, command: str, output: str, *, ok: bool = True) -> MadeCall:
     """Run a command; a standing instruction's runner is put in front."""
     if session.runner and not command.startswith(("git", "tail", "curl", "jq")):
         command = f"{session.runner} {command}"
-    session.commands.append(Command(command, ok))
+    session.commands.append(MadeCommand(command, ok))
     text = output if ok else f"Exit code 1\n{output}"
-    return Call(
+    return MadeCall(
         "Bash", {"command": command, "description": command.split()[0]}, text, failed=not ok
     )
 
 
-def tests(session: Session, file: SourceFile, symbol: str, *, ok: bool) -> tuple[Call, str]:
+def tests(session: MadeSession, file: SourceFile, symbol: str, *, ok: bool) -> tuple[MadeCall, str]:
     """Run the tests of a symbol; the second item is the error, empty if they pass."""
     command, size = session.project.test_command(symbol), min(session.size(), 30_000)
     if ok:
@@ -85,29 +85,29 @@ def tests(session: Session, file: SourceFile, symbol: str, *, ok: bool) -> tuple
     return bash(session, command, output, ok=False), error
 
 
-def edit(session: Session, file: SourceFile, symbol: str) -> tuple[Call, Edit]:
+def edit(session: MadeSession, file: SourceFile, symbol: str) -> tuple[MadeCall, Edit]:
     """Change a file for real: later reads show the new text."""
     change = session.project.edit(file, symbol)
     session.note("files_edited", file.path)
     arguments = {"file_path": file.path, "old_string": change.old, "new_string": change.new}
-    return Call("Edit", arguments, _outputs.edited(file, change)), change
+    return MadeCall("Edit", arguments, _outputs.edited(file, change)), change
 
 
-def write(session: Session, file: SourceFile) -> Call:
+def write(session: MadeSession, file: SourceFile) -> MadeCall:
     """Create a file."""
     session.note("files_written", file.path)
     for symbol in file.symbols:
         session.note("identifiers", symbol)
     arguments = {"file_path": file.path, "content": file.text}
-    return Call("Write", arguments, f"File created successfully at: {file.path}")
+    return MadeCall("Write", arguments, f"File created successfully at: {file.path}")
 
 
-def git_diff(session: Session, file: SourceFile, change: Edit) -> Call:
+def git_diff(session: MadeSession, file: SourceFile, change: Edit) -> MadeCall:
     """Show a change."""
     return bash(session, "git diff", _outputs.diff(session.project, file, change))
 
 
-def todo(session: Session, steps: list[str], done: int) -> Call:
+def todo(session: MadeSession, steps: list[str], done: int) -> MadeCall:
     """Write the list of steps: `done` of them finished, the next one in progress."""
     states = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)
     session.todos = [
@@ -115,10 +115,10 @@ def todo(session: Session, steps: list[str], done: int) -> Call:
         for step, state in zip(steps, states, strict=False)
     ]
     output = "Todos have been modified successfully. Proceed with the current tasks."
-    return Call("TodoWrite", {"todos": [dict(item) for item in session.todos]}, output)
+    return MadeCall("TodoWrite", {"todos": [dict(item) for item in session.todos]}, output)
 
 
-def delegate(session: Session, prompt: str) -> Call:
+def delegate(session: MadeSession, prompt: str) -> MadeCall:
     """Give work to a sub-agent, which reports."""
     report = _outputs.web_page(session.rng, "Report", min(session.size(), 6_000))
     arguments = {
@@ -126,20 +126,20 @@ def delegate(session: Session, prompt: str) -> Call:
         "prompt": prompt,
         "subagent_type": "general-purpose",
     }
-    return Call("Task", arguments, [{"type": "text", "text": report}])
+    return MadeCall("Task", arguments, [{"type": "text", "text": report}])
 
 
-def fetch(session: Session, title: str) -> Call:
+def fetch(session: MadeSession, title: str) -> MadeCall:
     """Fetch a page."""
     url = f"https://docs.example.com/{session.rng.hex(4)}/{title.lower().replace(' ', '-')}"
     session.note("urls", url)
     page = _outputs.web_page(session.rng, title, session.size())
-    return Call("WebFetch", {"url": url, "prompt": f"What does it say about {title}?"}, page)
+    return MadeCall("WebFetch", {"url": url, "prompt": f"What does it say about {title}?"}, page)
 
 
-def screenshot(session: Session) -> Call:
+def screenshot(session: MadeSession) -> MadeCall:
     """Read a picture."""
     path = f"{session.project.root}/shots/{session.rng.hex(6)}.png"
     session.note("files_read", path)
     content: list[Block] = [image_block(session.rng)]
-    return Call("Read", {"file_path": path}, content)
+    return MadeCall("Read", {"file_path": path}, content)

@@ -16,7 +16,7 @@ from ullage.testing.generator import Scenario
 if TYPE_CHECKING:
     from ullage.testing.entries import Layout
 
-__all__ = ["Writer", "is_input"]
+__all__ = ["LineWriter", "is_input"]
 
 _ERROR = (
     'API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},'
@@ -44,7 +44,7 @@ def _blocks(content: Any) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
-class Writer:
+class LineWriter:
     """The lines so far, and where the next one hangs."""
 
     def __init__(self, rng: Rng, made: Scenario, layout: Layout) -> None:

@@ -13,7 +13,7 @@ from ullage.testing._phrases import THOUGHTS
 from ullage.testing._project import Project
 from ullage.testing._rng import Rng
 
-__all__ = ["Call", "Command", "Session", "Style"]
+__all__ = ["MadeCall", "MadeCommand", "MadeSession", "Style"]
 
 LARGE_CHARS = 10_000
 """Results above this count as large: the length from which snipping in place acts."""
@@ -53,7 +53,7 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class MadeCommand:
     """A shell command of the session and how it ended."""
 
     command: str
@@ -61,7 +61,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MadeCall:
     """A tool call with its answer."""
 
     name: str
@@ -71,7 +71,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Session:
+class MadeSession:
     """What the tasks write into. `chars` is what the rough estimate counts."""
 
     rng: Rng
@@ -89,7 +89,7 @@ class Session:
     closing: str = ""
     facts: dict[str, dict[Any, None]] = field(default_factory=dict)  # kind → values, in order
     words: list[str] = field(default_factory=list)  # what the user wrote
-    commands: list[Command] = field(default_factory=list)
+    commands: list[MadeCommand] = field(default_factory=list)
     todos: list[dict[str, str]] = field(default_factory=list)
 
     def note(self, kind: str, value: Any) -> None:
@@ -117,12 +117,12 @@ class Session:
         """An assistant message without calls."""
         self._append("assistant", [*self._thinking(), {"type": "text", "text": text}], 9)
 
-    def act(self, *calls: Call, say: str = "") -> None:
+    def act(self, *calls: MadeCall, say: str = "") -> None:
         """One response with its calls, and the user message that answers them."""
         ids = self.call(*calls, say=say)
         self.answer(ids, calls)
 
-    def call(self, *calls: Call, say: str = "") -> list[str]:
+    def call(self, *calls: MadeCall, say: str = "") -> list[str]:
         """One response with calls that nobody has answered yet; their ids."""
         blocks: list[Block] = [*self._thinking()]
         if say:
@@ -133,7 +133,7 @@ class Session:
         self._append("assistant", blocks, self.rng.between(2, 12))
         return ids
 
-    def answer(self, ids: Sequence[str], calls: Sequence[Call], *, after: str = "") -> None:
+    def answer(self, ids: Sequence[str], calls: Sequence[MadeCall], *, after: str = "") -> None:
         """The results of a response; `after`: what the user typed meanwhile."""
         blocks: list[Block] = []
         for name, call in zip(ids, calls, strict=True):

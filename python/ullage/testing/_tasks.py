@@ -8,14 +8,14 @@ from ullage.testing import _calls, _outputs
 from ullage.testing._media import image_block, pdf_block
 from ullage.testing._phrases import ANSWERS, CLOSINGS, INSTRUCTIONS, PLANS, REQUESTS
 from ullage.testing._project import SourceFile
-from ullage.testing._session import Call, Session
+from ullage.testing._session import MadeCall, MadeSession
 
 __all__ = ["TASKS", "more_work", "request"]
 
-Task = Callable[[Session], Iterator[None]]
+Task = Callable[[MadeSession], Iterator[None]]
 
 
-def request(session: Session, kind: str, **names: str) -> str:
+def request(session: MadeSession, kind: str, **names: str) -> str:
     """The user's words for a kind of work, in one of the session's languages."""
     language = session.rng.pick(session.style.languages)
     known = REQUESTS[language].get(kind) or REQUESTS["en"][kind]
@@ -29,14 +29,14 @@ def request(session: Session, kind: str, **names: str) -> str:
     return text
 
 
-def _target(session: Session) -> tuple[SourceFile, dict[str, str]]:
+def _target(session: MadeSession) -> tuple[SourceFile, dict[str, str]]:
     file = session.project.file(session.size())
     symbol = session.rng.pick(file.symbols)
     error = session.rng.pick(("TimeoutError", "off by one", "null region", "HTTP 502"))
     return file, {"fn": symbol, "file": file.path, "error": error, "new": session.project.symbol()}
 
 
-def _look(session: Session, file: SourceFile, names: dict[str, str]) -> None:
+def _look(session: MadeSession, file: SourceFile, names: dict[str, str]) -> None:
     """Find and read: at once, or one after the other."""
     search, other = _calls.grep(session, names["fn"]), session.project.file(session.size())
     reads = [_calls.read(session, file), _calls.read(session, other)]
@@ -49,13 +49,13 @@ def _look(session: Session, file: SourceFile, names: dict[str, str]) -> None:
         session.act(call)
 
 
-def _fix(session: Session) -> Iterator[None]:
+def _fix(session: MadeSession) -> Iterator[None]:
     file, names = _target(session)
     session.user(request(session, "fix", **names))
     yield from _repair(session, file, names)
 
 
-def _repair(session: Session, file: SourceFile, names: dict[str, str]) -> Iterator[None]:
+def _repair(session: MadeSession, file: SourceFile, names: dict[str, str]) -> Iterator[None]:
     """Look, see the test fail, change, see it pass."""
     _look(session, file, names)
     yield
@@ -73,7 +73,7 @@ def _repair(session: Session, file: SourceFile, names: dict[str, str]) -> Iterat
     session.closing = session.rng.pick(CLOSINGS).format(**{**names, "error": error})
 
 
-def _build(session: Session) -> Iterator[None]:
+def _build(session: MadeSession) -> Iterator[None]:
     file, names = _target(session)
     session.user(request(session, "build", **names))
     session.act(_calls.glob(session), _calls.read(session, file))
@@ -84,7 +84,7 @@ def _build(session: Session) -> Iterator[None]:
     yield from _repair(session, made, {**names, "fn": names["new"], "file": made.path})
 
 
-def _explore(session: Session) -> Iterator[None]:
+def _explore(session: MadeSession) -> Iterator[None]:
     file, names = _target(session)
     session.user(request(session, "explore", **names))
     _look(session, file, names)
@@ -98,7 +98,7 @@ def _explore(session: Session) -> Iterator[None]:
     )
 
 
-def _logs(session: Session) -> Iterator[None]:
+def _logs(session: MadeSession) -> Iterator[None]:
     _, names = _target(session)
     session.user(request(session, "logs", **names))
     log = _outputs.service_log(session.rng, session.size())
@@ -111,7 +111,7 @@ def _logs(session: Session) -> Iterator[None]:
     session.closing = f"The failures of {names['fn']} begin with the connection resets in the log."
 
 
-def _plan(session: Session) -> Iterator[None]:
+def _plan(session: MadeSession) -> Iterator[None]:
     file, names = _target(session)
     session.user(request(session, "plan", **names))
     steps = [step.format(**names) for step in session.rng.some(PLANS, 4)]
@@ -123,7 +123,7 @@ def _plan(session: Session) -> Iterator[None]:
         yield
 
 
-def _ask(session: Session) -> Iterator[None]:
+def _ask(session: MadeSession) -> Iterator[None]:
     file, names = _target(session)
     session.user(request(session, "ask", **names))
     session.act(_calls.read(session, file))
@@ -133,12 +133,12 @@ def _ask(session: Session) -> Iterator[None]:
     decision = f"{question} → {choice}"
     session.note("decisions", decision)
     answer = f"User has answered your questions: {decision}"
-    session.act(Call("AskUserQuestion", {"question": question, "options": options}, answer))
+    session.act(MadeCall("AskUserQuestion", {"question": question, "options": options}, answer))
     yield
     yield from _repair(session, file, names)
 
 
-def _research(session: Session) -> Iterator[None]:
+def _research(session: MadeSession) -> Iterator[None]:
     _, names = _target(session)
     session.user(request(session, "research", **names))
     session.act(_calls.fetch(session, "Rate limits"), _calls.fetch(session, "Idempotency"))
@@ -148,7 +148,7 @@ def _research(session: Session) -> Iterator[None]:
     )
 
 
-def _search(session: Session) -> Iterator[None]:
+def _search(session: MadeSession) -> Iterator[None]:
     """The provider's own web search, whose blocks pair inside one response."""
     _, names = _target(session)
     session.user(request(session, "research", **names))
@@ -166,7 +166,7 @@ def _search(session: Session) -> Iterator[None]:
     session.closing = f"Retries of {names['fn']} repeat the key; nothing else is needed."
 
 
-def _review(session: Session) -> Iterator[None]:
+def _review(session: MadeSession) -> Iterator[None]:
     file, names = _target(session)
     text = {"type": "text", "text": request(session, "review", **names)}
     media = pdf_block(session.rng) if session.rng.chance(25) else image_block(session.rng)
@@ -176,14 +176,14 @@ def _review(session: Session) -> Iterator[None]:
     yield from _repair(session, file, names)
 
 
-def _chat(session: Session) -> Iterator[None]:
+def _chat(session: MadeSession) -> Iterator[None]:
     _, names = _target(session)
     session.user(request(session, "chat", **names))
     yield
     session.closing = _outputs.web_page(session.rng, names["fn"], min(session.size(), 3_000))
 
 
-def more_work(session: Session, rounds: int) -> Iterator[None]:
+def more_work(session: MadeSession, rounds: int) -> Iterator[None]:
     """Look-ups after the task (`rounds` 0: without end), for a turn that is to be longer."""
     while rounds != 1:
         rounds -= 1
@@ -201,10 +201,10 @@ def more_work(session: Session, rounds: int) -> Iterator[None]:
         yield
 
 
-def _interrupted(session: Session) -> None:
+def _interrupted(session: MadeSession) -> None:
     """The user stops a call and says what to do instead."""
     words = "The user doesn't want to proceed with this tool use."
-    call: Call = Call("Bash", {"command": "git push --force"}, words, failed=True)
+    call: MadeCall = MadeCall("Bash", {"command": "git push --force"}, words, failed=True)
     ids = session.call(call)
     session.answer(ids, [call], after="stop, never force-push. Go on without it.")
     session.note("instructions", "never force-push")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import orjson
 
 from ullage.messages import CLEARED, Message
-from ullage.testing._lines import Writer, is_input
+from ullage.testing._lines import LineWriter, is_input
 from ullage.testing._rng import Rng
 from ullage.testing.generator import Scenario
 from ullage.testing.script import Step, answer
@@ -108,7 +108,7 @@ def session_file(made: Scenario, *, layout: Layout | None = None, seed: int = 0)
     """
     layout = layout or Layout()
     rng = Rng(seed ^ made.seed, "entries")
-    writer = Writer(rng, made, layout)
+    writer = LineWriter(rng, made, layout)
     context: list[Message] = []
     cuts, clear_at = _cuts(made.messages, layout.compactions), _clear_at(made.messages, layout)
     for index, message in enumerate(made.messages):
@@ -136,7 +136,7 @@ def _clear_at(messages: Sequence[Message], layout: Layout) -> int:
 
 
 def _compact(
-    writer: Writer, before: Sequence[Message], context: list[Message], layout: Layout
+    writer: LineWriter, before: Sequence[Message], context: list[Message], layout: Layout
 ) -> list[Message]:
     """Write the boundary and the summary; what the model sees from there on."""
     kept = _kept(context, layout.preserve)
@@ -162,7 +162,7 @@ def _kept(context: Sequence[Message], count: int) -> list[Message]:
     return list(context[start:]) if count else []
 
 
-def _clear(writer: Writer, context: list[Message]) -> None:
+def _clear(writer: LineWriter, context: list[Message]) -> None:
     """Clear all but the newest three large results of the context."""
     found = [
         (index, at)

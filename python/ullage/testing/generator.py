@@ -16,11 +16,11 @@ from ullage.messages import Message
 from ullage.testing._project import Project
 from ullage.testing._rng import Rng
 from ullage.testing._seal import sign_thinking
-from ullage.testing._session import Command, Session, Style
+from ullage.testing._session import MadeCommand, MadeSession, Style
 from ullage.testing._tasks import TASKS, more_work, request
 from ullage.testing._tools import SYSTEM, TOOLS, WEB_SEARCH
 
-__all__ = ["STYLES", "Command", "Ending", "Scenario", "Style", "Truth"]
+__all__ = ["STYLES", "Ending", "MadeCommand", "Scenario", "Style", "Truth"]
 __all__ += ["conversation", "scenario", "session_287k"]
 
 Ending: TypeAlias = Literal["user", "loop", "assistant", "open"]
@@ -62,7 +62,7 @@ class Truth:
     files_read: tuple[str, ...] = ()
     files_edited: tuple[str, ...] = ()
     files_written: tuple[str, ...] = ()
-    commands: tuple[Command, ...] = ()
+    commands: tuple[MadeCommand, ...] = ()
     errors: tuple[str, ...] = ()
     pending_todos: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
@@ -181,14 +181,14 @@ def _style(style: str | Style) -> Style:
     return STYLES[style]
 
 
-def _session(seed: int, style: Style, model: str, budget: int) -> Session:
+def _session(seed: int, style: Style, model: str, budget: int) -> MadeSession:
     rng = Rng(seed, "session")
     tools = [*TOOLS, WEB_SEARCH] if "search" in style.tasks else list(TOOLS)
     project = Project.make(rng)
-    return Session(rng, style, model, SYSTEM, tools, project, budget)
+    return MadeSession(rng, style, model, SYSTEM, tools, project, budget)
 
 
-def _play(session: Session, turns: int | None, tokens: int | None, ending: Ending) -> None:
+def _play(session: MadeSession, turns: int | None, tokens: int | None, ending: Ending) -> None:
     """Turn by turn until there are enough of them, or enough characters."""
     count = turns or (6 if tokens is None else 0)
     last = count - 1 if ending == "user" else count
@@ -203,7 +203,7 @@ def _play(session: Session, turns: int | None, tokens: int | None, ending: Endin
         _last_words(session)
 
 
-def _goal(session: Session, turns_left: int) -> int:
+def _goal(session: MadeSession, turns_left: int) -> int:
     """The character count at which this turn is to end; 0: when its task is done."""
     if not session.budget:
         return 0
@@ -212,7 +212,7 @@ def _goal(session: Session, turns_left: int) -> int:
     return session.budget
 
 
-def _turn(session: Session, goal: int, *, fill: bool) -> bool:
+def _turn(session: MadeSession, goal: int, *, fill: bool) -> bool:
     """One user input and the work on it; whether the work came to its end."""
     session.closing = ""
     steps: Iterator[None] = TASKS[session.rng.pick(session.style.tasks)](session)
@@ -224,7 +224,7 @@ def _turn(session: Session, goal: int, *, fill: bool) -> bool:
     return True
 
 
-def _close(session: Session, ending: Ending, finished: bool) -> None:
+def _close(session: MadeSession, ending: Ending, finished: bool) -> None:
     if ending == "open":
         from ullage.testing import _calls
 
@@ -237,12 +237,12 @@ def _close(session: Session, ending: Ending, finished: bool) -> None:
         session.say(session.closing if finished and session.closing else rest)
 
 
-def _last_words(session: Session) -> None:
+def _last_words(session: MadeSession) -> None:
     symbol = session.rng.pick(tuple(session.facts.get("identifiers", ("the tests",))))
     session.user(request(session, "chat", fn=symbol))
 
 
-def _scenario(seed: int, session: Session, minutes: int | None) -> Scenario:
+def _scenario(seed: int, session: MadeSession, minutes: int | None) -> Scenario:
     todos = [item["content"] for item in session.todos if item["status"] != "completed"]
     truth = Truth(
         user_messages=tuple(session.words),

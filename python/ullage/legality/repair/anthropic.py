@@ -12,7 +12,7 @@ from ullage.legality.originals import Originals
 from ullage.legality.repair.blocks import repair_blocks, split_results
 from ullage.legality.repair.cache import repair_markers
 from ullage.legality.repair.items import no_messages, repair_items
-from ullage.legality.repair.loop import Step, mend, steps
+from ullage.legality.repair.loop import RepairStep, mend, steps
 from ullage.legality.repair.media import repair_media
 from ullage.legality.repair.pairs import repair_pairs
 from ullage.legality.repair.placement import repair_last_word, repair_system
@@ -75,7 +75,7 @@ def _with_originals(messages: Sequence[Any], request: RepairRequest) -> RepairRe
     return request
 
 
-def _plan(request: RepairRequest) -> list[Step]:
+def _plan(request: RepairRequest) -> list[RepairStep]:
     known = facts_of(request)
     facts = known.core
     strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION

@@ -17,7 +17,7 @@ from ullage.legality.repair.chat_dialects import (
 )
 from ullage.legality.repair.chat_draft import Lines
 from ullage.legality.repair.chat_messages import normal
-from ullage.legality.repair.loop import Step, mend, steps
+from ullage.legality.repair.loop import RepairStep, mend, steps
 from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repaired
 
@@ -31,7 +31,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     if report.ok:
         return Repaired(messages)
     strict = rules.strict or bool(facts.get("strict"))
-    plan: list[Step] = steps(
+    plan: list[RepairStep] = steps(
         ("O06 O04 O03 O05 O07 O08 D02 O10", lambda w: normal(w, rules, strict)),
         ("O05 M03", lambda w: name_calls(w, rules)),
         ("O01 O02 M01 D03 O06", lambda w: pair(w, orphans)),

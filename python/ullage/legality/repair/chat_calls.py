@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.legality.repair.chat_draft import Line, Lines, as_text
+from ullage.legality.repair.chat_draft import ChatLine, Lines, as_text
 from ullage.legality.repair.pairs import synthetic_id
 from ullage.legality.repair.texts import DISPLACED, INTERRUPTED, ORPHANS
 from ullage.providers.registry import ChatRules
@@ -36,7 +36,7 @@ def name_calls(work: Lines, rules: ChatRules) -> None:
 
 
 # New ids of calls that had the same one, by message: the newest message's first is answered next.
-_Waiting = list[tuple[Line, deque[str]]]
+_Waiting = list[tuple[ChatLine, deque[str]]]
 
 
 def _answered(waiting: _Waiting | None) -> str | None:
@@ -52,7 +52,7 @@ def _answered(waiting: _Waiting | None) -> str | None:
 
 def _named(
     work: Lines,
-    line: Line,
+    line: ChatLine,
     call: Any,
     used: set[str],
     waiting: dict[str, _Waiting],
@@ -98,7 +98,7 @@ def _fresh(given: Any, time: int, rules: ChatRules) -> str:
 def pair(work: Lines, orphans: str) -> None:
     """Put every tool message after its call, and answer calls that have none."""
     answers = _match(work)
-    made: list[Line] = []
+    made: list[ChatLine] = []
     position = {id(line): at for at, line in enumerate(work.lines)}
     placed = {id(line): name for found in answers.values() for name, line in found.items()}
     said = {name: line for found in answers.values() for name, line in found.items()}
@@ -121,13 +121,13 @@ def pair(work: Lines, orphans: str) -> None:
 
 def _stray(
     work: Lines,
-    line: Line,
+    line: ChatLine,
     policy: str,
-    made: Sequence[Line],
-    said: Mapping[str, Line],
+    made: Sequence[ChatLine],
+    said: Mapping[str, ChatLine],
     *,
     waits: bool,
-) -> list[Line]:
+) -> list[ChatLine]:
     """A tool message that answers no call; where one waits, or another stands in its place, its text stays."""
     first = said.get(str(line.get("tool_call_id")))
     if first is None:
@@ -136,10 +136,10 @@ def _stray(
     text = as_text(line.get("content")).strip()
     if policy == "drop" or not text or text == as_text(first.get("content")).strip():
         return []
-    return [Line({"role": USER, "content": f"{DISPLACED}\n{text}"}, line.origin)]
+    return [ChatLine({"role": USER, "content": f"{DISPLACED}\n{text}"}, line.origin)]
 
 
-def calls_of(line: Line) -> list[Any]:
+def calls_of(line: ChatLine) -> list[Any]:
     """An assistant message's tool calls; none for other messages."""
     calls = line.get("tool_calls") if line.get("role") == ASSISTANT else None
     return (
@@ -149,11 +149,11 @@ def calls_of(line: Line) -> list[Any]:
     )
 
 
-def _match(work: Lines) -> dict[int, dict[str, Line]]:
+def _match(work: Lines) -> dict[int, dict[str, ChatLine]]:
     """For each assistant message its answers by call id; an answer goes to the newest open call."""
-    answers: dict[int, dict[str, Line]] = {}
-    owner: dict[str, Line] = {}
-    early: dict[str, Line] = {}
+    answers: dict[int, dict[str, ChatLine]] = {}
+    owner: dict[str, ChatLine] = {}
+    early: dict[str, ChatLine] = {}
     known: set[str] = set()
     for line in work.lines:
         for call in calls_of(line):
@@ -171,8 +171,8 @@ def _match(work: Lines) -> dict[int, dict[str, Line]]:
 
 
 def _group(
-    work: Lines, line: Line, found: dict[str, Line], position: Mapping[int, int]
-) -> list[Line]:
+    work: Lines, line: ChatLine, found: dict[str, ChatLine], position: Mapping[int, int]
+) -> list[ChatLine]:
     made = list(found.values())
     at = position[id(line)]
     if made and work.lines[at + 1 : at + 1 + len(made)] != made:
@@ -182,11 +182,11 @@ def _group(
         if name not in found:
             work.note("O01", line, "answered an interrupted tool call", ids=(name,))
             value = {"role": TOOL, "tool_call_id": call.get("id"), "content": INTERRUPTED}
-            made.append(Line(value, line.origin))
+            made.append(ChatLine(value, line.origin))
     return made
 
 
-def _orphan(work: Lines, line: Line, policy: str, made: Sequence[Line]) -> list[Line]:
+def _orphan(work: Lines, line: ChatLine, policy: str, made: Sequence[ChatLine]) -> list[ChatLine]:
     ids = (line.get("tool_call_id"),)
     work.note("O02", line, f"tool message without its call: {policy}", ids=ids)
     if policy == "drop":
@@ -195,4 +195,4 @@ def _orphan(work: Lines, line: Line, policy: str, made: Sequence[Line]) -> list[
     value = {"role": USER, "content": f"{ORPHANS}\n{text}" if text else ORPHANS}
     if made and made[-1].value == value:  # one line says it for all
         return []
-    return [Line(value, line.origin)]
+    return [ChatLine(value, line.origin)]

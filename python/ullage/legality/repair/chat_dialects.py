@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ullage.legality.repair.chat_calls import calls_of
-from ullage.legality.repair.chat_draft import Line, Lines, as_text
+from ullage.legality.repair.chat_draft import ChatLine, Lines, as_text
 from ullage.legality.repair.texts import EARLIER, NO_MESSAGES, NO_REPLY, RECEIVED, SYSTEM_HEAD
 
 __all__ = ["alternate", "answer_tools", "last_word", "no_messages", "reasoning", "systems"]
@@ -45,15 +45,15 @@ def systems(work: Lines) -> None:
 
 def alternate(work: Lines) -> None:
     """User first; neighbours of one side become one message."""
-    made: list[Line] = []
-    joined: list[Line] = []  # what the newest message takes in
-    before: Line | None = None
+    made: list[ChatLine] = []
+    joined: list[ChatLine] = []  # what the newest message takes in
+    before: ChatLine | None = None
     first = True
     for line in work.lines:
         role = line.get("role")
         if role == ASSISTANT and first:
             work.note("L02", line, "put a line before the first assistant message")
-            made.append(Line({"role": USER, "content": EARLIER}, line.origin))
+            made.append(ChatLine({"role": USER, "content": EARLIER}, line.origin))
         if before is not None and role in (USER, ASSISTANT) and before.get("role") == role:
             work.note("L02", line, "merged two messages of one side")
             joined.append(line)
@@ -67,7 +67,7 @@ def alternate(work: Lines) -> None:
     work.lines = made
 
 
-def _merge(into: Line | None, lines: Sequence[Line]) -> None:
+def _merge(into: ChatLine | None, lines: Sequence[ChatLine]) -> None:
     if into is None or not lines:
         return
     each = [into, *lines]
@@ -93,7 +93,7 @@ def answer_tools(work: Lines) -> None:
     for line in work.lines:
         if made and made[-1].get("role") == TOOL and line.get("role") not in (TOOL, ASSISTANT):
             work.note("M02", line, "put an assistant line between tool and user")
-            made.append(Line({"role": ASSISTANT, "content": RECEIVED}, line.origin))
+            made.append(ChatLine({"role": ASSISTANT, "content": RECEIVED}, line.origin))
         made.append(line)
     work.lines = made
 
@@ -103,11 +103,11 @@ def last_word(work: Lines) -> None:
     last = work.lines[-1] if work.lines else None
     if last is not None and last.get("role") not in (USER, TOOL):
         work.note("L03", last, "added a line after the last assistant message")
-        work.lines.append(Line({"role": USER, "content": NO_REPLY}, last.origin))
+        work.lines.append(ChatLine({"role": USER, "content": NO_REPLY}, last.origin))
 
 
 def no_messages(work: Lines) -> None:
     """A request needs one message."""
     if not any(line.get("role") for line in work.lines):
         work.note("O06", None, "added a message that says there is none")
-        work.lines.append(Line({"role": USER, "content": NO_MESSAGES}, -1))
+        work.lines.append(ChatLine({"role": USER, "content": NO_MESSAGES}, -1))

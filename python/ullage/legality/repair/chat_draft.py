@@ -10,10 +10,10 @@ from ullage.exceptions import InvalidMessage
 from ullage.legality.repair.items import plain
 from ullage.legality.repair.result import Repair
 
-__all__ = ["Line", "Lines", "as_text"]
+__all__ = ["ChatLine", "Lines", "as_text"]
 
 
-class Line:
+class ChatLine:
     """One item. `value` is the item itself until a repair puts a new one in its place.
 
     Attributes:
@@ -44,7 +44,7 @@ class Lines:
     """Lines in order, and the repairs so far."""
 
     def __init__(self, items: Iterable[Any]) -> None:
-        self.lines = [Line(item, index) for index, item in enumerate(items)]
+        self.lines = [ChatLine(item, index) for index, item in enumerate(items)]
         self.repairs: list[Repair] = []
 
     def build(self) -> list[Any]:
@@ -52,7 +52,13 @@ class Lines:
         return [line.value for line in self.lines]
 
     def note(
-        self, rule: str, line: Line | None, action: str, *, block: int = -1, ids: Iterable[Any] = ()
+        self,
+        rule: str,
+        line: ChatLine | None,
+        action: str,
+        *,
+        block: int = -1,
+        ids: Iterable[Any] = (),
     ) -> None:
         """Records a repair."""
         origin = -1 if line is None else line.origin

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.legality.repair.block_forms import dumps
-from ullage.legality.repair.chat_draft import Line, Lines
+from ullage.legality.repair.chat_draft import ChatLine, Lines
 from ullage.legality.repair.texts import DOCUMENT, IMAGE, left_out
 from ullage.messages import THINKING
 from ullage.providers.registry import ChatRules
@@ -40,7 +40,7 @@ def normal(work: Lines, rules: ChatRules, strict: bool) -> None:
     work.lines = kept
 
 
-def _readable(work: Lines, line: Line) -> bool:
+def _readable(work: Lines, line: ChatLine) -> bool:
     if isinstance(line.value, str) and line.value.strip():
         work.note("O06", line, "made a string a user message")
         line.value = {"role": USER, "content": line.value}
@@ -68,7 +68,7 @@ def _readable(work: Lines, line: Line) -> bool:
     return True
 
 
-def _calls(work: Lines, line: Line) -> None:
+def _calls(work: Lines, line: ChatLine) -> None:
     calls = line.get("tool_calls")
     if calls is None:
         return
@@ -104,7 +104,7 @@ def _arguments(body: Mapping[str, Any]) -> str:
     return given if isinstance(given, str) else dumps({} if given is None else given)
 
 
-def _content(work: Lines, line: Line) -> None:
+def _content(work: Lines, line: ChatLine) -> None:
     content = line.get("content")
     if content is None or isinstance(content, str):
         if content is None and line.get("role") == TOOL:
@@ -148,7 +148,7 @@ def _foreign(kind: str) -> bool:
     )
 
 
-def _says_something(line: Line, rules: ChatRules) -> bool:
+def _says_something(line: ChatLine, rules: ChatRules) -> bool:
     content, role = line.get("content"), line.get("role")
     if role == TOOL or line.get("tool_calls"):
         return True

@@ -16,7 +16,7 @@ from ullage.legality.gemini import (
     turn_start,
 )
 from ullage.legality.repair.block_forms import dumps
-from ullage.legality.repair.chat_draft import Line, Lines
+from ullage.legality.repair.chat_draft import ChatLine, Lines
 from ullage.legality.repair.loop import mend, steps
 from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repaired
@@ -82,7 +82,7 @@ def _readable(work: Lines) -> None:
     work.make_plain("G01")
 
 
-def _parts(work: Lines, line: Line) -> None:
+def _parts(work: Lines, line: ChatLine) -> None:
     given = line.get("parts")
     listed = given if isinstance(given, list | tuple) else [given] if given else []
     parts = [made for part in listed if (made := _part(part, role_of(line.value))) is not None]
@@ -124,12 +124,12 @@ def _paired(work: Lines, request: RepairRequest) -> None:
         write=lambda messages: to_provider(messages, signatures=False).parts["contents"],
     )
     work.repairs += repairs
-    work.lines = [Line(each.item, each.origin) for each in placed]
+    work.lines = [ChatLine(each.item, each.origin) for each in placed]
 
 
 def _join(work: Lines) -> None:
     """Makes neighbours of one role one content."""
-    made: list[Line] = []
+    made: list[ChatLine] = []
     parts: list[Any] = []  # of the newest of these, while others join it
     for line in work.lines:
         role = role_of(line.value)
@@ -183,4 +183,4 @@ def _signed(part: Any, known: list[Any] | None) -> Any:
 def _no_contents(work: Lines) -> None:
     if not work.lines:
         work.note("G01", None, "added a content that says there is none")
-        work.lines.append(Line({"role": USER, "parts": [{"text": NO_MESSAGES}]}, -1))
+        work.lines.append(ChatLine({"role": USER, "parts": [{"text": NO_MESSAGES}]}, -1))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ullage.legality.internal import inner, readable
 from ullage.legality.repair.items import no_messages, repair_items
-from ullage.legality.repair.loop import Step, mend, steps
+from ullage.legality.repair.loop import RepairStep, mend, steps
 from ullage.legality.repair.pairs import repair_pairs
 from ullage.legality.repair.repair_request import RepairRequest
 from ullage.legality.repair.result import Repair, Repaired
@@ -49,7 +49,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     return Repaired(written, tuple(repairs), left)
 
 
-def _plan(request: RepairRequest) -> list[Step]:
+def _plan(request: RepairRequest) -> list[RepairStep]:
     return steps(
         ("A01", repair_items),
         ("A02", _blank),

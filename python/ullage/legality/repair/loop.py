@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ullage.legality.findings import Report
 from ullage.legality.repair.result import Repair, Repaired
-from ullage.legality.report import Report
 
-__all__ = ["Step", "Work", "mend", "steps"]
+__all__ = ["RepairStep", "Work", "mend", "steps"]
 
 # Each round repairs what the one before revealed; more rounds would mean that repairs undo each other.
 MAX_ROUNDS = 8
@@ -23,23 +23,23 @@ class Work(Protocol):
         """The items as they are now."""
 
 
-class Step(NamedTuple):
+class RepairStep(NamedTuple):
     """One repair, and the rules whose violation calls for it."""
 
     rules: frozenset[str]
     act: Callable[[Any], None]
 
 
-def steps(*rows: tuple[str, Callable[[Any], None]]) -> list[Step]:
+def steps(*rows: tuple[str, Callable[[Any], None]]) -> list[RepairStep]:
     """Steps in order; the rules of each are words in a string."""
-    return [Step(frozenset(rules.split()), act) for rules, act in rows]
+    return [RepairStep(frozenset(rules.split()), act) for rules, act in rows]
 
 
 def mend(
     messages: Sequence[Any],
     *,
     work: Work,
-    plan: Sequence[Step],
+    plan: Sequence[RepairStep],
     check: Callable[[Sequence[Any]], Report],
     report: Report,
 ) -> Repaired:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
+from ullage.legality.findings import Report
 from ullage.legality.repair.result import Repaired
-from ullage.legality.report import Report
 from ullage.legality.rule_request import RuleRequest, found_in
 
 __all__ = ["RepairRequest", "repaired"]

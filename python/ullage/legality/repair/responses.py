@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.legality.repair.chat_draft import Line, Lines, as_text
+from ullage.legality.repair.chat_draft import ChatLine, Lines, as_text
 from ullage.legality.repair.loop import mend, steps
 from ullage.legality.repair.pairs import synthetic_id
 from ullage.legality.repair.repair_request import RepairRequest
@@ -39,7 +39,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     return mend(items, work=Lines(items), plan=plan, check=request.report, report=report)
 
 
-def _kind(line: Line) -> str:
+def _kind(line: ChatLine) -> str:
     return kind_of(line.value)
 
 
@@ -110,7 +110,7 @@ def _unsealed(work: Lines, params: Mapping[str, Any]) -> None:
     _drop_reasoning(work, gone, "R03")
 
 
-def _drop_reasoning(work: Lines, gone: Sequence[Line], rule: str) -> None:
+def _drop_reasoning(work: Lines, gone: Sequence[ChatLine], rule: str) -> None:
     """Drops reasoning items; what follows one loses its id, which is what the server links by."""
     if not gone:
         return
@@ -123,7 +123,7 @@ def _drop_reasoning(work: Lines, gone: Sequence[Line], rule: str) -> None:
     work.lines = [line for line in work.lines if id(line) not in out]
 
 
-def _model_item(line: Line) -> bool:
+def _model_item(line: ChatLine) -> bool:
     return made_by_model(_kind(line), line.value)
 
 
@@ -131,7 +131,7 @@ def _pair(work: Lines, orphans: str, chained: bool) -> None:
     outputs = _match(work)
     claimed = {id(line) for line in outputs.values()}
     said = {_key(output_of(_kind(line)), line): line for line in outputs.values()}
-    made: list[Line] = []
+    made: list[ChatLine] = []
     later: set[int] = set()
     waits = False
     for line in work.lines:
@@ -150,13 +150,13 @@ def _pair(work: Lines, orphans: str, chained: bool) -> None:
 
 def _stray(
     work: Lines,
-    line: Line,
+    line: ChatLine,
     policy: str,
-    made: Sequence[Line],
-    said: Mapping[tuple[str, str], Line],
+    made: Sequence[ChatLine],
+    said: Mapping[tuple[str, str], ChatLine],
     *,
     waits: bool,
-) -> list[Line]:
+) -> list[ChatLine]:
     """An output that answers no call; where one waits, or another stands in its place, its text stays."""
     first = said.get(_key(output_of(_kind(line)), line))
     if first is None:
@@ -165,15 +165,15 @@ def _stray(
     text = as_text(line.get("output")).strip()
     if policy == "drop" or not text or text == as_text(first.get("output")).strip():
         return []
-    return [Line({"role": "user", "content": f"{DISPLACED}\n{text}"}, line.origin)]
+    return [ChatLine({"role": "user", "content": f"{DISPLACED}\n{text}"}, line.origin)]
 
 
-def _foreign_output(line: Line, chained: bool) -> bool:
+def _foreign_output(line: ChatLine, chained: bool) -> bool:
     """An output whose call lies on the server."""
     return chained and isinstance(line.get("call_id"), str)
 
 
-def _key(kind: str, line: Line) -> tuple[str, str]:
+def _key(kind: str, line: ChatLine) -> tuple[str, str]:
     return kind, str(line.get("call_id"))
 
 
@@ -210,7 +210,9 @@ def _match(work: Lines) -> dict[int, Line]:
     return found
 
 
-def _answer(work: Lines, line: Line, outputs: Mapping[int, Line], later: set[int]) -> list[Line]:
+def _answer(
+    work: Lines, line: ChatLine, outputs: Mapping[int, ChatLine], later: set[int]
+) -> list[ChatLine]:
     found = outputs.get(id(line))
     kind = _kind(line)
     if found is not None:
@@ -227,10 +229,10 @@ def _answer(work: Lines, line: Line, outputs: Mapping[int, Line], later: set[int
         return []
     work.note("R01", line, "answered an interrupted call", ids=(line.get("call_id"),))
     value = {"type": f"{kind}_output", "call_id": line.get("call_id"), "output": INTERRUPTED}
-    return [Line(value, line.origin)]
+    return [ChatLine(value, line.origin)]
 
 
-def _orphan(work: Lines, line: Line, policy: str, made: Sequence[Line]) -> list[Line]:
+def _orphan(work: Lines, line: ChatLine, policy: str, made: Sequence[ChatLine]) -> list[ChatLine]:
     work.note("R01", line, f"output without its call: {policy}", ids=(line.get("call_id"),))
     if policy == "drop":
         return []
@@ -238,7 +240,7 @@ def _orphan(work: Lines, line: Line, policy: str, made: Sequence[Line]) -> list[
     value = {"role": "user", "content": f"{ORPHANS}\n{text}" if text else ORPHANS}
     if made and made[-1].value == value:
         return []
-    return [Line(value, line.origin)]
+    return [ChatLine(value, line.origin)]
 
 
 def _reasoning(work: Lines, known: Sequence[Any]) -> None:

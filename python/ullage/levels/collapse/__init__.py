@@ -8,7 +8,8 @@ level      when what happens
 
 from __future__ import annotations
 
-from ullage.levels.collapse.level import (
+from ullage.levels.collapse.spans import Candidate, candidates
+from ullage.levels.collapse.stage_and_commit import (
     LEVEL,
     QUIET_SOURCES,
     STAGE,
@@ -17,7 +18,6 @@ from ullage.levels.collapse.level import (
     stage,
     stage_now,
 )
-from ullage.levels.collapse.spans import Candidate, candidates
 from ullage.levels.collapse.state import Collapse, Committed, Staged
 from ullage.levels.collapse.summary import asks_outside
 

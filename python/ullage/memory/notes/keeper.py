@@ -12,7 +12,7 @@ from typing import Any
 from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
 from ullage.compaction.input import CompactionInput, read_source
 from ullage.effects import Cancelled, CancelToken, Effect, Flow
-from ullage.effects.background import Background, BackgroundWork, Mode, Slots
+from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots
 from ullage.facts.reading import blocks_of, text_of
 from ullage.facts.sections import looks_like_summary
 from ullage.memory.notes.extract import Extraction, extract_flow
@@ -85,7 +85,7 @@ class NoteKeeper:
         self.reports: deque[Extraction] = deque(maxlen=MOST_REPORTS)
         self._model = model_writer_of(model)
         self._run_command, self._every = run_command, max(every_turns, 1)
-        self._background = Background(
+        self._background = BackgroundRunner(
             "ullage-memory", mode=mode, slots=slots, stale_seconds=stale_seconds
         )
         self._guard = threading.Lock()

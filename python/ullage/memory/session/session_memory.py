@@ -15,7 +15,7 @@ from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_th
 from ullage.compaction.from_session_notes import Remembered
 from ullage.counting.estimate import Weights
 from ullage.effects import Flow
-from ullage.effects.background import Background, BackgroundWork, Mode, Slots
+from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots
 from ullage.facts import Facts
 from ullage.memory.session.incremental_facts import FactsFeed
 from ullage.memory.session.notes_folder import Lock, NotesFolder
@@ -107,7 +107,7 @@ class SessionMemory:
             redact=redact,
             listeners=tuple(listeners),
         )
-        self._background = Background(
+        self._background = BackgroundRunner(
             "ullage-memory", mode=mode, slots=slots, stale_seconds=policy.stale_seconds
         )
         self._progress = Progress()

@@ -12,15 +12,15 @@ from typing import Any
 
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, UllageError
 from ullage.transcript.formats._model import ReadSession, ReadTranscript, ReadWarning
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 from ullage.transcript.formats._unknown import described
 
 __all__ = [
     "FORMATS",
+    "OpenedFile",
     "ReadSession",
     "ReadTranscript",
     "ReadWarning",
-    "SessionFile",
     "detect",
     "read",
 ]
@@ -63,7 +63,7 @@ def detect(path: str | os.PathLike[str]) -> str:
         InvalidTranscript: No format fits, or the path is a directory or an empty file.
         StoreError: The file is missing or cannot be read.
     """
-    source = SessionFile(path)
+    source = OpenedFile(path)
     name = _detected(source)
     # Only a few modules read more than one format, and those name it when they have read it.
     siblings = {other for other, module in _RELATED.items() if module == name}
@@ -95,7 +95,7 @@ def read(
     """
     if format is not None and format not in FORMATS:
         raise InvalidPolicy("format", format, "must be a known format", hint=_listed())
-    source = SessionFile(path)
+    source = OpenedFile(path)
     name = _detected(source) if format is None else _RELATED.get(format, format)
     if format is not None and not _fits(source, name):
         raise InvalidTranscript(
@@ -107,7 +107,7 @@ def read(
     return replace(found, pin=source.pin)
 
 
-def _detected(source: SessionFile) -> str:
+def _detected(source: OpenedFile) -> str:
     for name, _ in _MODULES:
         if _fits(source, name):
             return name
@@ -115,7 +115,7 @@ def _detected(source: SessionFile) -> str:
     raise InvalidTranscript(reason, path=source.path, hint=_hint(source))
 
 
-def _fits(source: SessionFile, name: str) -> bool:
+def _fits(source: OpenedFile, name: str) -> bool:
     try:
         fits: bool = _module(name).sniff(source)
     except UllageError:
@@ -125,7 +125,7 @@ def _fits(source: SessionFile, name: str) -> bool:
     return fits
 
 
-def _read(source: SessionFile, name: str) -> ReadTranscript:
+def _read(source: OpenedFile, name: str) -> ReadTranscript:
     """What a reader finds. It trusts the forms that its tool writes: another value ends here, as one error."""
     try:
         found: ReadTranscript = _module(name).read(source)
@@ -145,7 +145,7 @@ def _listed() -> str:
     return "formats that can be read: " + ", ".join(FORMATS)
 
 
-def _hint(source: SessionFile) -> str:
+def _hint(source: OpenedFile) -> str:
     """What can be read, and what the first bad line said, if there was one."""
     bad = (
         f"; line {source.warnings[0].line} is {source.warnings[0].reason}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.transcript.formats._model import ReadSession, ReadTranscript, ReadWarning
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
@@ -14,7 +14,7 @@ _TALK = ("user", "assistant", "system", "attachment", "progress")
 _NOTES = ("summary", "file-history-snapshot", "queue-operation", "custom-title", "last-prompt")
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether lines are linked entries of a session, or its notes."""
     return any(_is_ours(line) for line in source.head)
 
@@ -26,7 +26,7 @@ def _is_ours(line: Mapping[str, Any]) -> bool:
     return kind in _TALK and "uuid" in line and bool({"parentUuid", "sessionId"} & set(line))
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads all entries; what the model is shown is what a resume would show it.
 
     For large files `ullage.transcript.Transcript` is the better door: it builds no objects.

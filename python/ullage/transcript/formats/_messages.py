@@ -7,14 +7,14 @@ from typing import Any
 
 from ullage.messages import THINKING
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
 _BLOCKS = ("tool_use", "tool_result", *THINKING, "server_tool_use")
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether messages hold blocks that only Anthropic has."""
     found = source.listed() or source.keyed("messages").get("messages") or source.head
     return isinstance(found, list) and any(_is_ours(one) for one in found[:40])
@@ -28,7 +28,7 @@ def _is_ours(message: Any) -> bool:
     return any(isinstance(block, Mapping) and block.get("type") in _BLOCKS for block in blocks)
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads the messages as they are: one session."""
     document = source.document
     body: Mapping[str, Any] = (

@@ -16,7 +16,7 @@ from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.transcript.formats._model import ReadWarning
 from ullage.transcript.pin import FilePin, open_regular
 
-__all__ = ["SessionFile"]
+__all__ = ["OpenedFile"]
 
 _BOM = b"\xef\xbb\xbf"
 """What editors on some systems put in front of a file; no part of its text."""
@@ -26,7 +26,7 @@ _HEAD_LINES = 40
 """Enough to know a format: every known one names itself in its first lines."""
 
 
-class SessionFile:
+class OpenedFile:
     """A file, read when it is asked for.
 
     Attributes:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["described"]
 

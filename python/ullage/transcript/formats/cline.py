@@ -11,12 +11,12 @@ from typing import Any
 from ullage.messages import Block
 from ullage.providers._json import dumps
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether a file is a Cline session, or Roo's list of messages with `ts`."""
     if source.keyed("messages", "sessionId"):
         return True
@@ -24,7 +24,7 @@ def sniff(source: SessionFile) -> bool:
     return bool(items) and all("role" in item and "ts" in item for item in items[:5])
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads a session; what a compaction left stands after a boundary."""
     document = source.document
     if isinstance(document, list):
@@ -32,7 +32,7 @@ def read(source: SessionFile) -> ReadTranscript:
     return _read("cline", source, document["messages"], document)
 
 
-def _read(name: str, source: SessionFile, stored: Any, about: Mapping[str, Any]) -> ReadTranscript:
+def _read(name: str, source: OpenedFile, stored: Any, about: Mapping[str, Any]) -> ReadTranscript:
     entries = EntryList(str(about.get("sessionId") or source.stem), source.warn)
     for position, message in enumerate(stored, start=1):
         if isinstance(message, Mapping) and message.get("role") in ("user", "assistant"):

@@ -13,7 +13,7 @@ from typing import Any
 from ullage.messages import Block
 from ullage.providers._responses_in import blocks_in, joined, message_in, side_of
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
@@ -26,12 +26,12 @@ _PRIVATE = "internal_chat_message_metadata_passthrough"
 """Codex's own note on an item; it is not sent to the API."""
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether a file is a rollout."""
     return any(line.get("type") in _TYPES and "payload" in line for line in source.head)
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads a rollout: one session, with a boundary at each compaction."""
     rollout = _Rollout(source)
     for number, line in source.lines():
@@ -47,7 +47,7 @@ def read(source: SessionFile) -> ReadTranscript:
 
 
 class _Rollout:
-    def __init__(self, source: SessionFile) -> None:
+    def __init__(self, source: OpenedFile) -> None:
         self.source = source
         self.session = source.stem
         self.list = EntryList(source.stem, source.warn)

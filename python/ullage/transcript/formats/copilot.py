@@ -8,21 +8,21 @@ from typing import Any
 from ullage.messages import Block
 from ullage.providers._json import dumps
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
 _TYPES = ("session.start", "system.message", "user.message", "assistant.message")
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether a file holds its events."""
     return any(
         line.get("type") in _TYPES and isinstance(line.get("data"), Mapping) for line in source.head
     )
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads a session."""
     entries = EntryList(source.stem, source.warn)
     facts: dict[str, Any] = {}
@@ -39,7 +39,7 @@ def read(source: SessionFile) -> ReadTranscript:
 def _take(
     entries: EntryList,
     facts: dict[str, Any],
-    source: SessionFile,
+    source: OpenedFile,
     number: int,
     line: Mapping[str, Any],
     data: Mapping[str, Any],

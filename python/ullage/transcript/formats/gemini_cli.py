@@ -10,19 +10,19 @@ from typing import Any
 
 from ullage.providers import gemini
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
 _SNAPSHOT = "<state_snapshot>"
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether a file is a list of contents, at its top or under `history` or `contents`."""
     return bool(_contents(source))
 
 
-def _contents(source: SessionFile) -> list[Any]:
+def _contents(source: OpenedFile) -> list[Any]:
     items: Any = source.listed()
     for key in ("history", "contents"):
         items = items or source.keyed(key).get(key)
@@ -32,7 +32,7 @@ def _contents(source: SessionFile) -> list[Any]:
     return items if known else []
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads a history: one session."""
     contents = _contents(source)
     internal = gemini.from_provider({"contents": contents})

@@ -7,12 +7,12 @@ from typing import Any
 
 from ullage.transcript.formats._chat import chat_session, chat_usage, is_chat, numbered
 from ullage.transcript.formats._model import ReadSession, ReadTranscript
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether the file holds chat messages, at its top or under `messages`."""
     first = source.head[:1]
     if first and (is_chat(first[0].get("messages")) or is_chat(first)):
@@ -20,7 +20,7 @@ def sniff(source: SessionFile) -> bool:
     return is_chat(source.listed()) or is_chat(source.keyed("messages").get("messages"))
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads messages, conversations, or request bodies with `messages` and `tools`."""
     document = source.document
     if isinstance(document, list):
@@ -34,7 +34,7 @@ def read(source: SessionFile) -> ReadTranscript:
     )
 
 
-def _by_line(source: SessionFile) -> Iterator[ReadSession]:
+def _by_line(source: OpenedFile) -> Iterator[ReadSession]:
     """Lines are messages of one conversation, or conversations."""
     loose: list[Mapping[str, Any]] = []
     for number, line in source.lines():
@@ -48,7 +48,7 @@ def _by_line(source: SessionFile) -> Iterator[ReadSession]:
         yield _session(source, source.stem, {"messages": loose})
 
 
-def _session(source: SessionFile, name: str, body: Mapping[str, Any]) -> ReadSession:
+def _session(source: OpenedFile, name: str, body: Mapping[str, Any]) -> ReadSession:
     facts = {"model": body["model"]} if isinstance(body.get("model"), str) else {}
     tools = body.get("tools")
     known = tools if isinstance(tools, list) else None

@@ -10,18 +10,18 @@ from typing import Any
 
 from ullage.transcript.formats._chat import chat_session, chat_usage, is_chat
 from ullage.transcript.formats._model import ReadTranscript
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether a file is a logged completion."""
     document = source.keyed("messages", "response")
     return is_chat(document.get("messages")) and isinstance(document.get("response"), Mapping)
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads a completion: one session."""
     document = source.document
     response = document["response"]

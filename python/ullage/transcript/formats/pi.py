@@ -11,14 +11,14 @@ from typing import Any
 from ullage.messages import Block, is_summary
 from ullage.providers._common import carrying
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
 _ROLES = ("user", "assistant", "toolResult", "bashExecution")
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether a file starts with pi's header or holds its messages."""
     first = source.head[:1]
     if first and first[0].get("type") == "session" and "cwd" in first[0]:
@@ -34,7 +34,7 @@ def _role(line: Mapping[str, Any]) -> Any:
     return message.get("role") if isinstance(message, Mapping) else None
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads a session, with a boundary at each compaction."""
     session = _Session(source)
     for number, line in source.lines():
@@ -44,7 +44,7 @@ def read(source: SessionFile) -> ReadTranscript:
 
 
 class _Session:
-    def __init__(self, source: SessionFile) -> None:
+    def __init__(self, source: OpenedFile) -> None:
         self.source = source
         self.list = EntryList(source.stem, source.warn)
         self.metadata: dict[str, Any] = {}

@@ -11,12 +11,12 @@ from typing import Any
 
 from ullage.transcript.formats._chat import chat_session, chat_usage
 from ullage.transcript.formats._model import ReadTranscript
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether a file is a trajectory of either."""
     return bool(source.keyed("history")) or _is_mini(source.document)
 
@@ -27,7 +27,7 @@ def _is_mini(document: Any) -> bool:
     return "trajectory_format" in document or "model_stats" in (document.get("info") or {})
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads a trajectory: one session."""
     document = source.document
     info = document.get("info") or {}

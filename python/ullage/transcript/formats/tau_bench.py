@@ -12,12 +12,12 @@ from typing import Any
 
 from ullage.transcript.formats._chat import chat_session, chat_usage, is_chat, numbered
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
-from ullage.transcript.formats._source import SessionFile
+from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
 
-def sniff(source: SessionFile) -> bool:
+def sniff(source: OpenedFile) -> bool:
     """Whether a file is a list of `traj`, an object with `simulations`, or few-shot examples."""
     listed = source.head[:1] if source.head else []
     if listed and "messages_display" in listed[0]:
@@ -28,7 +28,7 @@ def sniff(source: SessionFile) -> bool:
     return bool(items) and is_chat(items[0].get("traj"))
 
 
-def read(source: SessionFile) -> ReadTranscript:
+def read(source: OpenedFile) -> ReadTranscript:
     """Reads all trajectories; each is a session."""
     document = source.document
     if isinstance(document, Mapping) and "simulations" in document:
@@ -47,7 +47,7 @@ def read(source: SessionFile) -> ReadTranscript:
     return ReadTranscript("tau_bench", source.path, sessions, warnings=tuple(source.warnings))
 
 
-def _trajectory(source: SessionFile, item: Mapping[str, Any], index: int) -> ReadSession:
+def _trajectory(source: OpenedFile, item: Mapping[str, Any], index: int) -> ReadSession:
     name = f"task-{item.get('task_id', index)}-trial-{item.get('trial', 0)}"
     facts = {key: item[key] for key in ("task_id", "trial", "reward") if key in item}
     return chat_session(name, item.get("traj") or (), metadata=facts, warn=source.warn)
@@ -62,7 +62,7 @@ def _domain(document: Mapping[str, Any]) -> Any:
     return environment.get("domain_name") if isinstance(environment, Mapping) else None
 
 
-def _simulations(document: Mapping[str, Any], source: SessionFile) -> Iterator[ReadSession]:
+def _simulations(document: Mapping[str, Any], source: OpenedFile) -> Iterator[ReadSession]:
     for index, simulation in enumerate(document["simulations"]):
         stored = simulation.get("messages") or []
         chat = [message for message in map(_as_chat, stored) if message is not None]
