@@ -30,7 +30,7 @@ assert result.compacted, result.report
 """
 
 LOOP = """
-from ullage.legality import repair, validate
+from ullage import repair, validate
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
