@@ -33,12 +33,12 @@ from ullage.observe.hooks import arun_hook, run_hook
 from ullage.summarizers.call_watchdog import Watch
 from ullage.summarizers.protocol import SummaryRequest, is_async
 
-__all__ = ["AsyncPerformer", "Outside", "Performer", "arun_flow", "run_flow", "run_flow_on_thread"]
+__all__ = ["AsyncPerformer", "FlowHost", "Performer", "arun_flow", "run_flow", "run_flow_on_thread"]
 
 T = TypeVar("T")
 
 
-class Outside(Protocol):
+class FlowHost(Protocol):
     """Whose file reader and log are used: a `Job`, or whoever runs several."""
 
     @property
@@ -98,7 +98,7 @@ class Performer:
 
     def __init__(
         self,
-        job: Outside | None = None,
+        job: FlowHost | None = None,
         listeners: Iterable[Listener] = (),
         sleep: Callable[[float], Any] | None = None,
         cancel: CancelToken | None = None,
@@ -263,7 +263,7 @@ def _plain(result: Any) -> Any:
 
 def run_flow(
     flow: Flow[T],
-    host: Outside | None = None,
+    host: FlowHost | None = None,
     listeners: Iterable[Listener] = (),
     *,
     cancel: CancelToken | None = None,
@@ -274,7 +274,7 @@ def run_flow(
 
 async def arun_flow(
     flow: Flow[T],
-    host: Outside | None = None,
+    host: FlowHost | None = None,
     listeners: Iterable[Listener] = (),
     *,
     cancel: CancelToken | None = None,
@@ -286,7 +286,7 @@ async def arun_flow(
 def run_flow_on_thread(
     flow: Flow[T],
     writer: Any,
-    host: Outside | None = None,
+    host: FlowHost | None = None,
     listeners: Iterable[Listener] = (),
     *,
     cancel: CancelToken | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
+from ullage.legality.findings import Report
 from ullage.legality.originals import Original
 from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.rule_request import RuleRequest, found_in

@@ -11,9 +11,9 @@ from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag
 from ullage.exceptions import InvalidMessage
 from ullage.legality.check import validate
+from ullage.legality.findings import Report, Violation
 from ullage.legality.originals import Original, blocks_of, hashed, said_in
 from ullage.legality.parameters import RequestParameters
-from ullage.legality.findings import Report, Violation
 from ullage.messages import Item, SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 

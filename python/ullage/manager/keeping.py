@@ -19,7 +19,7 @@ from ullage.manager.journal import Journal
 from ullage.manager.journal_read import Added, Found, read_journal, read_message
 from ullage.manager.lighter import Lighter, trim_account
 from ullage.manager.outside import Log, Outside
-from ullage.manager.request_writer import Outgoing
+from ullage.manager.request_writer import RequestWriter
 from ullage.manager.rewind import rewind
 from ullage.manager.saved_state import dump, load, load_account, policy_of, set_state, state_of
 from ullage.messages import Item, message_of

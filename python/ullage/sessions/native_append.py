@@ -13,7 +13,7 @@ from typing import Any
 
 from ullage.facts.compaction_items import newest_item
 from ullage.messages import Item, as_blocks, is_summary
-from ullage.providers._responses_out import Writer
+from ullage.providers._responses_out import ResponsesWriter
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 
