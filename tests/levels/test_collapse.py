@@ -180,7 +180,7 @@ def test_between_the_marks_spans_are_staged_and_the_request_is_as_it_was():
     assert report.records[0]["armed"] is True
     need = room(view, 75)["effective_tokens"] * 25 // 100
     assert (
-        sum(view.ledger.tokens(*collapse.level._place(view, each)) for each in state.staged) >= need
+        sum(view.ledger.tokens(*level._place(view, each)) for each in state.staged) >= need
     )
     assert run(view, ON, room(view, 75), state) is None
 
