@@ -179,9 +179,7 @@ def test_between_the_marks_spans_are_staged_and_the_request_is_as_it_was():
     assert report.freed == 0
     assert report.records[0]["armed"] is True
     need = room(view, 75)["effective_tokens"] * 25 // 100
-    assert (
-        sum(view.ledger.tokens(*level._place(view, each)) for each in state.staged) >= need
-    )
+    assert sum(view.ledger.tokens(*level._place(view, each)) for each in state.staged) >= need
     assert run(view, ON, room(view, 75), state) is None
 
 
@@ -612,7 +610,7 @@ def test_positions_are_found_among_what_levels_made(positions, data):
                 ]
             )
     for position in range(61):
-        found = collapse.level._index_of(view, position)
+        found = level._index_of(view, position)
         assert found == (view.sources.index(position) if position in view.sources else None)
 
 

@@ -89,7 +89,7 @@ def _as_parts(content: Any) -> list[Any]:
 
 def answer_tools(work: Lines) -> None:
     """Mistral accepts no user message directly after a tool's."""
-    made: list[Line] = []
+    made: list[ChatLine] = []
     for line in work.lines:
         if made and made[-1].get("role") == TOOL and line.get("role") not in (TOOL, ASSISTANT):
             work.note("M02", line, "put an assistant line between tool and user")

@@ -177,11 +177,11 @@ def _key(kind: str, line: ChatLine) -> tuple[str, str]:
     return kind, str(line.get("call_id"))
 
 
-def _match(work: Lines) -> dict[int, Line]:
+def _match(work: Lines) -> dict[int, ChatLine]:
     """Each call, by object, with its output: one after it if there is one, else one before it."""
-    calls: dict[tuple[str, str], Line] = {}
-    found: dict[int, Line] = {}
-    early: dict[tuple[str, str], Line] = {}
+    calls: dict[tuple[str, str], ChatLine] = {}
+    found: dict[int, ChatLine] = {}
+    early: dict[tuple[str, str], ChatLine] = {}
     times: dict[tuple[str, str], int] = {}
     renamed: dict[int, str] = {}
     for line in work.lines:
@@ -218,7 +218,7 @@ def _answer(
     if found is not None:
         if found.origin < line.origin:  # it stood before its call
             work.note("R01", line, "moved an output after its call", ids=(line.get("call_id"),))
-            moved = Line(found.value, found.origin)
+            moved = ChatLine(found.value, found.origin)
             found.value = None
             later.add(id(found))
             return [moved]

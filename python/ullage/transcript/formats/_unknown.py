@@ -16,7 +16,7 @@ _LOOKED_AT = 1 << 20
 _SHOWN = 40
 
 
-def described(source: SessionFile) -> str:
+def described(source: OpenedFile) -> str:
     """Why a file is not a transcript, in a few words to follow a colon.
 
     Args:
