@@ -17,13 +17,10 @@ from ullage.transcript.attachment_text import PERSON_KINDS, render
 __all__ = ["MessageView", "project", "rendered", "to_messages"]
 
 
-Message = dict[str, Any]
-
-
 class MessageView(NamedTuple):
     """Messages of a request, and for each the uuids of the entries that it came from."""
 
-    messages: list[Message]
+    messages: list[dict[str, Any]]
     sources: list[tuple[str, ...]]
     orphans: list[tuple[str, str]]  # (uuid, tool_use_id) of results without a call, left out
 
@@ -112,7 +109,7 @@ def to_messages(items: Iterable[Item]) -> MessageView:
     """
     shown = [item for item in map(rendered, items) if item is not None]
     steps, orphans = _steps(shown)
-    messages: list[Message] = []
+    messages: list[dict[str, Any]] = []
     sources: list[tuple[str, ...]] = []
     for step in steps:
         for role, parts in (("assistant", step.said), ("user", [*step.answers, *step.follows])):
@@ -177,7 +174,7 @@ def _is_result(block: Block | str) -> bool:
     return isinstance(block, Mapping) and block.get("type") == "tool_result"
 
 
-def _message(role: str, parts: Sequence[_Part], items: Sequence[Item]) -> Message | None:
+def _message(role: str, parts: Sequence[_Part], items: Sequence[Item]) -> dict[str, Any] | None:
     if not parts:
         return None
     if (stored := _stored(parts, items)) is not None:
@@ -189,7 +186,7 @@ def _message(role: str, parts: Sequence[_Part], items: Sequence[Item]) -> Messag
     return {"role": role, "content": blocks} if blocks else None
 
 
-def _stored(parts: Sequence[_Part], items: Sequence[Item]) -> Message | None:
+def _stored(parts: Sequence[_Part], items: Sequence[Item]) -> dict[str, Any] | None:
     """The stored message, if the parts are exactly its content."""
     message = message_of(items[parts[0].owner])
     if not isinstance(message, dict):
