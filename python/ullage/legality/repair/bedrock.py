@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, ValuesView
 from typing import Any
 
 from ullage._engine import core
@@ -32,6 +32,8 @@ from ullage.providers.bedrock import from_provider, to_provider
 
 __all__ = ["repair"]
 
+# A list, a message, its content, a result, its body, its content, an image, its body, its source, the bytes.
+_MEDIA_DEPTH = 10
 _ROLES = {"model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
 
 
@@ -249,12 +251,13 @@ def _join(draft: Draft) -> None:
     draft.slots = made
 
 
-def _holds_bytes(value: object) -> bool:
-    """Whether media come as bytes, as boto3 takes them."""
-    if isinstance(value, Mapping):
-        return any(map(_holds_bytes, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_holds_bytes, value))
+def _holds_bytes(value: object, depth: int = 0) -> bool:
+    """Whether media come as bytes, as boto3 takes them; they stand no deeper than in a result's image."""
+    if depth > _MEDIA_DEPTH:
+        return False
+    inner = value.values() if isinstance(value, Mapping) else value
+    if isinstance(inner, list | tuple | ValuesView):
+        return any(_holds_bytes(each, depth + 1) for each in inner)
     return isinstance(value, bytes | bytearray)
 
 

@@ -10,10 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from ullage.exceptions import InvalidMessage
 from ullage.legality.repair.pairs import repair_pairs
 from ullage.legality.repair.result import Repair, Repaired
 from ullage.legality.repair.texts import EARLIER
 from ullage.legality.repair.working_copy import ASSISTANT, USER, Draft, Slot, kind_of, text_block
+from ullage.providers._placed import BROKEN
 
 __all__ = ["Placed", "in_call_order", "in_turn", "pair", "pairs", "same_objects", "with_given"]
 
@@ -46,17 +48,19 @@ def pair(
         write: Messages in the provider's form.
     """
     items = [each.item for each in given]
-    draft = Draft(read(items))
-    for slot, each in zip(draft.slots, given[len(given) - len(draft.slots) :], strict=True):
-        slot.origin = each.origin
-    for step in steps:
-        step(draft)
-    if not draft.repairs:
+    try:
+        draft = Draft(read(items))
+        for slot, each in zip(draft.slots, given[len(given) - len(draft.slots) :], strict=True):
+            slot.origin = each.origin
+        for step in steps:
+            step(draft)
+        if not draft.repairs:
+            return list(given), []
+        written = same_objects(write(draft.build()), items, write(read(items)))
+    except (*BROKEN, InvalidMessage):  # what the form cannot say stays as it is, and is left
         return list(given), []
-    written = same_objects(write(draft.build()), items, write(read(items)))
-    return list(_with_origins(written, given)), [
-        each._replace(rule=rules.get(each.rule, rules[""])) for each in draft.repairs
-    ]
+    repairs = [each._replace(rule=rules.get(each.rule, rules[""])) for each in draft.repairs]
+    return list(_with_origins(written, given)), repairs
 
 
 def _with_origins(written: Sequence[Any], given: Sequence[Placed]) -> Iterator[Placed]:
@@ -101,7 +105,11 @@ def _key(item: object) -> bytes:
     try:
         return orjson.dumps(item, default=repr, option=_JSON)
     except TypeError:  # keys that JSON has no word for, or too deep for it
+        pass
+    try:
         return repr(item).encode(errors="backslashreplace")
+    except RecursionError:
+        return str(id(item)).encode()
 
 
 # ---- steps -----------------------------------------------------------------------------------
