@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick slow live test-pythons python-test pure-wheel corpus check lint types rust fuzz bench-rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
+.PHONY: help demo test quick slow live test-pythons python-test pure-wheel corpus check lint types rust fuzz asan miri bench-rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -124,6 +124,16 @@ fuzz: ## Fuzz each target from its seeds: make fuzz FUZZ_SECONDS=600 FUZZ_TARGET
 	    $(FUZZ_OUT)/found/$$each rust/fuzz/seeds/$$each || exit 1; \
 	  echo "fuzz $$each: nothing found in $(FUZZ_SECONDS) s"; \
 	done
+
+asan: ## The core's tests and checks under the address sanitizer (needs no other toolchain)
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --quiet --package ullage-core --lib --test properties \
+	  --target $(HOST) --target-dir target/asan -- --skip bpe
+
+# Miri knows no AVX, so that it runs what the least machine does; vocabularies would take it hours.
+miri: ## The core's small tests under Miri (needs the nightly toolchain with its component miri)
+	@cargo +nightly miri --version > /dev/null 2>&1 || { echo "miri is not installed: rustup +nightly component add miri"; exit 2; }
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --package ullage-core --lib --target-dir target/miri -- \
+	  --skip bpe --skip containers_of_any_bytes --skip nineteen_digits --skip masks_count
 
 bench-rust: ## Wall times of the core's hot paths, without Python
 	cargo bench --quiet --package ullage-core --bench core
