@@ -89,6 +89,7 @@ def test_every_row_through_openais_client_chat_and_responses():
             assert told(caught.value) == told_plainly(row), row["text"]
 
 
+@pytest.mark.slow
 def test_every_row_through_the_asynchronous_clients():
     async def run(server: OracleServer) -> None:
         async with (
