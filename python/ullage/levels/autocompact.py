@@ -21,13 +21,13 @@ def run(context: Context) -> Flow[StageReport | None] | None:
     asked = context.state(Offers).take()
     if asked is not None and compactor.possible:
         return compactor.compact(why="the model asked", instructions=asked)
-    return compactor.compact() if compactor.due() else None
+    return compactor.compact() if compactor.due(context.tokens()) else None
 
 
 def after_collapse(context: Context) -> Flow[StageReport | None] | None:
     """Summarise after all where context collapse stands in for it and could not make room (AUTO-7)."""
     compactor = context.compactor
-    if compactor is None or not compactor.due_after_collapse():
+    if compactor is None or not compactor.due_after_collapse(context.tokens()):
         return None
     return compactor.compact(why="context collapse could not make enough room")
 

@@ -66,11 +66,11 @@ class Compactor(Protocol):
         """Compaction is not switched off."""
         ...
 
-    def due(self) -> bool:
-        """Whether the context has reached the threshold and nothing speaks against a summary."""
+    def due(self, tokens: int) -> bool:
+        """Whether the context, of this size, has reached the threshold and nothing speaks against a summary."""
         ...
 
-    def due_after_collapse(self) -> bool:
+    def due_after_collapse(self, tokens: int) -> bool:
         """Whether context collapse, which stands in for summaries, could not make enough room."""
         ...
 

@@ -8,17 +8,18 @@ from ullage.counting.models import Model
 from ullage.counting.window import Window
 from ullage.levels.one_line_records import tokens_of
 from ullage.levels.pins import Pin
+from ullage.manager.due import decided
 from ullage.manager.explain import Explanation, explain
 from ullage.manager.machine import Machine
 from ullage.manager.values import Decided, Usage
 from ullage.messages import Item
 from ullage.policy import Policy
 
-__all__ = ["Questions"]
+__all__ = ["Accessors"]
 
 
-class Questions:
-    """The questions of a context manager.
+class Accessors:
+    """What a context manager answers at any moment.
 
     Attributes:
         machine: The conversation.
@@ -57,7 +58,7 @@ class Questions:
 
     def decide(self) -> Decided:
         """Whether an automatic compaction is due; a pure look that may be taken at any moment."""
-        return self.machine.decide()
+        return decided(self.machine)
 
     def explain(self, request: int | None = None) -> Explanation:
         """What is in a request by category, and what left until then: when, by which level, why.

@@ -19,9 +19,11 @@ from ullage.exceptions import CompactionError, InvalidPolicy, LogConflict
 from ullage.levels import microcompact, pipeline
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.report import Made, StageReport
+from ullage.manager.due import collapse_failed, is_due
 from ullage.manager.host import Host
 from ullage.manager.look_ahead import taken
 from ullage.manager.machine import Machine
+from ullage.manager.request_writer import RequestWriter
 from ullage.policy import KeepPolicy
 
 __all__ = ["Asked", "Autocompaction", "answered", "compact", "job_for"]
@@ -43,13 +45,13 @@ class Autocompaction:
         """Compaction is not switched off."""
         return self._machine.window.compaction
 
-    def due(self) -> bool:
-        """Whether an automatic compaction is due (WIN-5, AUTO-1)."""
-        return self._machine.decide().compact
+    def due(self, tokens: int) -> bool:
+        """Whether an automatic compaction is due at this size (WIN-5, AUTO-1)."""
+        return is_due(self._machine, tokens)
 
-    def due_after_collapse(self) -> bool:
+    def due_after_collapse(self, tokens: int) -> bool:
         """Whether context collapse could not make enough room (AUTO-7)."""
-        return self._machine.collapse_failed()
+        return collapse_failed(self._machine, tokens)
 
     def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
         """Memory first, then a full summary. A failure is counted, never raised (AUTO-5)."""
@@ -86,13 +88,17 @@ class Asked(NamedTuple):
     target_tokens: int | None = None
 
 
-def compact(machine: Machine, host: Host, asked: Asked) -> Flow[CompactionResult]:
+def compact(
+    machine: Machine, host: Host, writer: RequestWriter, asked: Asked
+) -> Flow[CompactionResult]:
     """A compaction that a user or host requested; microcompact runs before it (FULL-6).
 
     Raises:
         CompactionError: It failed; nothing has changed.
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
+    if machine.window.compaction:
+        writer.note_imported(machine)
     # Before anything is changed: what is asked for may be wrong.
     job_for(machine, host, machine.view.messages, "manual", **_asked(machine, asked))
     if machine.window.compaction:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from ullage.exceptions import ManagerBusy
 
-__all__ = ["Alone"]
+__all__ = ["ExclusiveGuard"]
 
 
-class Alone:
+class ExclusiveGuard:
     """Entered by each call that prepares a request or recovers from a refusal; never waits.
 
     A call that is suspended at an `await` is still at work: another one in between would mix the reports of both, and

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, MutableSequence, Sequence
 from typing import Any, overload
 
-from ullage.messages import Item
+from ullage.levels.view import View
+from ullage.messages import Item, message_of
+from ullage.transcript.log import iso_of
 
-__all__ = ["History"]
+__all__ = ["History", "as_entries"]
 
 
 class History(MutableSequence[Item]):
@@ -74,3 +76,20 @@ class History(MutableSequence[Item]):
     def __repr__(self) -> str:
         held = sum(item is not None for item in self._items)
         return f"History({len(self)} messages, {held} in memory)"
+
+
+def as_entries(
+    history: Sequence[Item], view: View, start: int, ids: Callable[[], str]
+) -> list[dict[str, Any]]:
+    """Messages from a position on as entries; one without a uuid is given one, and keeps it."""
+    made = []
+    for at in range(len(history))[start:]:
+        item = history[at]
+        if message_of(item) is None:
+            continue
+        own = item.get("uuid")
+        name = own if isinstance(own, str) else view.uuids.setdefault(at, ids())
+        came = {"timestamp": iso_of(view.times[at])} if at in view.times else {}
+        envelope = item if "message" in item else {"type": item["role"], "message": item}
+        made.append({"uuid": name, **came, **envelope})
+    return made

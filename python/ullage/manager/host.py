@@ -1,18 +1,24 @@
-"""What belongs to the outside of a conversation: summarizers, stores, hooks, listeners."""
+"""What belongs to the outside of a conversation: summarizers, stores, hooks, listeners; what a host's prompt and tools come to."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
+from ullage._engine import core
 from ullage.compaction.prefetch import Ahead
 from ullage.compaction.put_back import Providers
+from ullage.counting.estimate import Weights, weights_for
+from ullage.counting.models import Model
 from ullage.levels.level import Writer
 from ullage.manager.background_flow import BackgroundFlow
 from ullage.observe.events import Listener
 from ullage.recall.store import OffloadStore
 
-__all__ = ["Host"]
+__all__ = ["Host", "names_of", "overhead_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +57,23 @@ class Host:
     def store(self) -> Any:
         """Where else a compaction is installed: nowhere, since its lines are written when the call ends."""
         return None
+
+
+def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, int]:
+    """Estimated tokens of a system prompt and of tool definitions."""
+    weights = weights_for(model)
+    return {"system": _count(system, weights), "tools": _count(list(tools) or None, weights)}
+
+
+def names_of(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Names of tool definitions, in Anthropic's or OpenAI's form."""
+    functions = (tool.get("function") for tool in tools)
+    inner = (each.get("name") for each in functions if isinstance(each, Mapping))
+    return frozenset(filter(None, [*(tool.get("name") for tool in tools), *inner]))
+
+
+def _count(value: Any, weights: Weights) -> int:
+    if not value:
+        return 0
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return int(core.estimate_text(text, weights))

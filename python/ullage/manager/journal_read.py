@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from ullage.manager.saved_state import FORMAT
 from ullage.messages import Item
 from ullage.transcript.index import Transcript
 
-__all__ = ["Added", "Found", "read_journal", "read_message"]
+__all__ = ["Added", "Found", "ms_of", "read_journal", "read_message", "uuids_of"]
 
 
 class Added(NamedTuple):
@@ -185,3 +186,21 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
         except ValueError:
             return {}
     return entry if isinstance(entry, dict) else {}
+
+
+def uuids_of(history: Sequence[Added]) -> dict[int, str]:
+    """By position: the uuids of lines whose messages have none of their own."""
+    return {
+        at: each.uuid
+        for at, each in enumerate(history)
+        if each.uuid and not isinstance(each.item.get("uuid"), str)
+    }
+
+
+def ms_of(timestamp: str) -> int | None:
+    """Milliseconds since the epoch; `None`: it is no time."""
+    try:
+        moment = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return round(moment.timestamp() * 1000)

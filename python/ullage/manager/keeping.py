@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-import os
-import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NoReturn, Self, Unpack
 
 from ullage.exceptions import InvalidPolicy, LogConflict, UllageError
-from ullage.manager.accessors import Questions
-from ullage.manager.history import History
+from ullage.manager.accessors import Accessors
+from ullage.manager.clock import now_in_ms, opened_log
+from ullage.manager.history import History, as_entries
 from ullage.manager.host import Host
 from ullage.manager.journal import Journal
-from ullage.manager.journal_read import Added, Found, read_journal, read_message
+from ullage.manager.journal_read import Added, Found, ms_of, read_journal, read_message, uuids_of
 from ullage.manager.lighter import Lighter, trim_account
 from ullage.manager.outside import Log, Outside
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.rewind import rewind
 from ullage.manager.saved_state import dump, load, load_account, policy_of, set_state, state_of
-from ullage.messages import Item, message_of
+from ullage.messages import Item
 from ullage.policy import Policy
-from ullage.transcript.log import TranscriptLog, iso_of
+from ullage.transcript.log import TranscriptLog
 
-__all__ = ["Keeping", "now_in_ms"]
-
-
-def now_in_ms() -> int:
-    """The system's clock, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
+__all__ = ["Keeping"]
 
 
-def new_uuid() -> str:
-    """A random one."""
-    return str(uuid.uuid4())
-
-
-class Keeping(Questions):
+class Keeping(Accessors):
     """Saves, logs and restores a conversation; see `ContextManager`."""
 
     host: Host
-    _outgoing: RequestWriter
+    _writer: RequestWriter
     _outside: dict[str, Any]
     _clock: Callable[[], int | None]
     _ids: Callable[[], str]
@@ -63,12 +50,12 @@ class Keeping(Questions):
 
     def _beside(self) -> dict[str, Any]:
         """The state of what is not in the machine: the last step before a request leaves, and the notes."""
-        found: dict[str, Any] = {"outgoing": self._outgoing.dump(self.machine)}
+        found: dict[str, Any] = {"outgoing": self._writer.dump(self.machine)}
         notes = getattr(self.host.memory, "dump", None)
         return {**found, "memory": notes()} if callable(notes) else found
 
     def _load_beside(self, stored: Mapping[str, Any]) -> None:
-        self._outgoing.load(self.machine, stored.get("outgoing") or {})
+        self._writer.load(self.machine, stored.get("outgoing") or {})
         load_notes = getattr(self.host.memory, "load", None)
         if callable(load_notes) and isinstance(stored.get("memory"), Mapping):
             load_notes(stored["memory"])
@@ -140,7 +127,7 @@ class Keeping(Questions):
         """
         owned = not isinstance(path, TranscriptLog)
         clock = outside.get("clock") or now_in_ms
-        log = _opened(path, clock, create=False) if not isinstance(path, TranscriptLog) else path
+        log = opened_log(path, clock, create=False) if not isinstance(path, TranscriptLog) else path
         try:
             found = read_journal(log.path)
             made = cls._begun(log, policy, outside) if not found.state else None
@@ -165,14 +152,14 @@ class Keeping(Questions):
         made = cls._of_state(found.state, policy, outside)
         machine, journal = made.machine, Journal(log, owned=False, ids=made._ids)
         set_state(machine, found.state, [each.item for each in found.history])
-        machine.view.uuids = _names(found.history)
+        machine.view.uuids = uuids_of(found.history)
         account = {"reports": found.reports, "records": found.records, "let_go": found.let_go}
         load_account(machine, account)
         trim_account(machine)
         made._load_beside(found.state)
         for each in found.later:
-            machine.add(each.item, at_ms=_ms_of(each.timestamp), uuid=each.uuid)
-            made._outgoing.note_answer(machine)
+            machine.add(each.item, at_ms=ms_of(each.timestamp), uuid=each.uuid)
+            made._writer.note_answer(machine)
         places = (each.offset for each in (*found.history, *found.later))
         journal.goes_on(machine, found.state, places)
         made._use(journal)
@@ -211,7 +198,7 @@ class Keeping(Questions):
         """Begin a log with this conversation, which is empty yet."""
         owned = not isinstance(log, TranscriptLog)
         opened = (
-            _opened(log, self._clock, create=True) if not isinstance(log, TranscriptLog) else log
+            opened_log(log, self._clock, create=True) if not isinstance(log, TranscriptLog) else log
         )
         try:
             if opened.leaf is not None or read_journal(opened.path).state:
@@ -251,25 +238,14 @@ class Keeping(Questions):
         Args:
             start: Position in the history of the first; negative: counted from its end.
         """
-        history, view = self.machine.history, self.machine.view
-        self._name(range(len(history))[start:])
-        made = []
-        for at in range(len(history))[start:]:
-            item = history[at]
-            if message_of(item) is None:
-                continue
-            own = item.get("uuid")
-            name = own if isinstance(own, str) else view.uuids.setdefault(at, self._ids())
-            came = {"timestamp": iso_of(view.times[at])} if at in view.times else {}
-            envelope = item if "message" in item else {"type": item["role"], "message": item}
-            made.append({"uuid": name, **came, **envelope})
-        return made
+        self._name(range(len(self.machine.history))[start:])
+        return as_entries(self.machine.history, self.machine.view, start, self._ids)
 
     # ---- what need not be in memory ----------------------------------------------------------
 
     def _lighten(self) -> None:
         journal, machine = self._journal, self.machine
-        self._lighter.lighten(machine, self._outgoing, None if journal is None else self._read)
+        self._lighter.lighten(machine, self._writer, None if journal is None else self._read)
         if journal is not None:
             journal.reports, journal.records = len(machine.reports), len(machine.records)
 
@@ -295,7 +271,7 @@ class Keeping(Questions):
                 continue
             if not isinstance(found.item.get("uuid"), str):
                 view.uuids.setdefault(at, found.uuid)
-            came = None if "timestamp" in found.item else _ms_of(found.timestamp)
+            came = None if "timestamp" in found.item else ms_of(found.timestamp)
             if came is not None:
                 view.times.setdefault(at, came)
 
@@ -346,17 +322,15 @@ class Keeping(Questions):
         """Put an earlier state back; of what was added since, the messages up to a number stay."""
         machine, journal = self.machine, self._journal
         history, view = machine.history[:messages], machine.view
-        reports, records = counts or (
-            journal.reports if journal else 0,
-            journal.records if journal else 0,
-        )
+        written = (journal.reports, journal.records) if journal else (0, 0)
+        reports, records = counts or written
         set_state(machine, state, history[: state["count"]])
         del machine.reports[reports:], machine.records[records:]
         machine.view.uuids = {at: name for at, name in view.uuids.items() if at < messages}
         self._load_beside(state)
         for at in range(state["count"], messages):
             machine.add(history[at], at_ms=view.times.get(at), uuid=view.uuids.get(at, ""))
-            self._outgoing.note_answer(machine)
+            self._writer.note_answer(machine)
 
     # ---- other ways on -----------------------------------------------------------------------
 
@@ -373,12 +347,9 @@ class Keeping(Questions):
         """
         journal, machine = self._journal, self.machine
         self._name(range(len(machine.history)))
-        names = (
-            []
-            if journal is None
-            else journal.names(machine, range(max(0, count), len(machine.history)))
-        )
-        self._outgoing.note_imported(machine)
+        back = range(max(0, count), len(machine.history))
+        names = [] if journal is None else journal.names(machine, back)
+        self._writer.note_imported(machine)
         rewind(machine, count)
         if journal is None:
             return
@@ -404,7 +375,7 @@ class Keeping(Questions):
         saved = self.save(history=True)
         made = type(self)._of_state(saved, own if policy is None else policy, given)
         load(made.machine, saved, None)
-        made._outgoing.load(made.machine, saved["outgoing"])
+        made._writer.load(made.machine, saved["outgoing"])
         if log is not None:
             made._keep_in(log)
         return made
@@ -435,25 +406,3 @@ class Keeping(Questions):
 def _marks(machine: Any) -> tuple[int, ...]:
     """Changes when another call has changed the conversation in between."""
     return machine.tracking.turns, machine.tracking.compactions, machine.requests
-
-
-def _opened(
-    path: str | os.PathLike[str], clock: Callable[[], int | None], *, create: bool
-) -> TranscriptLog:
-    return TranscriptLog.open(path, create=create, clock=lambda: clock() or now_in_ms())
-
-
-def _names(history: Sequence[Added]) -> dict[int, str]:
-    return {
-        at: each.uuid
-        for at, each in enumerate(history)
-        if each.uuid and not isinstance(each.item.get("uuid"), str)
-    }
-
-
-def _ms_of(timestamp: str) -> int | None:
-    try:
-        moment = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return round(moment.timestamp() * 1000)

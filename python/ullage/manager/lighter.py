@@ -26,12 +26,12 @@ class Lighter:
     def __init__(self) -> None:
         self._looked = 0  # messages that had left the view then
 
-    def lighten(self, machine: Machine, outgoing: RequestWriter, read: Read | None) -> None:
+    def lighten(self, machine: Machine, writer: RequestWriter, read: Read | None) -> None:
         """After a request, when all that was decided is where it is kept.
 
         Args:
             machine: Its view stays as it is.
-            outgoing: Its request was just made.
+            writer: Its request was just made.
             read: Gives a message from the log; `None`: there is none, and the messages stay.
         """
         trim_account(machine)
@@ -42,7 +42,7 @@ class Lighter:
         self._looked = left
         shown = {source for source in view.sources if isinstance(source, int)}
         inside = {*shown, *(int(key) for key in view.sources if str(key).isdecimal()), count - 1}
-        outgoing.forget(machine, shown)
+        writer.forget(machine, shown)
         view.bases = {key: each for key, each in view.bases.items() if key in shown}
         if read is None:
             return

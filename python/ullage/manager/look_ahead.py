@@ -9,6 +9,7 @@ from typing import Any
 from ullage.compaction.job import Job
 from ullage.compaction.prefetch import Prewritten
 from ullage.effects import Call, Flow
+from ullage.manager.due import decided
 from ullage.manager.machine import Machine
 from ullage.observe.events import BackgroundStarted
 
@@ -30,15 +31,11 @@ def look_ahead(
     if ahead is None or percent == 0 or not _wanted(host):
         return
     ahead.drop_unfit(machine.view.messages)
-    decided = machine.decide()
-    if (
-        ahead.busy
-        or decided.code != "below"
-        or decided.tokens * 100 < decided.limit_tokens * percent
-    ):
+    found = decided(machine)
+    if ahead.busy or found.code != "below" or found.tokens * 100 < found.limit_tokens * percent:
         return
     job = job_for(machine, host, list(machine.view.messages), "auto")
-    event = BackgroundStarted(tokens=decided.tokens, trigger_tokens=decided.limit_tokens)
+    event = BackgroundStarted(tokens=found.tokens, trigger_tokens=found.limit_tokens)
     for listener in host.listeners:
         with suppress(Exception):
             listener(event)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableSequence, Sequence
+from collections.abc import Iterator, Mapping, MutableSequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, NamedTuple, TypeVar
 
-import orjson
-
-from ullage._engine import core
 from ullage.counting.calibration import Correction, Estimate
-from ullage.counting.estimate import Weights, weights_for
+from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.effects import Emit, Flow
 from ullage.levels import pipeline
-from ullage.levels.collapse import QUIET_SOURCES
 from ullage.levels.cost import Cost, cost_of, is_cold
 from ullage.levels.level import Compactor, Context, Goal, Level, LevelState
 from ullage.levels.pins import Pin
@@ -24,10 +21,11 @@ from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.manager.call_ids import CallIds
 from ullage.manager.categories import Tally
+from ullage.manager.due import Tracking
 from ullage.manager.explain import RequestRecord
 from ullage.manager.host import Host
 from ullage.manager.known import check_answer, check_item
-from ullage.manager.values import Decided, Usage
+from ullage.manager.values import Usage
 from ullage.messages import Item, message_of
 from ullage.observe.events import LevelActed
 from ullage.policy import Policy
@@ -36,49 +34,9 @@ from ullage.providers.native_lists import read_item
 from ullage.providers.registry import Provider, provider_of
 from ullage.requests.inbound import read_response
 
-__all__ = ["Figure", "Machine", "Tracking", "names_of", "overhead_of", "reported"]
+__all__ = ["Figure", "Machine", "reported"]
 
 S = TypeVar("S")
-
-
-@dataclass(slots=True)
-class Tracking:
-    """What automatic compaction remembers of its tries (AUTO-3, AUTO-4, AUTO-8).
-
-    Attributes:
-        turns: Answers of the model so far.
-        failures: Tries in a row that failed.
-        refills: Times in a row that the context was full again within a few turns.
-        compactions: How many were installed.
-        compacted_turn: Turn of the newest; `None`: there was none.
-        last_failure: Why the newest try failed; empty: it did not.
-    """
-
-    turns: int = 0
-    failures: int = 0
-    refills: int = 0
-    compactions: int = 0
-    compacted_turn: int | None = None
-    last_failure: str = ""
-
-    @property
-    def turns_since(self) -> int | None:
-        """Turns since the newest compaction; `None`: there was none."""
-        return None if self.compacted_turn is None else self.turns - self.compacted_turn
-
-    def failed(self, why: str) -> None:
-        """One more failure in a row."""
-        self.failures += 1
-        self.last_failure = why
-
-    def compacted(self, *, refill_turns: int, automatic: bool) -> None:
-        """A compaction was installed: failures are forgotten; one that came too soon is counted."""
-        since = self.turns_since
-        soon = automatic and since is not None and since <= refill_turns
-        self.refills = self.refills + 1 if soon else 0
-        self.failures, self.last_failure = 0, ""
-        self.compactions += 1
-        self.compacted_turn = self.turns
 
 
 class Figure(NamedTuple):
@@ -242,6 +200,19 @@ class Machine:
                 level.observe(context, body)
         return newest
 
+    @contextmanager
+    def whole_or_nothing(self) -> Iterator[None]:
+        """What comes in meanwhile is there whole, or not at all."""
+        count = len(self.history)
+        held = replace(self.tracking), self.figure, self.correction
+        try:
+            yield
+        except BaseException:
+            if len(self.history) > count:
+                self.forget(count)
+            self.tracking, self.figure, self.correction = held
+            raise
+
     def forget(self, count: int) -> None:
         """Let the newest messages go that no request has shown, down to `count`: they were never added."""
         view = self.view
@@ -297,14 +268,10 @@ class Machine:
             found = Estimate(-found.tokens, -found.high, -found.low)
         return Estimate(*(max(0, anchor.usage + each) for each in found))
 
-    def count(self) -> int:
-        """Tokens of the next request."""
-        return self.estimate().tokens
-
     @property
     def tokens(self) -> int:
         """Tokens of the next request."""
-        return self.count()
+        return self.estimate().tokens
 
     def estimated(self) -> int:
         """Tokens of the next request by our estimate alone."""
@@ -319,53 +286,16 @@ class Machine:
             found.tokens, self.window.context, anchored, found.low, found.high, by_category
         )
 
-    # ---- decisions ---------------------------------------------------------------------------
+    # ---- marks ---------------------------------------------------------------------------
 
     def trigger(self) -> int:
         """Tokens from which an automatic compaction is due."""
         return self.window.threshold
 
-    def decide(self) -> Decided:
-        """Whether an automatic compaction is due (WIN-5, AUTO-1); a pure look at any moment."""
-        tokens, limit = self.tokens, self.trigger()
-        code, why = self._refusal()
-        if code:
-            fills = self.usage().by_category if code == "refills" else {}
-            return Decided(False, why, code, tokens, limit, fills)
-        if tokens < limit:
-            return Decided(False, f"{tokens:,} of {limit:,} tokens", "below", tokens, limit)
-        return Decided(True, f"{tokens:,} tokens reach {limit:,}", "due", tokens, limit)
-
-    def collapse_failed(self) -> bool:
-        """Whether collapse stands in for a compaction and could not make room: then one may come after all (AUTO-7)."""
-        if not self.policy.collapse.enabled or self._refusal(last_resort=True)[0]:
-            return False
-        return self.tokens > min(self.window.effective, self.last_resort_tokens)
-
     @property
     def last_resort_tokens(self) -> int:
         """Above this a request is folded or truncated."""
         return self.window.prompt * self.policy.truncate.start_percent // 100
-
-    def _refusal(self, *, last_resort: bool = False) -> tuple[str, str]:
-        """Why nothing automatic is done, whatever the size; empty if there is no such reason."""
-        auto, tracking = self.policy.auto, self.tracking
-        if not self.window.autocompact:
-            return "off", "automatic compaction is off"
-        if self.source in QUIET_SOURCES:
-            return "source", f"{self.source} writes a summary itself"
-        if auto.reactive_only:
-            return "reactive_only", "only after a refusal of the provider"
-        if self.policy.collapse.enabled and not last_resort:
-            return "collapse", "context collapse is on"
-        if tracking.failures >= auto.max_failures:
-            return "failures", f"{tracking.failures} failures in a row: {tracking.last_failure}"
-        # A rest, not an end: a later try that holds resets the count (P-8: no guard without an exit).
-        resting = (tracking.turns_since or 0) <= auto.refill_turns * auto.max_refills
-        if tracking.refills >= auto.max_refills and resting:
-            turns = auto.refill_turns
-            return "refills", f"full again within {turns} turns, {tracking.refills} times in a row"
-        return "", ""
 
     # ---- costs -------------------------------------------------------------------------------
 
@@ -423,7 +353,7 @@ class Machine:
             line_summarizer=host.line_summarizer,
             background=host.beside,
             compactor=compactor,
-            count=self.count,
+            count=lambda: self.tokens,
             goal=goal or Goal(),
         )
 
@@ -450,12 +380,6 @@ class Machine:
                 level.rewind(context, count)
 
 
-def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, int]:
-    """Estimated tokens of a system prompt and of tool definitions."""
-    weights = weights_for(model)
-    return {"system": _count(system, weights), "tools": _count(list(tools) or None, weights)}
-
-
 def reported(usage: Any) -> tuple[int, int]:
     """Tokens of the prompt (cached ones included) and of the answer, as a response states them; 0: it does not."""
     if not isinstance(usage, Mapping):
@@ -472,17 +396,3 @@ _ANSWER = ("output_tokens", "completion_tokens")
 
 def _whole(value: Any) -> int:
     return value if type(value) is int and value > 0 else 0
-
-
-def names_of(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Names of tool definitions, in Anthropic's or OpenAI's form."""
-    functions = (tool.get("function") for tool in tools)
-    inner = (each.get("name") for each in functions if isinstance(each, Mapping))
-    return frozenset(filter(None, [*(tool.get("name") for tool in tools), *inner]))
-
-
-def _count(value: Any, weights: Weights) -> int:
-    if not value:
-        return 0
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return int(core.estimate_text(text, weights))

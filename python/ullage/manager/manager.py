@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ullage.compaction import CompactionResult
@@ -22,13 +20,12 @@ from ullage.levels.level import Level
 from ullage.levels.pins import pin_of, unpin
 from ullage.levels.report import StageReport
 from ullage.manager import compactions, prepare, tools
-from ullage.manager.background_flow import BackgroundFlow
-from ullage.manager.exclusive import Alone
-from ullage.manager.host import Host
-from ullage.manager.keeping import Keeping, new_uuid, now_in_ms
+from ullage.manager.clock import new_uuid, now_in_ms
+from ullage.manager.exclusive import ExclusiveGuard
+from ullage.manager.host import Host, names_of, overhead_of
+from ullage.manager.keeping import Keeping
 from ullage.manager.lighter import Lighter
-from ullage.manager.look_ahead import look_ahead
-from ullage.manager.machine import Machine, names_of, overhead_of
+from ullage.manager.machine import Machine
 from ullage.manager.outside import Log
 from ullage.manager.recovery import recover
 from ullage.manager.request_writer import RequestWriter
@@ -39,18 +36,20 @@ from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
 from ullage.policy.arguments import known_arguments
 from ullage.policy.given import policy_given
-from ullage.providers.errors import classify
 from ullage.providers.manual_thinking import Thinking, read_thinking
 from ullage.providers.registry import AnyProvider, provider_of
 from ullage.recall import Recall
 from ullage.recall.store import OffloadStore
 from ullage.recall.tool_definition import ToolAnswer
 from ullage.summarizers.named import writer_of
-from ullage.summarizers.protocol import Writer, WriterLike
+from ullage.summarizers.protocol import WriterLike
 
 __all__ = ["ContextManager"]
 
 T = TypeVar("T")
+
+_OF_JOBS = ("keep", "redact", "template", "session_id", "transcript_path", "cwd")
+"""Arguments that go on to every compaction."""
 
 
 class ContextManager(Keeping):
@@ -143,7 +142,9 @@ class ContextManager(Keeping):
         row = (table or ModelTable.builtin()).stated(model, **stated)
         rules = policy_given(policy)
         if memory is None and rules.session_memory.enabled:
-            raise _no_memory()
+            hint = "pass memory=SessionMemory(folder, policy=policy.session_memory)"
+            limit = "needs notes to keep: memory= is not given"
+            raise InvalidPolicy("session_memory.enabled", True, limit, hint=hint)
         form = provider_of(provider, writable=True)
         if context_management is not None:
             rules = context_edits.policy_for(rules, context_management, row, form)
@@ -160,30 +161,22 @@ class ContextManager(Keeping):
             stated_window={name: given for name, given in stated.items() if given is not None},
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
+        named = ("summarizer", "line_summarizer", "fallback")
+        writers: Any = {name: writer_of(given[name]) for name in named if given[name] is not None}
         self.host = Host(
-            summarizer=_writer(summarizer),
-            line_summarizer=_writer(line_summarizer),
-            fallback=_writer(fallback),
+            **writers,
             offload=store,
             memory=memory,
             hooks=hooks,
             providers=providers or Providers(),
             listeners=tuple(listeners),
-            options={
-                "keep": keep,
-                "redact": redact,
-                "template": template,
-                "session_id": session_id,
-                "transcript_path": transcript_path,
-                "cwd": cwd,
-            },
+            options={name: given[name] for name in _OF_JOBS},
             ahead=Ahead(tuple(listeners)),
-            beside=BackgroundFlow(),
         )
-        self._alone, self._lighter = Alone(), Lighter()
+        self._exclusive, self._lighter = ExclusiveGuard(), Lighter()
         if context_management is not None:
             self.machine.state(context_edits.ContextEdits).config = dict(context_management)
-        self._outgoing = RequestWriter(
+        self._writer = RequestWriter(
             model=row.name,
             provider=self.machine.provider,
             system=system,
@@ -204,10 +197,10 @@ class ContextManager(Keeping):
             InvalidMessage: No provider could take it; nothing has changed.
             StoreError: It could not be written to the log; nothing has changed.
         """
-        with self._locked(), self._taken():
+        with self._locked(), self.machine.whole_or_nothing():
             self.machine.take(message, at_ms=self._clock())
             written = self._journal is None or self._journal.added(self.machine)
-            self._outgoing.note_answer(self.machine)
+            self._writer.note_answer(self.machine)
             if not written:
                 self._commit("add")
 
@@ -221,25 +214,11 @@ class ContextManager(Keeping):
             InvalidMessage: It is none of these, or no provider could take it; nothing has changed.
             StoreError: It could not be written to the log; nothing has changed.
         """
-        with self._locked(), self._taken():
+        with self._locked(), self.machine.whole_or_nothing():
             newest = self.machine.observe(response, at_ms=self._clock())
-            self._outgoing.note_answer(self.machine)
+            self._writer.note_answer(self.machine)
             compactions.answered(self.machine, self.host, newest)
             self._commit("observe")
-
-    @contextmanager
-    def _taken(self) -> Iterator[None]:
-        """What came in is there whole, or not at all."""
-        machine = self.machine
-        count = len(machine.history)
-        held = replace(machine.tracking), machine.figure, machine.correction
-        try:
-            yield
-        except BaseException:
-            if len(machine.history) > count:
-                machine.forget(count)
-            machine.tracking, machine.figure, machine.correction = held
-            raise
 
     # ---- pins --------------------------------------------------------------------------------
 
@@ -278,21 +257,21 @@ class ContextManager(Keeping):
             ManagerBusy: Another call prepares a request of this conversation, or recovers from a refusal.
             StoreError: What was decided could not be written to the log; nothing has changed.
         """
-        with self._alone("prepare"):
+        with self._exclusive("prepare"):
             self.host.beside.stop_task()
             with self._whole("prepare", careful=cancel is not None):
                 request = self._run(self._prepare(now_ms), cancel)
-            self._look_ahead(asynchronous=False)
+            prepare.write_ahead(self.machine, self.host, asynchronous=False)
         return request
 
     async def aprepare(
         self, *, now_ms: int | None = None, cancel: CancelToken | None = None
     ) -> Request:
         """`prepare`, without blocking the event loop; messages added meanwhile are kept."""
-        with self._alone("aprepare"):
+        with self._exclusive("aprepare"):
             with self._whole("prepare"):
                 request = await self._arun(self._prepare(now_ms), cancel)
-            self._look_ahead(asynchronous=True)
+            prepare.write_ahead(self.machine, self.host, asynchronous=True)
         return request
 
     def compact(
@@ -323,8 +302,8 @@ class ContextManager(Keeping):
             StoreError: It could not be written to the log; nothing has changed.
         """
         asked = compactions.Asked(instructions, keep, direction, at, target_tokens)
-        with self._compacting():
-            return self._run(self._compact(asked), cancel)
+        with self._whole("compact"):
+            return self._run(compactions.compact(*self._conversation, asked), cancel)
 
     async def acompact(
         self,
@@ -338,8 +317,8 @@ class ContextManager(Keeping):
     ) -> CompactionResult:
         """`compact`, without blocking the event loop."""
         asked = compactions.Asked(instructions, keep, direction, at, target_tokens)
-        with self._compacting():
-            return await self._arun(self._compact(asked), cancel)
+        with self._whole("compact"):
+            return await self._arun(compactions.compact(*self._conversation, asked), cancel)
 
     def on_overflow(self, error: object) -> Recovery:
         """Make room after the provider refused a request.
@@ -355,13 +334,13 @@ class ContextManager(Keeping):
             ContextTooLarge: All last resorts were tried for this request.
             ManagerBusy: See `prepare`.
         """
-        with self._alone("on_overflow"), self._whole("on_overflow", careful=False):
-            return self._run(self._recover(error))
+        with self._exclusive("on_overflow"), self._whole("on_overflow", careful=False):
+            return self._run(recover(*self._conversation, error))
 
     async def aon_overflow(self, error: object) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
-        with self._alone("aon_overflow"), self._whole("on_overflow"):
-            return await self._arun(self._recover(error))
+        with self._exclusive("aon_overflow"), self._whole("on_overflow"):
+            return await self._arun(recover(*self._conversation, error))
 
     def stage_ahead(self) -> int:
         """Write the summaries that a context collapse will need, and wait for them; `prepare` has them written in the background anyway.
@@ -385,7 +364,7 @@ class ContextManager(Keeping):
         """
         self._name(range(len(self.machine.history)))
         with self._whole("expand", careful=False):
-            return self._run(prepare.expand(self._seen(True), collapse_id))
+            return self._run(prepare.expand(self.machine, self._writer, collapse_id))
 
     # ---- tools for the model -----------------------------------------------------------------
 
@@ -410,36 +389,13 @@ class ContextManager(Keeping):
 
     # ---- inside ------------------------------------------------------------------------------
 
-    def _seen(self, rewrites: bool) -> Machine:
-        """The machine, before something rewrites its view: what the model thought until now was after this view."""
-        if rewrites:
-            self._outgoing.note_imported(self.machine)
-        return self.machine
-
-    def _recover(self, error: object) -> Flow[Recovery]:
-        return recover(
-            self._seen(classify(error, provider=self.machine.provider).is_overflow),
-            self.host,
-            error,
-        )
-
-    def _look_ahead(self, *, asynchronous: bool) -> None:
-        """Have what will be needed soon written in the background: a summary of the whole, or of spans."""
-        machine, host = self.machine, self.host
-        look_ahead(machine, host, compactions.job_for, asynchronous=asynchronous)
-        if prepare.stages_in_background(machine, host):
-            flow = prepare.stage_ahead(machine, host)
-            host.beside.start(flow, host, in_loop=asynchronous)
-
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms
-        return prepare.prepare(self.machine, self.host, self._outgoing, now)
+        return prepare.prepare(*self._conversation, now)
 
-    def _compact(self, asked: compactions.Asked) -> Flow[CompactionResult]:
-        return compactions.compact(self._seen(self.window.compaction), self.host, asked)
-
-    def _compacting(self) -> AbstractContextManager[None]:
-        return self._whole("compact")
+    @property
+    def _conversation(self) -> tuple[Machine, Host, RequestWriter]:
+        return self.machine, self.host, self._writer
 
     def _run(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
         return run_flow(flow, self.host, self.host.listeners, cancel=cancel)
@@ -451,13 +407,3 @@ class ContextManager(Keeping):
         machine = self.machine
         size = f"{len(machine.view)} of {len(machine.history)} messages"
         return f"ContextManager({machine.model.name!r}, {size}, ≈{machine.tokens:_} tokens)"
-
-
-def _no_memory() -> InvalidPolicy:
-    hint = "pass memory=SessionMemory(folder, policy=policy.session_memory)"
-    limit = "needs notes to keep: memory= is not given"
-    return InvalidPolicy("session_memory.enabled", True, limit, hint=hint)
-
-
-def _writer(given: WriterLike | None) -> Writer | None:
-    return None if given is None else writer_of(given)

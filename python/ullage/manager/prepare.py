@@ -9,17 +9,18 @@ from ullage.levels.collapse import Collapse
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.level import Goal
 from ullage.levels.report import StageReport
-from ullage.manager.compactions import Autocompaction
+from ullage.manager.compactions import Autocompaction, job_for
 from ullage.manager.host import Host
+from ullage.manager.look_ahead import look_ahead
 from ullage.manager.machine import Machine
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Request
 
-__all__ = ["expand", "prepare", "stage_ahead", "stages_in_background"]
+__all__ = ["expand", "prepare", "stage_ahead", "write_ahead"]
 
 
 def prepare(
-    machine: Machine, host: Host, outgoing: RequestWriter, now_ms: int | None
+    machine: Machine, host: Host, writer: RequestWriter, now_ms: int | None
 ) -> Flow[Request]:
     """Run every level and make what to send.
 
@@ -29,7 +30,7 @@ def prepare(
     """
     if not len(machine.view):
         raise InvalidMessage("there is no message to send")
-    outgoing.note_imported(machine)
+    writer.note_imported(machine)
     compaction = machine.window.compaction
     goal = Goal(machine.last_resort_tokens if compaction else None)
     compactor = Autocompaction(machine, host)
@@ -38,7 +39,7 @@ def prepare(
     if context.tokens() > machine.window.prompt:
         hint = "" if compaction else "compaction is turned off: unset DISABLE_COMPACT"
         raise ContextTooLarge(context.tokens(), machine.window.prompt, hint=hint)
-    return outgoing.request(machine, context.reports, compactor.result, context.extras, now_ms)
+    return writer.request(machine, context.reports, compactor.result, context.extras, now_ms)
 
 
 # ---- context collapse ------------------------------------------------------------------------
@@ -52,15 +53,18 @@ def stage_ahead(machine: Machine, host: Host) -> Flow[int]:
     return (yield from collapse.stage_now(context))
 
 
-def stages_in_background(machine: Machine, host: Host) -> bool:
-    """Whether summaries of spans come from a model, and nobody is writing any: then they are asked for in the background."""
+def write_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
+    """Have written in the background what will be needed soon: a summary of the whole, or of spans if a model writes these."""
+    look_ahead(machine, host, job_for, asynchronous=asynchronous)
     if not machine.policy.collapse.enabled or not collapse.asks_outside(host.summarizer):
-        return False
-    return not machine.state(Collapse).running
+        return
+    if not machine.state(Collapse).running:
+        host.beside.start(stage_ahead(machine, host), host, in_loop=asynchronous)
 
 
-def expand(machine: Machine, collapse_id: str) -> Flow[StageReport]:
+def expand(machine: Machine, writer: RequestWriter, collapse_id: str) -> Flow[StageReport]:
     """Put a collapsed span back (COL-4)."""
+    writer.note_imported(machine)
     view, state = machine.view, machine.state(Collapse)
     report = collapse.expand(view, state, collapse_id, machine.history)
     return (yield from machine.noted(after(report, view, machine.model)))

@@ -16,6 +16,7 @@ from ullage.levels.level import Goal
 from ullage.manager.compactions import Autocompaction
 from ullage.manager.host import Host
 from ullage.manager.machine import Machine
+from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery
 from ullage.providers.errors import Classified, classify
 
@@ -28,7 +29,7 @@ OUTPUT = "output"
 """In `Machine.steps_tried`: a smaller output was asked for; where that is refused too, room is made."""
 
 
-def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
+def recover(machine: Machine, host: Host, writer: RequestWriter, error: Any) -> Flow[Recovery]:
     """Make room after a refusal.
 
     Returns:
@@ -38,6 +39,8 @@ def recover(machine: Machine, host: Host, error: Any) -> Flow[Recovery]:
         ContextTooLarge: Every step was tried and what must stay is still too much.
     """
     found = classify(error, provider=machine.provider)
+    if found.is_overflow:
+        writer.note_imported(machine)
     if machine.recovered != machine.requests:
         machine.recovered, machine.steps_tried = machine.requests, []
     if found.kind == "output_budget":

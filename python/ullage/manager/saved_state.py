@@ -16,8 +16,9 @@ from ullage.levels.pins import Pin
 from ullage.levels.report import Span, StageReport
 from ullage.levels.view_state import dump_view, load_view
 from ullage.manager.call_ids import CallIds
+from ullage.manager.due import Tracking
 from ullage.manager.explain import RequestRecord
-from ullage.manager.machine import Figure, Machine, Tracking
+from ullage.manager.machine import Figure, Machine
 from ullage.manager.rewind import rewind
 from ullage.messages import Item
 from ullage.policy import Policy
