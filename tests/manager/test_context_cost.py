@@ -78,7 +78,7 @@ def test_a_turn_at_two_thousand_messages_is_no_more_expensive_than_at_two_hundre
         assert (manager.usage().percent >= 60) is pressed
         spent.append(min(calls(partial(one_turn, manager, n)) for n in range(9_000, 9_004)))
     assert spent[1] <= spent[0] * 1.1 + 20
-    assert manager._outgoing._repairer.read == 2
+    assert manager._writer._repairer.read == 2
 
 
 def test_a_request_is_made_without_copying_and_keeps_what_it_holds():
