@@ -8,7 +8,10 @@ here, by their tags, before anything else looks at the text.
 from __future__ import annotations
 
 import re
+import tomllib
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from ullage.facts.fences import unfenced
@@ -43,55 +46,33 @@ class Other(NamedTuple):
     text: str
 
 
-_DROPPED = (
-    "system-reminder",
-    "local-command-stdout",
-    "local-command-stderr",
-    "local-command-caveat",
-    "bash-stdout",
-    "bash-stderr",
-    "user-prompt-submit-hook",
-    "session-start-hook",
-    "new-diagnostics",
-    "recommended_plugins",
-    "ide_opened_file",
-    "ide_selection",
-    "ide_diagnostics",
-    "environment_context",
-    "environment_details",
-    "permissions instructions",
-    "skills_instructions",
-    "apps_instructions",
-    "plugins_instructions",
-    "collaboration_mode",
-    "app-context",
-    "turn_aborted",
-    "command-message",
-    "command-contents",
-)
-"""Elements that hosts write; removed whole."""
-
-_UNWRAPPED = ("task", "user_message", "user_query", "feedback", "answer")
-"""Elements that hosts put around the user's words: only the tags are removed, and only if they open the text."""
-
-_HOST_OPENINGS = ("<user_instructions>", "# AGENTS.md instructions", "<INSTRUCTIONS>")
-
 _INTERRUPTED = "[Request interrupted by user"
 
-_SCREEN_COMMANDS = frozenset(
-    "/agents /bug /clear /compact /config /context /copy /cost /doctor /exit /export /fast /help "
-    "/hooks /ide /login /logout /mcp /memory /model /permissions /plugin /quit /release-notes "
-    "/rename /resume /rewind /sandbox /stats /status /statusline /tasks /terminal-setup /theme "
-    "/todos /upgrade /usage /vim".split()
-)
-"""Commands that act on the program, not on the conversation; they are not requests."""
 
-_TAG = re.compile(r"<(" + "|".join(re.escape(tag) for tag in _DROPPED) + r")(?:\s[^<>]*)?>")
+class _Hosts(NamedTuple):
+    """What hosts write, from `hosts.toml`."""
+
+    tag: re.Pattern[str]
+    unwrapped: tuple[str, ...]
+    openings: tuple[str, ...]
+    screen_commands: frozenset[str]
+
+
+@cache
+def _hosts() -> _Hosts:
+    data = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text(encoding="utf-8"))
+    removed = "|".join(re.escape(tag) for tag in data["removed"])
+    return _Hosts(
+        re.compile(rf"<({removed})(?:\s[^<>]*)?>"),
+        tuple(data["unwrapped"]),
+        tuple(data["openings"]),
+        frozenset(data["screen_commands"]),
+    )
 
 
 def words_of(text: str) -> Words:
     """The user's words in the text of a user message."""
-    if text.lstrip().startswith(_HOST_OPENINGS):
+    if text.lstrip().startswith(_hosts().openings):
         return Words(text.strip(), Kind.HOST)
     command = _element(text, "command-name")
     if command is not None:
@@ -107,7 +88,7 @@ def words_of(text: str) -> Words:
 
 def _command(name: str, arguments: str) -> Words:
     name = name if name.startswith("/") else "/" + name
-    if name in _SCREEN_COMMANDS:
+    if name in _hosts().screen_commands:
         return Words("", Kind.NONE)
     return Words(f"{name} {arguments}".strip(), Kind.COMMAND)
 
@@ -125,7 +106,7 @@ def _without_injected(text: str) -> str:
     kept: list[str] = []
     unclosed: set[str] = set()
     position = 0
-    for match in _TAG.finditer(text):
+    for match in _hosts().tag.finditer(text):
         tag = match[1]
         if match.start() < position or tag in unclosed:
             continue
@@ -179,7 +160,7 @@ def _apart(text: str) -> tuple[str, list[Other]]:
 
 def _unwrapped(text: str) -> str:
     stripped = text.strip()
-    for tag in _UNWRAPPED:
+    for tag in _hosts().unwrapped:
         if stripped.startswith(f"<{tag}>"):
             return stripped.replace(f"<{tag}>", "", 1).replace(f"</{tag}>", "", 1)
     return text
