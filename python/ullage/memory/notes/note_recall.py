@@ -99,7 +99,7 @@ class NoteRecall:
     _vectors: dict[tuple[str, int], Sequence[float]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        self._writer = model_writer_of(self.model)
+        self.model = self._writer = model_writer_of(self.model)
 
     def flow(
         self, question: str, *, tools: Collection[str] = (), most: int = MOST
