@@ -68,11 +68,10 @@ impl Index {
     /// ```
     /// use ullage_core::jsonl::Index;
     ///
-    /// let index = Index::read(b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"Hi\"}}\n{\"torn", None);
+    /// let index = Index::read(b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"Hi\"}}\n\n", None);
     /// let line = &index.lines()[0];
     /// assert_eq!(index.string(line.kind), b"user");
     /// assert_eq!(index.message(line).unwrap().block_count, 1);
-    /// assert_eq!(index.torn().unwrap().start, line.length + 1);
     /// ```
     #[must_use]
     pub fn read(data: &[u8], weights: Option<&Weights>) -> Self {

@@ -32,7 +32,7 @@
 //! checks of `tests/checks` hold for any bytes, and are what `rust/fuzz` fuzzes.
 //!
 //! # Unsafe code
-//! In `simd` only: calls of functions that are compiled for instructions which the target does not promise. Each is behind
+//! In `simd` only: calls of functions that are compiled for instructions which the target does not promise. Each is guarded by
 //! `has_avx2` or `has_avx512`, which look for exactly those instructions; the types that use them can be named nowhere else. Tests and
 //! fuzzers compare each machine with the least (`machines`), and `make asan` runs them under the address sanitizer.
 //!

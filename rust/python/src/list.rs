@@ -7,7 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-/// One item, `None` behind the last.
+/// One item, `None` after the last.
 #[inline]
 fn item<'a, 'py>(list: Borrowed<'a, 'py, PyList>, at: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
     if at >= list.len() {
