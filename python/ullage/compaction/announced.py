@@ -30,7 +30,7 @@ CUT: Final = "[… cut …]"
 
 
 class Seen:
-    """What the messages that stay tell already.
+    """What the kept messages already announce.
 
     Args:
         kept: The messages and entries that stay, as they are stored.
@@ -47,7 +47,7 @@ class Seen:
                 self._texts.append(text_of(item))
 
     def note(self, attachment: Mapping[str, Any]) -> None:
-        """An attachment is there, or will be."""
+        """Record an attachment that is present, or will be."""
         rows = self._rows.setdefault(str(attachment.get("type")), set())
         rows.update(_strings(attachment.get(_NAMES.get(str(attachment.get("type")), ""))))
         rows.difference_update(_strings(attachment.get("removedNames")))
@@ -80,7 +80,7 @@ def announced(
         measure: Tokens of a text.
 
     Raises:
-        InvalidPolicy: Something in the answer is no attachment, or of no kind that a model is shown.
+        InvalidPolicy: Something in the answer is not an attachment, or of a type that is not shown to a model.
     """
     found, cut = list[Attachment](), 0
     for attachment in _newest(name, answer):
@@ -98,12 +98,12 @@ def announced(
 
 
 def size_of(attachment: Mapping[str, Any], measure: Measure) -> int:
-    """Tokens of an attachment as the model is shown it."""
+    """Tokens of an attachment as it is shown to the model."""
     return measure(_text(attachment))
 
 
 def _newest(name: str, answer: Any) -> list[Attachment]:
-    """Checked; of several states of one task the last that was given."""
+    """The checked attachments; of several states of one task only the last."""
     if answer is None:
         return []
     if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Sequence):

@@ -71,28 +71,28 @@ def compact(
     overhead_tokens: int | None = None,
     weights: Weights | None = None,
 ) -> CompactionResult:
-    """Replaces the older part of a conversation by a summary, and keeps the newest part as it is.
+    """Replace the older part of a conversation with a summary, and keep the newest part unchanged.
 
-    Without a summarizer no model is asked: the summary is made of copies from the conversation. The
-    list is not changed; what stays are the same objects.
+    Without a summarizer no model is asked: the summary consists of copies from the conversation. The
+    list is not changed; kept messages are the same objects.
 
     Args:
         items: Bare messages or transcript entries, oldest first.
-        model: The model that goes on: its window decides how much is kept. `None`: a window of
+        model: The model that continues: its window decides how much is kept. `None`: a window of
             200 000 tokens.
         instructions: What the summary should focus on, in the user's words.
         keep: Newest part that stays verbatim: tokens, a `KeepPolicy`, or `None` for the
             policy's. 0: only what must stay (an unanswered message, calls still open).
-        target_tokens: Most that the new context may have, system prompt and tools included where known. Half of it
-            is for what is kept: large results there are cut in their middle first (in bare messages; the
+        target_tokens: Size limit of the new context, system prompt and tools included where known. Half of it
+            is for the kept messages: large results there are cut in the middle first (in bare messages; the
             lines of a transcript stay whole), then less is kept, then the summary is shorter. What cannot be
             smaller is reported by the warning `over_target:n` (and `results_kept_whole:n`: what cutting results in a
             transcript's lines would have freed). `None`: no such limit.
-        thinking: The `thinking` parameter of the requests that go on; `None`: not in use. With `{"type": "enabled", ...}`
+        thinking: The `thinking` parameter of later requests; `None`: not in use. With `{"type": "enabled", ...}`
             an open turn never begins without its thinking (A14): the cut moves, or the turn is ended.
         summarizer: A summarizer, a function that takes a `SummaryRequest` and returns text, or a line
             such as `anthropic:claude-haiku-4-5`; `None`: the extractive one.
-        cancel: Anything with `is_set()`; looked at between steps.
+        cancel: Anything with `is_set()`; checked between steps.
         listeners: Called with every event.
         provider: Whose form the items have: `openai_responses`, `gemini` or `bedrock`, and the result has it
             too; the others are read as they are. `None`: items of the Responses API and Gemini's contents are
@@ -101,12 +101,12 @@ def compact(
         direction: `full`, or `from` the message `at` to the end, or `up_to` that message.
         at: For the latter two: a position in `items`, or a uuid.
         policy: Thresholds, or the name of a preset; `None`: the default.
-        fallback: Who writes if the summarizer fails; `None`: for an automatic compaction the extractive one, else nobody.
+        fallback: Writes the summary if the summarizer fails; `None`: for an automatic compaction the extractive one, else none.
         hooks: `Hooks`, or their fields as a mapping.
-        providers: What to put back afterwards.
+        providers: What to restore afterwards.
         pins: `Pin`s to carry verbatim.
-        template: Replaces the prompt; empty: ours.
-        redact: Applied to all text that leaves for a model or becomes the summary; `None`: nothing is.
+        template: Replaces the prompt; empty: the built-in one.
+        redact: Applied to all text that is sent to a model or becomes the summary; `None`: not applied.
         transcript_path: Passed to the model and to hooks; empty: that of `log`, if it is given.
         session_id: Passed to hooks; empty: that of `log`.
         cwd: Passed to hooks.
@@ -119,7 +119,7 @@ def compact(
         weights: For the calibrated estimate; `None`: the model's.
 
     Returns:
-        The result; see `CompactionResult.outcome`. A no-op gives back the items.
+        The result; see `CompactionResult.outcome`. A no-op returns the items.
 
     Raises:
         CompactionError: It failed and `trigger` is `manual`; nothing has changed.
@@ -258,7 +258,7 @@ def job_of(
         items: Messages or entries.
         model: Looked up for the window and the weights; `None`: the defaults.
         summarizer: `None`: extractive; a line such as `anthropic:claude-haiku-4-5`: see `summarizer_of`.
-        fallback: `None`: for an automatic compaction the extractive one, else nobody.
+        fallback: `None`: for an automatic compaction the extractive one, else none.
         trigger: Who asked.
         direction: Which part is summarised.
         hooks: `Hooks`, or their fields as a mapping.
@@ -317,7 +317,7 @@ def _hooks(given: Hooks | Mapping[str, Any] | None) -> Hooks:
 
 
 def _pins(given: Iterable[Pin]) -> tuple[Pin, ...]:
-    told: Any = given  # whoever calls may not check types
+    told: Any = given  # callers may not use a type checker
     pins = (told,) if isinstance(told, str) else tuple(told)
     for pin in pins:
         if not isinstance(pin, Pin):
@@ -331,7 +331,7 @@ def _pins(given: Iterable[Pin]) -> tuple[Pin, ...]:
 
 
 def _window_in(fields: Mapping[str, Any]) -> int:
-    """The window that a policy is fitted to; what is none is refused by the job itself."""
+    """The window that a policy is fitted to; the job refuses an invalid one."""
     given = fields.get("window_tokens", DEFAULT_WINDOW)
     return given if isinstance(given, int) and given > 0 else DEFAULT_WINDOW
 

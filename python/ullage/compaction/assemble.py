@@ -1,4 +1,4 @@
-"""Puts the new context together and takes stock of it: order, entries or messages, sizes, warnings."""
+"""Assembles the new context and its report: order, entries or messages, sizes, warnings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["summary_text", "weighed"]
 
 
 def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
-    """The summary, what code puts back, and the words around it."""
+    """The summary, what code restores, and the text around it."""
     cap = state.job.policy.summary.facts_max_tokens
     cap = 0 if accepted.by_code or accepted.carried else min(cap, state.removed_tokens // 3)
     if accepted.facts_tokens is not None:
@@ -47,7 +47,7 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
 
 
 FRAME_TOKENS = 150
-"""What the summary message says around a summary."""
+"""The text of the summary message around the summary."""
 
 
 def left_of_target(state: State, target_tokens: int) -> int:
@@ -65,7 +65,7 @@ def weighed(
     fixed: SummaryRepair,
     warnings: Sequence[str],
 ) -> CompactionResult:
-    """The new context with its account.
+    """The new context with its report.
 
     Args:
         state: The job, looked at.
@@ -287,7 +287,7 @@ def _size_warnings(state: State, after: int) -> list[str]:
 
 
 def _whole_results(state: State, over: int) -> list[str]:
-    """What cutting results would have freed, were their messages no lines of a transcript."""
+    """What cutting results would have freed if their messages were not lines of a transcript."""
     if not state.source.entries:
         return []
     first, last = state.kept()
@@ -297,7 +297,7 @@ def _whole_results(state: State, over: int) -> list[str]:
 
 
 def _header(state: State, accepted: Accepted) -> list[str]:
-    """What later requests need for what the provider made."""
+    """What later requests need for the provider's compaction item."""
     beta = getattr(state.job.summarizer, "beta", "")
     return [f"needs_beta:{beta}"] if beta and accepted.carried else []
 

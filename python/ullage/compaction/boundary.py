@@ -1,6 +1,6 @@
 """Boundary, summary and attachments as entries of a transcript, made before anything is written.
 
-Ids and times come from the input, so that the same conversation gives the same entries in every
+Ids and times come from the input, so that the same conversation yields the same entries in every
 process; a log that writes them keeps the ids.
 """
 
@@ -53,7 +53,7 @@ class BoundaryEntries:
         }
 
     def carried(self, message: Item, summary: Item) -> StoredEntry:
-        """What stands between boundary and summary: an item that only its provider can write."""
+        """The entry between boundary and summary: an item that only its provider can write."""
         name = stable_uuid("carried", str(summary["uuid"]))
         parent = stable_uuid("boundary", self._last, str(summary["uuid"]))
         head = {"parentUuid": parent, "uuid": name, "type": "assistant"}

@@ -1,4 +1,4 @@
-"""The provider's own compaction item through ours: in front, as it came, or the compaction is refused by name (FULL-14)."""
+"""Carries the provider's own compaction item through a compaction: at the front, unchanged, or the compaction is refused (FULL-14)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def item_tokens(context: Sequence[Item], ledger: Any) -> int:
 def with_item(
     source: CompactionInput, cut: Cut, kept: tuple[Item, ...], made: tuple[Item, ...]
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    """What stands in front of the summary, and the kept messages, less what went to the front and what that stands for.
+    """What comes before the summary, and the kept messages without what moved to the front and what that replaces.
 
     Args:
         source: The conversation.
@@ -71,7 +71,7 @@ def _behind_newer(found: CompactionItem, cut: Cut, made: tuple[Item, ...]) -> tu
         raise _refused("it is newer than what was to be summarised by the provider")
     newer = newest_item(made)
     same = newer is not None and family_of(newer.block) == family_of(found.block)
-    # Another provider's cannot have been taken in.
+    # Another provider's item cannot have been absorbed.
     return made if same else (alone(found.block), *made)
 
 

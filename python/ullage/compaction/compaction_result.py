@@ -1,4 +1,4 @@
-"""What a compaction gives back: the new context, what left it, and what it cost."""
+"""The result of a compaction: the new context, what was removed, and what it cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What was done, for logs and for the user; also of a compaction that came to nothing.
+    """What was done, for logs and for the user; also for a compaction that changed nothing.
 
     Attributes:
         removed: Ids of the messages that the summary replaced: uuids, or positions in the input where
@@ -33,11 +33,11 @@ class CompactionReport:
         tokens_before: Size of the context, system prompt and tools included where known.
         tokens_after: Size of the new context, counted the same way.
         summary_tokens: Of that, the summary message.
-        summarizer: Who wrote the summary, or was asked last; empty if nobody.
+        summarizer: The summarizer that wrote the summary, or was asked last; empty if none.
         attempts: Summary calls that were made.
         usage: Tokens of the calls that reported them.
         dropped_messages: Oldest messages that no summary call saw, because it was too long for it; what
-            code keeps of them is in the summary all the same.
+            code keeps of them is in the summary anyway.
         facts_appended: What code added because the summary had lost it, by kind.
         warnings: What a host should know, such as `would_trigger_again`.
     """
@@ -67,19 +67,19 @@ class CompactionResult:
 
     Attributes:
         outcome: How it ended.
-        reason: Why, for all but `compacted`: a stable word such as `nothing_to_compact`.
+        reason: Why, unless `compacted`: a stable word such as `nothing_to_compact`.
         messages: The context from now on: boundary, summary, kept messages, attachments, hook results.
             Bare messages have no boundary line, so it is left out there and the list can be sent as it
             is. Unless `compacted`: the items that were passed.
         boundary: The entry that separates old from new; `None` unless `compacted`.
         summary_messages: The summary, in the form of the input (bare or entry).
         kept: The messages that stay: the same objects.
-        attachments: Files and state that were put back.
+        attachments: Files and state that were restored.
         hook_results: What SessionStart hooks added.
         head: System messages at the start of a bare list; they are never compacted.
         report: What was done.
         user_notice: One line for the user, never for the model.
-        stop: Why the agent shall not go on, as a hook said with `{"continue": false}`; empty: it may. A compaction that was
+        stop: Why the agent should stop, as a hook said with `{"continue": false}`; empty: it may continue. A compaction that was
             installed before stays.
         error: What went wrong, for `failed`.
     """

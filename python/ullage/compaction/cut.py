@@ -118,7 +118,7 @@ def _thoughtful(source: CompactionInput, ledger: Any, start: int, most: int | No
 
 
 def least_keep(keep: KeepPolicy) -> KeepPolicy:
-    """What is kept where a policy's measure would be too much."""
+    """What is kept where the policy would keep too much."""
     quarter = keep.min_tokens // 4
     return KeepPolicy(min_tokens=quarter, max_tokens=max(quarter, 1), min_text_messages=0)
 
@@ -159,14 +159,14 @@ def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
 
 
 def must_stay(source: CompactionInput, ledger: Any) -> int:
-    """Where the unfinished end begins: a request nobody answered, calls whose results are still to come."""
+    """Where the unfinished end begins: an unanswered request, calls whose results are still to come."""
     length = len(source.context)
     start = length
     newest = _newest_input(source)
     if newest == length - 1 or (length and _from_others(source.context[-1])):
         start = length - 1
     for message, _ in ledger.open_calls():
-        # Only calls of the newest response can still be answered; an older one is lost for good.
+        # Only calls of the newest response can still be answered; an older one never will be.
         if message >= length - 1 or not _answered_after(source, message):
             start = min(start, message)
     return legal_cut(ledger, start) if start < length else length

@@ -1,4 +1,4 @@
-"""Does what a compaction flow asks for: synchronously, or with `await`."""
+"""Performs the effects of a compaction flow, synchronously or with `await`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FlowHost(Protocol):
 
 
 class _Nowhere:
-    """No files and no log to reach from here."""
+    """A host without files and log."""
 
     providers = Providers()
     store: Any = None
@@ -67,7 +67,7 @@ class _Limits:
         self._deadline, self._stall = request.deadline_seconds, request.stall_seconds
 
     def stop(self) -> None:
-        """Let the call know that nobody waits any more."""
+        """Tell the call that nobody waits for it any more."""
         self._watch.stop()
 
     def check(self) -> None:
@@ -90,10 +90,10 @@ class Performer:
     """Performs effects one by one.
 
     Args:
-        job: Whose providers and store are used; `None`: there are no files and no log.
+        job: Provides files and store; `None`: there are none.
         listeners: Called with every event.
         sleep: For `Wait`, in seconds; `None`: the clock of the thread or of the event loop.
-        cancel: Looked at while a summary is written, and while waiting.
+        cancel: Checked while a summary is written, and while waiting.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Performer:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception:  # noqa: S112 - a listener watches; what breaks in it is its own
+            except Exception:  # noqa: S112 - a listener only observes; its failure must not stop the work
                 continue
 
     def _summarize(self, effect: Summarize) -> Any:
@@ -239,7 +239,7 @@ class AsyncPerformer(Performer):
 
 
 def _beginning(text: Any, most: int) -> str | None:
-    """At most one character more than is allowed: who asked sees that it is too long."""
+    """At most one character more than allowed, so that the caller sees that it is too long."""
     return text[: most + 1] if isinstance(text, str) else None
 
 

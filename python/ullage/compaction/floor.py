@@ -15,7 +15,7 @@ LEAST_REMOVED_TOKENS = 400
 
 
 def only_summary(state: State) -> bool:
-    """Whether nothing but an earlier summary, and what was put back with it, would be summarised by hand."""
+    """Whether a compaction on demand would summarise only an earlier summary and what was restored with it."""
     if state.job.trigger != "manual":
         return False
     removed = state.source.context[state.cut.start : state.cut.stop]
@@ -26,17 +26,17 @@ def only_summary(state: State) -> bool:
 
 
 def too_little(state: State, freed: int) -> bool:
-    """Whether a compaction by hand would rewrite the context, and lose the cache, for next to nothing."""
+    """Whether a compaction on demand would rewrite the context, and lose the cache, for almost no gain."""
     least = state.job.policy.summary.min_freed_percent
     return state.job.trigger == "manual" and freed * 100 < state.size * least
 
 
 def advice(state: State, reason: str) -> str:
-    """Why nothing was done by hand, and which option would go further; empty for other reasons."""
+    """Why a compaction on demand changed nothing, and which option would go further; empty for other reasons."""
     least = state.job.policy.summary.min_freed_percent
     why = {
-        "nothing_to_compact": "what may be summarised is too small",
-        "nothing_new": "nothing that may be summarised is new since the last compaction",
+        "nothing_to_compact": "the part that may be summarised is too small",
+        "nothing_new": "nothing that may be summarised was added since the last compaction",
         "frees_too_little": f"less than {least} % of {state.size:,} tokens would be freed (summary.min_freed_percent)",
     }.get(reason)
     if why is None or state.job.trigger != "manual":

@@ -1,4 +1,4 @@
-"""Full compaction as one flow: what is done, in which order, and what is asked of the outside.
+"""Full compaction as one flow: the steps, their order, and their effects.
 
 Nothing of the conversation changes before the last check has passed; the only step that changes
 anything outside is `Store`, which is all or nothing.
@@ -47,12 +47,12 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
         The result. A manual compaction that fails raises; an automatic one returns the failure.
 
     Raises:
-        CompactionError: By name (SPEC FULL-4); nothing has changed.
-        InvalidMessage: An item is not a mapping; manual only, like all errors that are no `CompactionError`.
+        CompactionError: By name (FULL-4); nothing has changed.
+        InvalidMessage: An item is not a mapping; manual only, like all errors other than `CompactionError`.
         LogConflict: The log changed meanwhile; nothing was written.
         StoreError: The log could not be written.
     """
-    if job.disabled:  # the one guard of every way in (WIN-4)
+    if job.disabled:  # checked here for every entry point (WIN-4)
         notice = "Compaction is turned off (DISABLE_COMPACT)."
         return _ended(job, Outcome.BLOCKED, "disabled", user_notice=notice)
     state: State | None = None
@@ -62,7 +62,7 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
     except Exception as exc:
         error = _named(exc)
         result = _ended(job, Outcome.FAILED, _code(error), report=_unchanged(state))
-        # What a user asked for says why it failed in its own words; the agent's loop never stops for it.
+        # A compaction on demand raises its own error; an automatic one never stops the agent's loop.
         told = isinstance(error, CompactionError) or job.trigger == "auto"
         if _code(error) == "aborted" or not (isinstance(error, UllageError) and told):
             yield from _last_words(job, state, result)
@@ -156,7 +156,7 @@ def _compact(state: State) -> Flow[CompactionResult]:
 
 
 def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, list[str]]]:
-    """The text that stands for the old part, with its cut: the session's notes, else a summary; and warnings."""
+    """The text that replaces the old part, with its cut: the session's notes, else a summary; and warnings."""
     passed = ""
     if state.job.memory is not None:
         found = yield from remembered(state, instructions)
@@ -178,7 +178,7 @@ def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, lis
 def _built(
     state: State, accepted: Accepted, told: list[str], instructions: str
 ) -> Flow[CompactionResult]:
-    """The new context, or why it would be no gain."""
+    """The new context, or the reason why it would not be a gain."""
     job = state.job
     attached, warnings = yield from rebuild(
         job.providers,
@@ -209,11 +209,11 @@ def _built(
 
 
 MOST_FITTINGS = 6
-"""Times that a summary of our own is written again, smaller; the estimate is near after one or two."""
+"""Times that a summary by code is written again, smaller; one or two suffice for the estimate."""
 
 
 def _smaller(state: State, accepted: Accepted, report: CompactionReport) -> int | None:
-    """How long our own summary may be so that the target holds; `None`: it holds, or no summary would do it."""
+    """How long a summary by code may be to meet the target; `None`: it is met, or no summary would meet it."""
     target = state.job.target_tokens
     over = 0 if target is None else report.tokens_after - target
     size = cost(accepted.text)
@@ -253,7 +253,7 @@ def _too_large(job: Job, accepted: Accepted, report: CompactionReport) -> bool:
 
 
 def _most(job: Job, accepted: Accepted, report: CompactionReport) -> int:
-    """From here on it is no gain; notes must also leave room before the next compaction (SPEC KEEP-5)."""
+    """The size from which it is not a gain; notes must also leave room before the next compaction (KEEP-5)."""
     limit = job.trigger_tokens if accepted.summarizer == SESSION_MEMORY else None
     most = report.tokens_before if limit is None else min(limit, report.tokens_before)
     return most if job.target_tokens is None else min(most, job.target_tokens + 1)
@@ -324,7 +324,7 @@ class _Said:
 def _told_by(
     job: Job, event: str, hooks: Sequence[Hook], name: str, details: Mapping[str, Any]
 ) -> Flow[_Said]:
-    """Runs the hooks of an event that can block nothing any more; one that stops the agent is the last."""
+    """Run the hooks of an event that can no longer block; one that stops the agent is the last."""
     said = _Said()
     for hook in _matching(hooks, name):
         reply = yield from _run(job, event, hook, details)
@@ -359,7 +359,7 @@ def _run(job: Job, event: str, hook: Hook, details: Mapping[str, Any]) -> Flow[H
             HookFinished(event_name=event, hook=hook.name, status="failed", detail="aborted")
         )
         raise
-    except Exception as exc:  # a performer that does not catch for itself
+    except Exception as exc:  # a performer that does not catch its own errors
         reply = HookReply(status="failed", reason=f"{type(exc).__name__}: {exc}"[:500])
     detail = reply.reason
     yield Emit(HookFinished(event_name=event, hook=hook.name, status=reply.status, detail=detail))
@@ -381,7 +381,9 @@ def _after(state: State, result: CompactionResult) -> Flow[CompactionResult]:
             yield Call(clean_up)
         except Cancelled:
             return result
-        except Exception as exc:  # the host's clean-up is the host's; the compaction stands
+        except (
+            Exception
+        ) as exc:  # the clean-up is the host's responsibility; the compaction stays installed
             failed = f"clean_up_failed:{type(exc).__name__}"
             result = _warned(result, failed)
     try:

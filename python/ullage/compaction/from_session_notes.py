@@ -1,6 +1,6 @@
-"""A compaction without a summary call: the session's notes stand for what they have absorbed (SPEC 10).
+"""Compacts without a summary call: the session's notes replace what they have absorbed.
 
-Whoever keeps the notes says what they are and how far they reach; here is decided how much of the conversation stays
+The keeper of the notes provides their text and how far they reach; this module decides how much of the conversation stays
 with them. Where the notes do not suffice, the reason is reported and a summary is written instead.
 """
 
@@ -25,7 +25,7 @@ from ullage.providers.manual_thinking import is_manual, whole_start
 __all__ = ["SESSION_MEMORY", "Memory", "Remembered", "remembered"]
 
 SESSION_MEMORY = "session_memory"
-"""Named as the summarizer in reports: nobody was asked."""
+"""Name of the summarizer in reports: no model was asked."""
 
 MOST_PERCENT = 50
 """Notes may have at most this share of what they replace: else a rewrite would not be worth it."""
@@ -48,7 +48,7 @@ def remembered(state: State, instructions: str) -> Flow[tuple[State, Accepted] |
 
 
 LEAST_SHARE = 2
-"""The notes may be cut to 1/2 to fit a small window; where not even that fits, a summary is better."""
+"""The notes may be cut to half to fit a small window; if not even that fits, a summary is better."""
 
 
 def _weighed(state: State, found: Remembered) -> tuple[State, Accepted] | str:
@@ -75,7 +75,7 @@ def _framed(notes: str) -> str:
 
 
 def _room(state: State) -> int | None:
-    """Tokens that the new context may have: clear of the next compaction (P-8), within the target; `None`: unknown."""
+    """Tokens that the new context may have, so that the next compaction comes late (P-8), within the target; `None`: unknown."""
     limit, target = state.job.trigger_tokens, state.job.target_tokens
     most = [] if limit is None else [limit * state.job.policy.auto.max_after_percent // 100]
     most += [] if target is None else [target]
@@ -83,7 +83,7 @@ def _room(state: State) -> int | None:
 
 
 FRAME_TOKENS = 300
-"""What the summary message says around the notes."""
+"""The text of the summary message around the notes."""
 
 
 def _kept_from(state: State, start: int, room: int | None) -> int:
@@ -112,7 +112,7 @@ def _thoughtful(state: State, start: int, *, last: int, room: int | None) -> int
     Args:
         state: The job, looked at.
         start: The cut so far.
-        last: Where what the notes do not hold begins.
+        last: Position of the first message that the notes do not hold.
         room: Tokens that may be kept; `None`: any.
     """
     if not is_manual(state.job.thinking):
@@ -142,7 +142,7 @@ _MARKS = re.compile(
 
 
 def _contained(text: str) -> str:
-    """Notes that cannot end the frame that marks them as notes, nor speak as the host."""
+    """Defuse notes so that they can neither end their frame nor imitate the host."""
     return _MARKS.sub(_broken, text)
 
 

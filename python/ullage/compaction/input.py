@@ -1,4 +1,4 @@
-"""What is to be compacted: the context that the model sees now, out of a list of messages or entries."""
+"""The input of a compaction: the context that the model currently sees, from a list of messages or entries."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["CompactionInput", "read_source"]
 
 @dataclass(frozen=True, slots=True)
 class CompactionInput:
-    """A conversation, taken apart.
+    """A conversation, split into its parts.
 
     Attributes:
-        items: All that was passed.
-        head: System messages that open a bare list; never compacted.
+        items: Everything that was passed.
+        head: System messages at the start of a bare list; never compacted.
         context: What the model sees after the newest boundary, one entry or message each.
         stored: For each of `context` the item as it was passed: the same object, unless a placeholder
-            of an earlier stage stands there.
+            of an earlier level replaces it.
         ids: For each of `context` its uuid, or its position in `items`.
         earlier: Items that an earlier compaction took out of the context.
         entries: Whether the items are entries of a transcript.
@@ -72,13 +72,13 @@ def _only_reminders(message: Item) -> bool:
 
 
 def read_source(given: Sequence[Item]) -> CompactionInput:
-    """Takes a list apart.
+    """Split a list into its parts.
 
     Args:
         given: Bare messages or entries, oldest first; not changed.
 
     Raises:
-        InvalidMessage: Something in the list is no mapping; names its position.
+        InvalidMessage: Something in the list is not a mapping; names its position.
     """
     items = tuple(listed(given))
     if any(("message" in item and "role" not in item) or is_boundary(item) for item in items):

@@ -1,4 +1,4 @@
-"""Installs a compaction in a transcript log: all or nothing, and nothing that was said meanwhile is lost."""
+"""Installs a compaction in a transcript log: all or nothing, without losing messages that were added meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def install_in(
 
     Returns:
         The result with the entries as they were written. Messages that were appended cannot be kept if
-        the beginning of the conversation is what stays: that is a conflict.
+        the kept part is the beginning of the conversation: that is a conflict.
 
     Raises:
         LogConflict: The log's context no longer begins with what was compacted; nothing was written.
@@ -76,7 +76,7 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
 
 
 def _fresh(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what only the log can know: its own ids, parents and times."""
+    """The entry without what only the log assigns: ids, parents and times."""
     own = ("uuid", "parentUuid", "timestamp")
     return {key: value for key, value in item.items() if key not in own}
 

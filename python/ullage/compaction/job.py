@@ -23,7 +23,7 @@ from ullage.summarizers.protocol import Writer
 __all__ = ["DEFAULT_WINDOW", "Job", "ResultStore"]
 
 DEFAULT_WINDOW = 200_000
-"""Context window of a model that nobody named (WIN-7)."""
+"""Context window without a model name (WIN-7)."""
 
 ResultStore: TypeAlias = Callable[[CompactionResult, tuple[str | int, ...]], CompactionResult]
 """Installs a result, given the ids of what was compacted, oldest first: all or nothing. Returns it as installed."""
@@ -42,11 +42,11 @@ class Job:
         at: That message, by uuid or position; for a partial direction only.
         keep: Newest part that stays: tokens, a `KeepPolicy`, or `None` for the policy's, fitted to
             the window. 0: only what must stay.
-        target_tokens: Most that the new context may have, system prompt and tools included where known; what is
-            kept has half of it at most, and large results in it are shortened. What does not fit in spite of all
+        target_tokens: Size limit of the new context, system prompt and tools included where known; the kept part
+            has half of it at most, and large results in it are shortened. What still does not fit
             is reported by the warning `over_target:n`. `None`: no such limit.
         policy: Thresholds.
-        window_tokens: Context window of the model that goes on.
+        window_tokens: Context window of the model that continues.
         trigger_tokens: Where the next automatic compaction would start; `None`: unknown, not compared.
         overhead_tokens: System prompt and tools; `None`: taken from the newest usage figure, if any.
         weights: For the calibrated estimate; `None`: rough.
@@ -54,20 +54,20 @@ class Job:
             generated after: what is kept after the summary loses its thinking.
         thinking: The request's `thinking` parameter; `None`: not in use. In manual mode (`enabled`) an open turn is
             not kept without its first thinking: the cut moves to where some is, or the turn is ended.
-        summarizer: Who writes the summary.
-        fallback: Who does if that fails; `None`: nobody, the failure stands.
-        hooks: Of the host.
-        providers: What to put back afterwards.
+        summarizer: Writes the summary.
+        fallback: Writes it if that fails; `None`: the failure is final.
+        hooks: Hooks of the host.
+        providers: What to restore afterwards.
         pins: Texts to carry verbatim, besides those that an earlier summary carries.
-        template: Replaces our prompt; empty: ours.
-        redact: Applied to all text that leaves for a model or becomes the summary; `None`: nothing.
+        template: Replaces the prompt; empty: the built-in one.
+        redact: Applied to all text that is sent to a model or becomes the summary; `None`: not applied.
         transcript_path: Passed to the model and to hooks; empty: not.
         session_id: Passed to hooks.
         cwd: Passed to hooks.
-        source: Who asks the model, for events.
-        turns_since: Answers since the newest compaction, for events; `None`: read from the items where they tell.
+        source: The part of the host that asks the model, for events.
+        turns_since: Responses since the newest compaction, for events; `None`: read from the items if possible.
         previous_turn_id: Where that was; empty: likewise.
-        store: Installs a result in a log; `None`: the caller does what it likes with it.
+        store: Installs a result in a log; `None`: that is up to the caller.
         memory: Notes of the session (`ullage.memory.session`), tried before a summary is written: they need
             no call. `None`: there are none.
         disabled: Compaction is turned off (`DISABLE_COMPACT`): the outcome is `blocked`.
@@ -109,7 +109,9 @@ class Job:
         _one_of("trigger", self.trigger, ("manual", "auto"))
         _one_of("direction", self.direction, ("full", "from", "up_to"))
         if (self.direction == "full") != (self.at is None):
-            raise InvalidPolicy("at", self.at, "is needed for a partial direction, and only there")
+            raise InvalidPolicy(
+                "at", self.at, "is required for a partial direction, and valid only there"
+            )
         if isinstance(self.window_tokens, bool) or self.window_tokens < 1:
             raise InvalidPolicy("window_tokens", self.window_tokens, "must be at least 1")
         target: object = self.target_tokens

@@ -21,7 +21,7 @@ MAX_TOKENS = 20_000
 MOST = 20
 """Above 20 images in one request Anthropic takes smaller ones only."""
 
-# Not a set: a type that is no string has no hash.
+# Not a set: a type that is not a string may have no hash.
 _KINDS = ("image", "image_url", "input_image", "document", "file", "input_file")
 
 
@@ -36,7 +36,7 @@ class KeptMedia(NamedTuple):
 def kept_media(state: State) -> KeptMedia:
     """The media of the newest user input, unless that input is kept itself.
 
-    What an earlier summary message carries goes on as long as nobody has said anything new.
+    Media of an earlier summary message are carried on while there is no newer user input.
     """
     place = _holder(state)
     first, last = state.kept()
@@ -56,7 +56,7 @@ def kept_media(state: State) -> KeptMedia:
 
 
 def _holder(state: State) -> int | None:
-    """Where the newest user input stands; else the summary message that carries its media."""
+    """The position of the newest user input; else of the summary message that carries its media."""
     places = range(len(state.source.context) - 1, -1, -1)
     items = state.source.context
     newest = next((at for at in places if is_user_input(items[at])), None)

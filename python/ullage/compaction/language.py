@@ -1,4 +1,4 @@
-"""In which script the user writes, so that a summary can be asked for in their language."""
+"""Finds the script in which the user writes, so that the summary can be requested in their language."""
 
 from __future__ import annotations
 

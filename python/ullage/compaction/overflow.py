@@ -1,4 +1,4 @@
-"""A summary call that is itself too long: drop oldest rounds until it fits, and always come to an end."""
+"""Shortens a summary call that is itself too long: drops oldest rounds until it fits, and always terminates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ullage.messages import role_of
 __all__ = ["MARKER", "HeadTruncation"]
 
 MARKER = "[Earlier turns were cut here so that the summary request fits.]"
-"""Text of the meta message that stands in front if what is left starts with the assistant."""
+"""Text of the meta message that comes first if the rest starts with the assistant."""
 
 
 class HeadTruncation:
@@ -21,7 +21,7 @@ class HeadTruncation:
     Args:
         messages: Oldest first.
         weights: For the estimate; `None`: rough.
-        share_percent: Share of the rounds to drop where the gap is unknown; at least one round goes.
+        share_percent: Share of the rounds to drop where the gap is unknown; at least one round is dropped.
 
     Attributes:
         overflows: Calls that were too long so far, in all of the summarizer's call modes.

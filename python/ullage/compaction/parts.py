@@ -1,4 +1,4 @@
-"""Splits a history that is too long for its summarizer into parts that it can take, one after the other."""
+"""Splits a history that is too long for its summarizer into parts that fit, one after the other."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["MOST_PARTS", "split_in_parts"]
 
 
 MOST_PARTS = 12
-"""Calls for one compaction; of a history that needs more, the oldest rounds are left to the facts."""
+"""Calls for one compaction; if a history needs more, its oldest rounds are covered only by the facts."""
 
 LONG_TEXT_TOKENS = 500
-"""What stays of each text of a round that does not fit by itself."""
+"""Characters of each text that stay in a round that does not fit by itself."""
 
 
 def split_in_parts(

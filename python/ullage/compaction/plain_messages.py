@@ -1,7 +1,7 @@
-"""A conversation reduced to what any API takes without knowing where it came from: text, calls, results.
+"""Reduces a conversation to what every API accepts: text, calls, results.
 
 Signed reasoning is bound to the system prompt and tools of the main loop, and server tools to its
-headers: neither may go along into a call that has others.
+headers: neither may be sent in a call that has others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SENT_ONLY = ("cache_control", "citations")
 def plain_messages(messages: Sequence[Item]) -> list[Item]:
     """The messages of a plain summary call.
 
-    Media become `[image]` and `[document]`; reasoning and cache markers go; blocks of server tools and
+    Media become `[image]` and `[document]`; reasoning and cache markers are removed; blocks of server tools and
     unknown ones become a line of text. A message that needs none of this is the same object; one that
     is empty then is left out.
     """

@@ -1,8 +1,8 @@
-"""A summary written ahead of need, and what it is good for (SPEC FULL-11).
+"""A summary written in advance (FULL-11).
 
-Only the summary is written ahead: the cut is fixed then, everything else (hooks, files, state, the log)
+Only the summary is written in advance: the cut is fixed then, everything else (hooks, files, state, the log)
 happens when the compaction is due, with what is known by then. It is used only if the messages that it
-stands for are still how the conversation begins.
+replaces are still the beginning of the conversation.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Prewritten:
     """A summary that exists already, as the summarizer of the compaction that installs it.
 
     Attributes:
-        name: Who wrote it.
+        name: The summarizer that wrote it.
         text: The summary.
-        items: What it stands for, oldest first: the very objects.
+        items: The messages that it replaces, oldest first: the same objects.
         at: The first message that is kept, by uuid or position.
         usage: Of the calls that it took.
     """
@@ -63,7 +63,7 @@ def ahead_flow(job: Job) -> Flow[Prewritten | None]:
     Raises:
         CompactionError: The summarizer failed.
     """
-    # Without a model it is written in milliseconds when it is due: no need to do that ahead.
+    # Without a model it takes milliseconds when it is due: no need to write it in advance.
     state = prepare(replace(job, fallback=None))
     first_kept = state.source.ids[state.cut.stop : state.cut.stop + 1]
     if state.removed_tokens < LEAST_REMOVED_TOKENS or state.cut.start or not first_kept:
@@ -81,7 +81,7 @@ def _position(items: Sequence[Item], at: str | int) -> int:
 
 
 class Ahead:
-    """At most one summary that is being written, or waits to be used. For one conversation.
+    """At most one summary that is being written or waits to be used, for one conversation.
 
     Args:
         listeners: Called with the retries of the summary and its end, from the thread or task that writes it.
@@ -107,7 +107,7 @@ class Ahead:
         return self.running or self._found is not None or bool(self.failure)
 
     def drop_unfit(self, items: Sequence[Item]) -> None:
-        """Throw away a summary whose messages are no longer how the conversation begins."""
+        """Discard a summary whose messages are no longer the beginning of the conversation."""
         if self._found is not None and not self._found.begins(items):
             self._found = None
 
@@ -130,15 +130,15 @@ class Ahead:
         self._background.submit(work, mode="auto" if in_loop else "thread")
 
     def take(self, items: Sequence[Item]) -> Prewritten | None:
-        """The summary that fits a conversation, once; one that does not fit is thrown away.
+        """Take the summary that matches the conversation; one that does not match is discarded.
 
-        `None`: there is none, or it is still being written: then it goes on, for the next time.
+        `None`: there is none, or it is still being written: then it continues, for the next time.
         """
         found, self._found, self.failure = self._found, None, ""
         return found if found is not None and found.begins(items) else None
 
     def cancel(self) -> None:
-        """Stop writing, and throw away what is there."""
+        """Stop writing, and discard what exists."""
         self._background.cancel()
         self._found = None
 
@@ -149,7 +149,7 @@ class Ahead:
     def _ended(self, result: object, *, cancelled: bool) -> None:
         if isinstance(
             result, Exception
-        ):  # nobody asked for it yet: the compaction that is due will tell
+        ):  # it was not requested yet: the compaction that needs it will report this
             expected = isinstance(result, CompactionError | InvalidMessage)
             self.failure = str(result) if expected else f"{type(result).__name__}: {result}"
         elif isinstance(result, Prewritten) and not cancelled:

@@ -1,4 +1,4 @@
-"""What is worked out once, before anything is asked of the outside: context, cut, facts, sizes."""
+"""What is computed once, before any effect: context, cut, facts, sizes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["State", "prepare", "recut", "since_last"]
 
 
 class Known:
-    """Facts of a conversation, collected when they are first asked for: another cut may be chosen before that."""
+    """Facts of a conversation, collected on first use, since the cut may still change before that."""
 
     def __init__(self, source: CompactionInput, cut: Cut) -> None:
         self._source, self._cut = source, cut
@@ -57,7 +57,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A job, looked at."""
+    """A job with everything that is computed from it."""
 
     job: Job
     source: CompactionInput
@@ -114,7 +114,7 @@ class State:
         return self.source.stored[first:last] if self.shortened is None else self.shortened
 
     def situation(self) -> Continuation:
-        """Where the conversation stands for the model that goes on."""
+        """The state of the conversation for the model that continues."""
         first, last = self.kept()
         newest = self.whole.inputs[-1] if self.whole.inputs else None
         kept = self.source.context[first:last]
@@ -181,7 +181,7 @@ def prepare(job: Job) -> State:
 
 
 def _within_target(state: State) -> State:
-    """What is kept brought down to its share of the target: results cut first, then less is kept."""
+    """Reduce the kept part to its share of the target: results are cut first, then less is kept."""
     target, first = state.job.target_tokens, state.kept()[0]
     if target is None:
         return state
@@ -227,7 +227,7 @@ def _shortened(state: State, share: int) -> State:
 
 
 def since_last(state: State) -> tuple[int | None, str]:
-    """Answers since the newest compaction, and the uuid of its summary, from a log's entries; `None`, "": not known."""
+    """Responses since the newest compaction, and the uuid of its summary, from a log's entries; `None`, "": unknown."""
     if not state.recompaction or not state.source.entries:
         return None, ""
     items = state.source.items
@@ -265,19 +265,19 @@ def _overhead(job: Job, ledger: Any) -> int:
 
 
 def _most_kept(job: Job, overhead: int) -> int:
-    """Room for kept messages so that the result stays clear of the next compaction (P-8)."""
+    """Room for kept messages so that the next compaction comes late (P-8)."""
     room = room_after(job, overhead)
-    # A summary needs room too: a quarter is set aside for it, and half where a quarter would hardly take its headings.
+    # A summary needs room too: a quarter is reserved for it, and half where a quarter would hardly hold its headings.
     aside = max(room // 4, min(room // 2, LEAST_SUMMARY_ROOM))
     return max(room - aside, 0)
 
 
 LEAST_SUMMARY_ROOM = 4_000
-"""Tokens that a summary should have, if half of the room are so many."""
+"""Tokens that a summary should have, if half of the room is that large."""
 
 
 def room_after(job: Job, overhead: int) -> int:
-    """What messages may take after a compaction, so that the next is far off (P-8); tokens."""
+    """Tokens that messages may take after a compaction, so that the next comes late (P-8)."""
     limit = job.trigger_tokens if job.trigger_tokens is not None else job.window_tokens
     return limit * job.policy.auto.max_after_percent // 100 - overhead
 
@@ -286,7 +286,7 @@ def _facts(source: CompactionInput, cut: Cut) -> tuple[Facts, Facts]:
     """Facts of the summarised part, with the user's words of all time, and of the whole context.
 
     The log still holds what an earlier compaction removed: the user's messages are taken from there,
-    since what the previous summary says of them is only a copy, perhaps a shortened one.
+    since the previous summary has only copies, perhaps shortened ones.
     """
     earlier = Collector()
     for index, item in enumerate(source.earlier, -len(source.earlier)):
@@ -303,7 +303,7 @@ def _facts(source: CompactionInput, cut: Cut) -> tuple[Facts, Facts]:
 
 
 def _summaries(source: CompactionInput) -> list[str]:
-    """The texts of summaries that stand in the context."""
+    """The texts of the summaries in the context."""
     texts = [(item, text_of(item)) for item in source.context if role_of(item) == "user"]
     return [text for item, text in texts if is_summary(item) or looks_like_summary(text)]
 

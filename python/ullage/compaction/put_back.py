@@ -1,7 +1,7 @@
-"""What is put back after a compaction: files read now, and state that only the host knows (SPEC POST-3).
+"""Restores context after a compaction: files read now, and state that only the host knows (POST-3).
 
-The host registers providers; without one nothing is put back, since a transcript may be compacted on
-another machine than it was written on.
+The host registers providers; without one nothing is restored, since a transcript may be compacted on
+another machine than the one on which it was written.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Attachment: TypeAlias = dict[str, Any]
 Measure: TypeAlias = Callable[[str], int]
 
 BYTES_PER_TOKEN = 8
-"""A file above this many characters per allowed token is not cut to size: only its name is put back."""
+"""A file above this many characters per allowed token is not cut to size: only its name is restored."""
 
 LEAST_TOKENS = 50
-"""Less of a file or skill than this is not worth its frame."""
+"""A smaller part of a file or skill is not worth its frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Skill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Providers:
-    """Where the state to put back comes from; each may be absent, and may return nothing.
+    """The providers of the state to restore; each may be absent, and may return nothing.
 
     Attributes:
-        read_file: The text of a file now, or `None`; `None` here: no files are put back.
+        read_file: The text of a file now, or `None`; `None` here: no files are restored.
         skip_file: Whether a path is a plan or memory file, which has a provider of its own.
         plan: `(path, text)` of the plan file.
         skills: Invoked skills, newest first.
@@ -78,7 +78,7 @@ def recent_files(
 
     Args:
         facts: Of what was summarised.
-        visible: Of what is kept: a file whose read is still there is not put back.
+        visible: Facts of the kept part: a file that it still shows is not restored.
         policy: How many.
         skip: Whether a path is left out, and its place goes to the next.
     """
@@ -91,7 +91,7 @@ def recent_files(
 
 
 def _same(path: str) -> str:
-    """One name for `./a.py`, `a.py` and `b/../a.py`; links are not looked at."""
+    """One name for `./a.py`, `a.py` and `b/../a.py`; links are not resolved."""
     return posixpath.normpath(path.replace("\\", "/"))
 
 
@@ -103,7 +103,7 @@ def rebuild(
     measure: Measure,
     kept: Sequence[Mapping[str, Any]] = (),
 ) -> Flow[tuple[list[Attachment], list[str]]]:
-    """Asks all providers, side by side, and fits the answers into their budgets.
+    """Ask all providers in parallel, and fit the answers into their budgets.
 
     Args:
         providers: Whom to ask.
@@ -117,7 +117,7 @@ def rebuild(
         The attachments in a fixed order, and warnings for providers that failed and for what was cut.
 
     Raises:
-        InvalidPolicy: A provider returned what is no plan, skill or attachment of a known kind.
+        InvalidPolicy: A provider returned something other than a plan, skill or attachment of a known type.
     """
     skip = providers.skip_file or (lambda path: False)
     paths = recent_files(facts, visible, policy, skip) if providers.read_file is not None else []
@@ -158,7 +158,7 @@ def within(attached: Sequence[Attachment], tokens: int, measure: Measure) -> lis
 
 
 FRAME_TOKENS = 10
-"""Of the message around an attachment."""
+"""Tokens of the message around an attachment."""
 
 _RANKS = {"plan_file_reference": 1, "invoked_skills": 2, "file": 3, "compact_file_reference": 3}
 
@@ -174,7 +174,7 @@ def _files(
         if not isinstance(content, str) or room < LEAST_TOKENS:
             continue
         if len(content) > limit:
-            # Not decoded, counted and cut; that it was read is worth a line.
+            # Not decoded, counted or cut; one line says that it was read.
             found.append({"type": "compact_file_reference", "filename": path, "displayPath": path})
             continue
         text, cut = _top(clean(content), min(policy.file_max_tokens, room), measure)

@@ -27,12 +27,12 @@ from ullage.summarizers.streams import PrefixLost
 __all__ = ["Accepted", "write_summary"]
 
 BACK_OFF_SECONDS = (2.0, 8.0, 30.0)
-"""Before the second, third, … try, where the provider names no time."""
+"""Seconds before the second, third, … try, if the provider names no time."""
 
 LONGEST_WAIT_SECONDS = 120.0
 
 MARGIN_TOKENS = 1_000
-"""Of a summarizer's window that stays free: the estimate may be that far off."""
+"""Share of a summarizer's window that stays free, since the estimate may be that far off."""
 
 LEAST_PART_TOKENS = 500
 
@@ -43,10 +43,10 @@ EXTRACTIVE_SHARE = 2
 """A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite."""
 
 LEAST_OUTPUT_TOKENS = 300
-"""Nine headings and a little under them: a summary with less says nothing."""
+"""Nine headings with a little text: a shorter summary says nothing."""
 
 FRAME = 150
-"""Tokens of what stands around a summary."""
+"""Tokens of the text around a summary."""
 
 Mode: TypeAlias = Literal["shared", "plain", "native"]
 
@@ -67,7 +67,7 @@ class Accepted:
 
 
 def write_summary(state: State, instructions: str) -> Flow[Accepted]:
-    """Gets a summary, from the job's summarizer or else from its fallback.
+    """Get a summary from the job's summarizer, or else from its fallback.
 
     Raises:
         CompactionError: All failed; the last failure, by name.
@@ -137,7 +137,7 @@ def _readable(state: State, text: str, carried: Sequence[Any]) -> str:
 
 
 def _modes(call: _Call) -> tuple[str, ...]:
-    """The summarizer's modes, less the shared prefix where it can't serve.
+    """The summarizer's modes, without the shared prefix where it cannot be used.
 
     A part, and a partial compaction, must not see all of the conversation; after calls that wait for
     their results no message may be appended.
@@ -162,7 +162,7 @@ def _name(summarizer: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What one summary is to be made of."""
+    """The input of one summary."""
 
     who: Any
     state: State
@@ -194,7 +194,7 @@ class _Call:
         return job.redact(text) if job.redact else text
 
     def output_tokens(self) -> int:
-        """Room for the answer: the policy's, the model's, and for copies a share of their source."""
+        """Tokens for the response: the policy's limit, the model's, and for copies a share of their source."""
         most = self.state.job.policy.summary.max_output_tokens
         limit = min(getattr(self.who, "max_output_tokens", None) or most, most)
         state = self.state
@@ -211,7 +211,7 @@ class _Call:
         return int(limit if window is None else min(limit, max(window // 4, 1)))
 
     def _most_copied(self) -> int:
-        """Of copies: a share of their source, or nearly all of it where somebody said how much they may take."""
+        """For copies: a share of their source, or nearly all of it if a limit was set explicitly."""
         removed = self.state.removed_tokens
         most = getattr(self.who, "max_tokens", DEFAULT_TOKENS)
         told = self.state.job.target_tokens is not None or most != DEFAULT_TOKENS
@@ -224,7 +224,7 @@ class _Call:
 
 
 class _Caller:
-    """Calls one summarizer in one mode until it answers well or has used up its tries."""
+    """Calls one summarizer in one mode until a response is good or its tries are used up."""
 
     def __init__(self, call: _Call, mode: str, head: HeadTruncation, *, last: bool) -> None:
         self._call, self._mode, self._head, self._last = call, mode, head, last
@@ -247,7 +247,7 @@ class _Caller:
             except Cancelled as exc:
                 raise CompactionError("aborted", "the compaction was cancelled") from exc
             except (InvalidPolicy, MissingExtra):
-                raise  # the caller's mistake, not the model's
+                raise  # an error of the caller, not of the model
             except Exception as exc:
                 yield from self._failed(exc)
                 continue
@@ -265,10 +265,10 @@ class _Caller:
         if not isinstance(reply, SummaryReply):
             raise InvalidPolicy("summarizer", type(reply).__name__, "must answer with text")
         if self._local:
-            # Copies and counts need no judge; whether it pays is weighed for the result as a whole.
+            # Copies and counts need no checks; whether they pay is decided for the result as a whole.
             return reply.text, ()
         if reply.carried:
-            return reply.text, ()  # signed or encrypted: it is taken as it is, or not at all
+            return reply.text, ()  # signed or encrypted: it is used unchanged, or not at all
         return check_reply(
             reply,
             source_chars=max(_chars(self._call.messages) + len(self._call.previous), 1),
@@ -318,7 +318,7 @@ class _Caller:
 
     def _failed(self, exc: Exception) -> Flow[None]:
         found = classify(exc)
-        # Too many bytes are media as a rule, which a plain call leaves out: nothing need be dropped.
+        # Too many bytes are usually media, which a plain call leaves out: nothing needs to be dropped.
         bytes_only = self._shared and found.kind == "overflow_bytes"
         if found.is_overflow and not bytes_only:
             yield from self._overflow(found.gap_tokens)
@@ -356,7 +356,7 @@ class _Caller:
             yield from self._overflow(None)
             return
         self._errors += 1
-        # A bad answer to the shared prefix is not asked for again: the plain call asks differently.
+        # After a bad response the shared prefix is not tried again: the plain call asks differently.
         if self._errors > self._policy.retries or self._local or self._shared:
             raise error_for(problems[0], self._call.name)
         yield self._retried("rejected")

@@ -1,4 +1,4 @@
-"""Puts back what a summary lost and code knows: user messages, files, commands, names. No model, no guess."""
+"""Appends what a summary lost and code knows: user messages, files, commands, names. No model, no guessing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the summary calls of one compaction came to, counted while they are made: known also where it fails."""
+"""The cost of a compaction's summary calls, counted as they are made, so that it is known even if the compaction fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CallTally:
     """One compaction's calls.
 
     Attributes:
-        summarizer: Who was asked last; empty: nobody yet.
+        summarizer: The summarizer asked last; empty: none yet.
         attempts: Calls that were made.
         dropped: Oldest messages that the newest call did not see.
         usage: Of the calls that reported theirs.
@@ -28,12 +28,12 @@ class CallTally:
     usage: SummaryUsage = field(default_factory=SummaryUsage)
 
     def asked(self, summarizer: str, dropped: int) -> None:
-        """A call is about to be made."""
+        """Record the start of a call."""
         self.summarizer, self.dropped = summarizer, dropped
         self.attempts += 1
 
     def answered(self, reply: Any) -> None:
-        """A call was answered, well or badly."""
+        """Record the response of a call, good or bad."""
         told = getattr(reply, "usage", None)
         if isinstance(told, Mapping):
             self.usage += usage_of(told)

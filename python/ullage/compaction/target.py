@@ -17,7 +17,7 @@ LEAST_SUMMARY_TOKENS = 200
 """Nine headings need this much."""
 
 LEAST_RESULT_TOKENS = 60
-"""Of a result in the kept part: less would not say what it was."""
+"""Minimum tokens of a result in the kept part: a shorter one would not show what it was."""
 
 HEAD_PERCENT = 60
 
@@ -28,7 +28,7 @@ def kept_share(target_tokens: int, overhead: int) -> int:
 
 
 def scaled_to_target(keep: KeepPolicy, share: int) -> KeepPolicy:
-    """A policy's measure where a target leaves less room than it asks for."""
+    """The policy's amount, reduced where a target leaves less room."""
     least = min(keep.min_tokens, share // 2)
     return KeepPolicy(
         min_tokens=least,
@@ -52,11 +52,11 @@ def shorter_results(
 
     Args:
         kept: Bare messages; not changed.
-        excess: Tokens that must go.
+        excess: Tokens to remove.
         measure: Tokens of a text.
 
     Returns:
-        The messages (those that are untouched are the same objects), and about how many tokens went.
+        The messages (unchanged ones are the same objects), and about how many tokens were removed.
     """
     found = [result for at, item in enumerate(kept) for result in _results(at, item, measure)]
     most = _cap(sorted((result.tokens for result in found), reverse=True), excess)
@@ -73,7 +73,7 @@ def shorter_results(
 
 
 def _cap(sizes: Sequence[int], excess: int) -> int:
-    """The size above which results are cut, so that so much goes in all; at least `LEAST_RESULT_TOKENS`."""
+    """The size above which results are cut to remove the excess in total; at least `LEAST_RESULT_TOKENS`."""
     for count in range(1, len(sizes) + 1):
         below = sizes[count] if count < len(sizes) else 0
         if sum(sizes[:count]) - count * below >= excess:

@@ -1,4 +1,4 @@
-"""How a conversation is kept: saved and restored, in a log of its own, forked, taken back to an earlier message."""
+"""Keeps a conversation: saved and restored, in a log, forked, rewound to an earlier message."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Keeping(Accessors):
     # ---- state as JSON -----------------------------------------------------------------------
 
     def save(self, *, history: bool = False) -> dict[str, Any]:
-        """The state as plain JSON: decisions, what levels hold, learned limits, counters, corrections.
+        """The state as plain JSON: decisions, state of the levels, learned limits, counters, corrections.
 
         Args:
-            history: Put the messages in. Without them, give them back to `restore`.
+            history: Include the messages. Otherwise pass them to `restore`.
         """
         self._name(range(len(self.machine.history)))
         return {**dump(self.machine, history=history), **self._beside()}
@@ -69,20 +69,20 @@ class Keeping(Accessors):
         policy: Policy | str | None = None,
         **outside: Unpack[Outside],
     ) -> Self:
-        """A manager that goes on where the saved one stood.
+        """A manager that continues where the saved one left off.
 
         If the history is shorter or was edited, the state is rolled back to it: messages are compared one by one, and from the first
-        that differs on they count as added since; nothing is left of what was decided about the others.
+        that differs on they count as added since; decisions about the others are dropped.
 
         Args:
-            saved: What `save` gave.
+            saved: The result of `save`.
             history: The messages that had been added, in order, from the host's own log; `None`: those in `saved`. Messages
                 beyond them count as added since.
             policy: `None`: the saved one.
             **outside: What is not saved, with the constructor's names: `system`, `tools`, `summarizer`, `store`, ...
 
         Raises:
-            InvalidPolicy: It is no saved state, or the history is another from its first message on; names the field.
+            InvalidPolicy: It is not a saved state, or the history differs from its first message on; names the field.
         """
         made = cls._of_state(saved, policy, outside)
         load(made.machine, saved, history)
@@ -95,7 +95,7 @@ class Keeping(Accessors):
         cls, saved: Mapping[str, Any], policy: Policy | str | None, outside: Mapping[str, Any]
     ) -> Self:
         if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
-            raise InvalidPolicy("saved", type(saved).__name__, "must be what save() gave")
+            raise InvalidPolicy("saved", type(saved).__name__, "must be the result of save()")
         rules = policy if policy is not None else policy_of(saved["policy"])
         known = {name: saved[name] for name in ("model", "source", "provider")}
         known.update(saved.get("stated_window") or {})
@@ -110,9 +110,9 @@ class Keeping(Accessors):
     def resume(
         cls, path: Log, *, policy: Policy | str | None = None, **outside: Unpack[Outside]
     ) -> Self:
-        """A manager that goes on from a log: the next request is what the one that wrote it would have sent.
+        """A manager that continues from a log: the next request is the one that its writer would have sent.
 
-        A transcript that no manager wrote is begun with: what a resume of it shows is the history. Then `model` is needed.
+        From a transcript that no manager wrote it starts with what a resume shows as the history. Then `model` is required.
 
         Args:
             path: The log's file, or an open log of it.
@@ -195,7 +195,7 @@ class Keeping(Accessors):
         self.host = replace(self.host, logged=True, options=options)
 
     def _keep_in(self, log: Log) -> None:
-        """Begin a log with this conversation, which is empty yet."""
+        """Begin a log with this conversation, which is still empty."""
         owned = not isinstance(log, TranscriptLog)
         opened = (
             opened_log(log, self._clock, create=True) if not isinstance(log, TranscriptLog) else log
@@ -204,7 +204,7 @@ class Keeping(Accessors):
             if opened.leaf is not None or read_journal(opened.path).state:
                 raise LogConflict(
                     f"{opened.path}: the log holds a conversation already",
-                    hint="ContextManager.resume(path) goes on with it",
+                    hint="ContextManager.resume(path) continues it",
                 )
             journal = Journal(opened, owned=owned, ids=self._ids)
             journal.begin(self.machine, self._beside())
@@ -220,7 +220,7 @@ class Keeping(Accessors):
         return None if self._journal is None else self._journal.log
 
     def close(self) -> None:
-        """Give up the log's file, if it was given as a path; the conversation goes on with `resume`."""
+        """Close the log's file, if it was given as a path; `resume` continues the conversation."""
         if self._journal is not None:
             self._journal.close()
 
@@ -233,7 +233,7 @@ class Keeping(Accessors):
     def entries(self, start: int = 0) -> list[dict[str, Any]]:
         """Messages of the history as entries with uuids and times, for the host's own log.
 
-        From then on lines in `Request.records` name them by these uuids. Items that are no message are left out.
+        From then on lines in `Request.records` name them by these uuids. Items that are not messages are left out.
 
         Args:
             start: Position in the history of the first; negative: counted from its end.
@@ -254,7 +254,7 @@ class Keeping(Accessors):
         return None if found is None else found.item
 
     def _added(self, at: int) -> Added | None:
-        """What the log tells of a message of the history."""
+        """What the log records about a message of the history."""
         journal = self._journal
         if journal is None or not 0 <= at < len(journal.offsets) or journal.offsets[at] < 0:
             return None
@@ -278,7 +278,7 @@ class Keeping(Accessors):
     # ---- all or nothing ----------------------------------------------------------------------
 
     def _commit(self, what: str, more: Sequence[dict[str, Any]] = ()) -> None:
-        """Write what has changed; where that fails, nothing has."""
+        """Write what has changed; if that fails, nothing has."""
         if self._journal is None:
             return
         try:
@@ -289,9 +289,9 @@ class Keeping(Accessors):
 
     @contextmanager
     def _whole(self, what: str, *, careful: bool = True) -> Iterator[None]:
-        """A call that is in the log when it ends, and that has changed nothing where it is broken off.
+        """A call that is in the log when it ends, and that changes nothing if it is interrupted.
 
-        What a call found out before an error of our own is kept: that a summarizer failed, say.
+        What a call learned before one of Ullage's errors is kept, for example that a summarizer failed.
 
         Args:
             what: For the log.
@@ -319,7 +319,7 @@ class Keeping(Accessors):
     def _go_back(
         self, state: Mapping[str, Any], messages: int, counts: tuple[int, int] | None = None
     ) -> None:
-        """Put an earlier state back; of what was added since, the messages up to a number stay."""
+        """Restore an earlier state; of what was added since, the messages up to a number stay."""
         machine, journal = self.machine, self._journal
         history, view = machine.history[:messages], machine.view
         written = (journal.reports, journal.records) if journal else (0, 0)
@@ -335,15 +335,15 @@ class Keeping(Accessors):
     # ---- other ways on -----------------------------------------------------------------------
 
     def rewind(self, count: int) -> None:
-        """Go back to the first `count` messages of the history: the others go, as if they had never been added.
+        """Go back to the first `count` messages of the history: the others are removed, as if they had never been added.
 
-        Messages that a level had taken out or summed up come back whole where its words may stand for some that go.
+        Messages that a level had removed or summed up come back whole if its text may cover some that are removed.
 
         Args:
             count: Messages of `history` that stay.
 
         Raises:
-            InvalidPolicy: There are not so many.
+            InvalidPolicy: There are fewer.
         """
         journal, machine = self._journal, self.machine
         self._name(range(len(machine.history)))
@@ -363,11 +363,11 @@ class Keeping(Accessors):
         log: Log | None = None,
         **outside: Unpack[Outside],
     ) -> Self:
-        """Another manager of the same conversation as it stands; neither sees what becomes of the other.
+        """Another manager of the same conversation in its current state; the two are independent from then on.
 
         Args:
             policy: `None`: this one's.
-            log: For the fork, of its own: a path, or an open and empty log. `None`: it has none.
+            log: The fork's own log: a path, or an open and empty log. `None`: it has none.
             **outside: What should differ from this manager, with the constructor's names.
         """
         given = {**self._outside, **outside}
@@ -395,7 +395,7 @@ class Keeping(Accessors):
     def __reduce__(self) -> NoReturn:
         raise InvalidPolicy(
             "pickle", type(self).__name__, "holds what is outside of it: clients, files, callables",
-            hint="save() gives the state as JSON, ContextManager.restore takes it back",
+            hint="save() returns the state as JSON, ContextManager.restore reads it",
         )  # fmt: skip
 
     def _locked(self) -> Any:

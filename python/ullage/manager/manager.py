@@ -1,4 +1,4 @@
-"""What a host calls: one object per conversation, synchronous and asynchronous."""
+"""The interface for hosts: one object per conversation, synchronous and asynchronous."""
 
 from __future__ import annotations
 
@@ -53,48 +53,48 @@ _OF_JOBS = ("keep", "redact", "template", "session_id", "transcript_path", "cwd"
 
 
 class ContextManager(Keeping):
-    """Keeps one conversation within its window: `add` what comes, `prepare` what to send, `observe` the answer.
+    """Keeps one conversation within its window: `add` new messages, `prepare` requests, `observe` responses.
 
     Everything that was added stays in `history`; a request is a view of it. There is no state outside of the object, so a
-    process may hold thousands.
+    process may hold thousands of them.
 
     Args:
-        model: Name of the model that goes on; decides window and weights.
-        provider: Whose form messages come in and requests go out: `anthropic`, `openai_chat`, `openai_responses`, `gemini`,
+        model: Name of the model in use; decides window and weights.
+        provider: The format of added messages and of requests: `anthropic`, `openai_chat`, `openai_responses`, `gemini`,
             `bedrock` or `mistral`. The history is kept in the internal view.
         policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
         system: The system prompt, to be counted; never changed.
         tools: Tool definitions, to be counted; never changed.
         summarizer: For automatic and manual compactions; `None`: extractive, without a model.
-        line_summarizer: With a small model, for the lines that stand for single tool results; `None`: put together by code.
-        fallback: Who writes when the summarizer fails; `None`: the extractive one, for automatic compactions.
+        line_summarizer: With a small model, for the lines that replace single tool results; `None`: written by code.
+        fallback: Writes the summary if the summarizer fails; `None`: the extractive one, for automatic compactions.
         store: For large tool results; `None`: they stay, and are snipped.
         settings: Settings of the window; `None`: those of the environment.
-        table: Where to look the model up; `None`: the built-in table.
-        source: Who asks: `main`, or `subagent`, `compact`, `session_memory`, `collapse`.
+        table: The model table; `None`: the built-in one.
+        source: The part of the host that uses it: `main`, or `subagent`, `compact`, `session_memory`, `collapse`.
         memory: Notes of the session (`SessionMemory`): kept up to date by `observe`, tried before a summary is written.
             `None`: there are none.
         hooks: PreCompact, PostCompact, SessionStart; `Hooks` or its fields.
-        providers: What is put back after a compaction.
+        providers: Sources of context restored after a compaction (files, plan, skills).
         listeners: Called with every event, in order.
-        log: Where the conversation is kept: the path of a new file, or an open and empty `TranscriptLog`. All that was added,
-            observed and decided is there when a call returns; `ContextManager.resume` goes on from it. The manager alone
-            appends to it. `None`: `save` is the host's business.
-        clock: Gives the time in milliseconds since the epoch, for what happens by time; messages are stamped with it as they
-            come in. `None`: the system's. One that returns `None`: nothing happens by time.
+        log: Where the conversation is kept: the path of a new file, or an open and empty `TranscriptLog`. Everything added,
+            observed and decided is in it when a call returns; `ContextManager.resume` continues from it. Only the manager
+            appends to it. `None`: the host saves the state with `save`.
+        clock: Returns the time in milliseconds since the epoch, for levels that depend on it; messages are stamped with it
+            when they are added. `None`: the system's clock. If it returns `None`, nothing happens by time.
         keep: Newest part that a compaction leaves verbatim: tokens, a `KeepPolicy`, or `None` for the policy's.
-        redact: Applied to all text that leaves for a summarizer or becomes the summary; `None`: nothing is.
-        template: Replaces the prompt for summaries; empty: ours.
+        redact: Applied to all text that is sent to a summarizer or becomes the summary; `None`: not applied.
+        template: Replaces the prompt for summaries; empty: the built-in one.
         session_id: Passed to hooks; empty: the log's, if there is one.
         transcript_path: Passed to the model and to hooks, and searched by recall; empty: the log's, if there is one.
         cwd: Passed to hooks.
-        context_management: Anthropic's parameter of that name, as a form of policy: sent on where the provider knows it, else done
+        context_management: Anthropic's parameter of that name, as a form of policy: passed on if the provider supports it, else done
             here and reported in `Request.applied_edits`. `None`: none.
-        context_window: The model's window in tokens, in place of what the table says; `None`: as the table says.
-        max_output_tokens: The model's largest answer in tokens, likewise.
-        thinking: The requests' `thinking` parameter, as the provider takes it; `None`: not in use. In Anthropic's manual mode
+        context_window: The model's window in tokens, overriding the table; `None`: the table's.
+        max_output_tokens: The model's longest response in tokens, likewise.
+        thinking: The requests' `thinking` parameter, in the provider's format; `None`: not in use. In Anthropic's manual mode
             (`enabled`) no request begins an open turn without its thinking (A14). It is saved.
-        levels: Every level, in order: `ullage.levels.ORDER` with levels of your own put in; see `ullage.levels.level`.
+        levels: Every level, in order: `ullage.levels.ORDER` with your own levels inserted; see `ullage.levels.level`.
 
     Example:
         >>> manager = ContextManager(model="claude-opus-4-5")
@@ -188,14 +188,14 @@ class ContextManager(Keeping):
         if log is not None:
             self._keep_in(log)
 
-    # ---- what comes in -----------------------------------------------------------------------
+    # ---- input -------------------------------------------------------------------------------
 
     def add(self, message: Item) -> None:
-        """Append a message: the user's, the model's, or results of tools; an item in the form of Responses.
+        """Append a message: of the user, of the model, or tool results; an item for the Responses API.
 
         Raises:
-            InvalidMessage: No provider could take it; nothing has changed.
-            StoreError: It could not be written to the log; nothing has changed.
+            InvalidMessage: The message is malformed; state is unchanged.
+            StoreError: It could not be written to the log; state is unchanged.
         """
         with self._locked(), self.machine.whole_or_nothing():
             self.machine.take(message, at_ms=self._clock())
@@ -205,14 +205,14 @@ class ContextManager(Keeping):
                 self._commit("add")
 
     def observe(self, response: object) -> None:
-        """Append the model's answer, with its usage if it has one: the next count is anchored on it.
+        """Append the model's response; if it has usage figures, the next count is anchored on them.
 
         Args:
-            response: The response's body or an SDK's object of it, or just the message in it.
+            response: The response's body, an SDK's response object, or only the message in it.
 
         Raises:
-            InvalidMessage: It is none of these, or no provider could take it; nothing has changed.
-            StoreError: It could not be written to the log; nothing has changed.
+            InvalidMessage: It is none of these, or malformed; state is unchanged.
+            StoreError: It could not be written to the log; state is unchanged.
         """
         with self._locked(), self.machine.whole_or_nothing():
             newest = self.machine.observe(response, at_ms=self._clock())
@@ -226,7 +226,7 @@ class ContextManager(Keeping):
         """Keep a text, or the text of a message or block, verbatim through every level (CTX-3).
 
         Args:
-            name: To unpin it by; another text under the same name takes its place.
+            name: The name to unpin it by; another text under the same name replaces it.
             given: A string, a message or entry, or a text block.
             by: `host`, `user` or `tool`.
         """
@@ -234,7 +234,7 @@ class ContextManager(Keeping):
         self._commit("pin")
 
     def unpin(self, name: str) -> None:
-        """Let a pinned text go.
+        """Remove a pin.
 
         Raises:
             InvalidPolicy: There is no pin of this name.
@@ -243,19 +243,19 @@ class ContextManager(Keeping):
         self.machine.pins = {pin.name: pin for pin in kept}
         self._commit("unpin")
 
-    # ---- what goes out -----------------------------------------------------------------------
+    # ---- output ------------------------------------------------------------------------------
 
     def prepare(self, *, now_ms: int | None = None, cancel: CancelToken | None = None) -> Request:
-        """Run the levels and give what to send.
+        """Run the levels and return the request to send.
 
         Args:
-            now_ms: The time, in milliseconds since the epoch, for what happens by it; `None`: the manager's clock tells it.
-            cancel: Looked at between steps; then all is as before the call, with messages that came meanwhile.
+            now_ms: The time, in milliseconds since the epoch, for levels that depend on it; `None`: the manager's clock.
+            cancel: Checked between steps; the state is then as before the call, plus messages added meanwhile.
 
         Raises:
-            ContextTooLarge: What must stay does not fit; names the floor.
+            ContextTooLarge: What has to stay does not fit; names the smallest possible size.
             ManagerBusy: Another call prepares a request of this conversation, or recovers from a refusal.
-            StoreError: What was decided could not be written to the log; nothing has changed.
+            StoreError: The decisions could not be written to the log; state is unchanged.
         """
         with self._exclusive("prepare"):
             self.host.beside.stop_task()
@@ -284,9 +284,9 @@ class ContextManager(Keeping):
         target_tokens: int | None = None,
         cancel: CancelToken | None = None,
     ) -> CompactionResult:
-        """Compact now; where compaction is turned off altogether the outcome is `blocked`.
+        """Compact now; if compaction is turned off altogether, the outcome is `blocked`.
 
-        Old tool results that can be had again are shortened first (microcompact), so that the summary is of what matters.
+        Old tool results that can be fetched again are shortened first (microcompact), so that the summary covers what matters.
 
         Args:
             instructions: What the summary should focus on, in the user's words.
@@ -294,12 +294,12 @@ class ContextManager(Keeping):
             direction: `full`, or `from` the message `at` to the end, or `up_to` that message.
             at: For the latter two: a position in `messages`, or the uuid of a message.
             target_tokens: See `ullage.compact`; `None`: no limit beyond the policy's.
-            cancel: Looked at between steps.
+            cancel: Checked between steps.
 
         Raises:
-            CompactionError: It failed; nothing has changed.
+            CompactionError: It failed; state is unchanged.
             InvalidPolicy: An argument is out of range; names it.
-            StoreError: It could not be written to the log; nothing has changed.
+            StoreError: It could not be written to the log; state is unchanged.
         """
         asked = compactions.Asked(instructions, keep, direction, at, target_tokens)
         with self._whole("compact"):
@@ -327,7 +327,7 @@ class ContextManager(Keeping):
             error: The exception or response.
 
         Returns:
-            True (as a truth value) if a retry is worth it: room was made, or a smaller output will do (`max_tokens`). Prepare
+            A true value if a retry is worthwhile: room was made, or a smaller output will fit (`max_tokens`). Prepare
             again and retry.
 
         Raises:
@@ -357,7 +357,7 @@ class ContextManager(Keeping):
             return await self._arun(prepare.stage_ahead(self.machine, self.host))
 
     def expand(self, collapse_id: str) -> StageReport:
-        """Put a collapsed span back in its place; it is not collapsed again.
+        """Restore a collapsed span; it is not collapsed again.
 
         Raises:
             UnknownHandle: No placeholder with that id is in the context.
@@ -370,7 +370,7 @@ class ContextManager(Keeping):
 
     @property
     def recall(self) -> Recall:
-        """Brings back what left: `recall.get(handle)` for the host, `recall.call(input)` for the model."""
+        """Returns removed content: `recall.get(handle)` for the host, `recall.call(input)` for the model."""
         return tools.recall_of(self.machine, self.host)
 
     def answer(self, name: str, given: object) -> ToolAnswer:

@@ -1,4 +1,4 @@
-"""What a context manager hands out: requests, figures, decisions."""
+"""The values that a context manager returns: requests, figures, decisions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Usage:
     """How full the window is.
 
     Attributes:
-        tokens: Of the next request.
+        tokens: Size of the next request.
         window_tokens: The model's context window.
         reported: Whether it is based on the provider's own figure.
-        low: At least so many, nine times in ten; `high`: at most.
-        by_category: Estimated tokens by what they are spent on; empty where nobody asked for it.
+        low: Lower end of the 90 % interval; `high`: its upper end.
+        by_category: Estimated tokens by category; empty if not requested.
     """
 
     tokens: int
@@ -45,12 +45,12 @@ class Decided:
     """Whether an automatic compaction is due, and why or why not.
 
     Attributes:
-        compact: It is due.
-        why: In words.
+        compact: Whether it is due.
+        why: The reason, as text.
         code: For programs: `due`, `below`, `off`, `source`, `reactive_only`, `collapse`, `failures` or `refills`.
-        tokens: Of the next request.
-        limit_tokens: Where it would be due.
-        fills: What fills the window, by category, where that is why nothing is done.
+        tokens: Size of the next request.
+        limit_tokens: The size at which it would be due.
+        fills: What fills the window, by category, if that is why nothing is done.
     """
 
     compact: bool
@@ -63,7 +63,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was done about a refusal; true if it is worth to prepare again and retry.
+    """What was done about a refusal; true if it is worthwhile to prepare again and retry.
 
     Attributes:
         kind: What the error was, as `ullage.providers.classify` names it.
@@ -71,8 +71,8 @@ class Recovery:
         freed: Tokens by estimate.
         learned_limit: The window that the error named (WIN-6); `None`: it named none.
         reports: Of the steps that acted.
-        max_tokens: The most output that the provider will take with this request: ask for no more, and retry. `None`: output
-            was not what was too much.
+        max_tokens: The most output that the provider accepts with this request: request no more, and retry. `None`: the output
+            was not too large.
     """
 
     kind: str
@@ -87,26 +87,26 @@ class Recovery:
 
 
 class Request:
-    """What to send, and what was done to make it fit.
+    """A request to send, and what was done to make it fit.
 
-    A request stays as it is, whatever becomes of the conversation. Making one costs what is new, not
-    the length: `messages` is put together when it is first asked for.
+    A request does not change when the conversation does. Preparing one costs what is new, not
+    the length: `messages` is assembled on first use.
 
     Attributes:
         number: Of this request in the conversation, from 1.
         reports: Of the levels that acted in this call, in order; those of earlier requests are in `ContextManager.explain()`.
         compaction: The compaction that ran, if one did.
-        provider: Whose form it has.
+        provider: The provider whose format it has.
         repairs: What was repaired so that the provider accepts it; the history is unchanged.
-        losses: What the provider's form cannot express.
+        losses: What the provider's format cannot express.
         parts: The body's keys besides the messages: system prompt and tools, in the provider's format.
         tokens: Estimate of the request, system prompt and tools included.
         params: Parameters to add, such as `context_management`.
         headers: HTTP headers to add, such as `anthropic-beta`.
-        tools: Tool definitions that levels offered to the model; they are in `parts` and `body` already, with the host's.
-        applied_edits: What was done here of a `context_management` that the provider does not know, in Anthropic's form.
-        cache_edits: Tool uses that a host which can may drop from the provider's cached prefix; never sent (MIC-2).
-        rewritten_from: First message that differs from the previous request; `None`: that one is wholly a prefix of this.
+        tools: Tool definitions that levels offered to the model; `parts` and `body` include them, with the host's.
+        applied_edits: What was done here for a `context_management` that the provider does not support, in Anthropic's format.
+        cache_edits: Tool uses that a capable host may drop from the provider's cached prefix; never sent (MIC-2).
+        rewritten_from: First message that differs from the previous request; `None`: that one is a prefix of this one.
     """
 
     __slots__ = (
@@ -163,7 +163,7 @@ class Request:
 
     @property
     def messages(self) -> list[Item]:
-        """For the provider; messages that nothing touched are the objects that were added."""
+        """The messages for the provider; unchanged ones are the objects that were added."""
         if self._list is None:
             self._list = list(self._items[: self._count])
         return self._list
@@ -175,7 +175,7 @@ class Request:
 
     @property
     def body(self) -> dict[str, Any]:
-        """What to send, all of it but model and output limit: messages, system prompt, tools, parameters."""
+        """Everything to send except model and output limit: messages, system prompt, tools, parameters."""
         return {self._list_key: self.messages, **self.parts, **self.params}
 
     def __len__(self) -> int:

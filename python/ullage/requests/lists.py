@@ -1,6 +1,6 @@
-"""Functions on plain lists of messages: bare API messages and transcript entries alike.
+"""Functions on plain lists of messages, for bare API messages and transcript entries.
 
-Each builds a ledger for the call. A program that asks at every turn keeps the ledger and appends to it.
+Each builds a ledger for the call. A program that calls them at every turn should keep a ledger and append to it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class KeptWindow(NamedTuple):
         messages: The kept messages, the same objects.
         start: Index of the first of them.
         tokens: Calibrated estimate of what is kept.
-        orphans: (message, block) of results whose call lies before the floor; they must be dropped.
+        orphans: (message, block) of results whose call is before the floor; they must be dropped.
     """
 
     messages: list[Item]
@@ -55,9 +55,9 @@ class TruncatedHead(NamedTuple):
     """A conversation without its oldest rounds.
 
     Attributes:
-        messages: What stays, the same objects.
-        dropped: How many messages went.
-        freed_tokens: Calibrated estimate of what went.
+        messages: The remaining messages, the same objects.
+        dropped: How many messages were removed.
+        freed_tokens: Calibrated estimate of the removed ones.
     """
 
     messages: list[Item]
@@ -80,8 +80,8 @@ def estimate_text(text: str, *, model: str | None = None, table: ModelTable | No
 
     Args:
         text: Any string, lone surrogates included.
-        model: Whose tokenizer to estimate for; `None`: the default family.
-        table: A model table of your own; `None`: the built-in one.
+        model: The model whose tokenizer is estimated; `None`: the default family.
+        table: Your own model table; `None`: the built-in one.
 
     Returns:
         Tokens; 0 for an empty text.
@@ -106,16 +106,16 @@ def estimate_tokens(
 
     Args:
         messages: Bare messages, items or contents of any provider, or transcript entries.
-        model: Whose tokenizer to estimate for; `None`: the default family.
-        table: A model table of your own; `None`: the built-in one.
-        provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
+        model: The model whose tokenizer is estimated; `None`: the default family.
+        table: Your own model table; `None`: the built-in one.
+        provider: The format of the messages: `openai_responses`, `gemini` or `bedrock`; other formats are read
             as they are. `None`: items of the Responses API and Gemini's contents are recognised.
 
     Returns:
         Tokens. System prompt and tool definitions are not messages and not counted.
 
     Raises:
-        InvalidMessage: An item is no message; names its index and field.
+        InvalidMessage: An item is not a message; names its index and field.
 
     Example:
         >>> estimate_tokens([])
@@ -155,15 +155,15 @@ def estimate_each(
 def group_rounds(messages: Sequence[Item], *, provider: str | None = None) -> list[list[Item]]:
     """Group messages by API round: one response and the user messages that answer it.
 
-    What stands before the first response belongs to the first round. Pieces of one response (one message id) stay together.
+    Messages before the first response belong to the first round. Pieces of one response (one message id) stay together.
 
     Args:
         messages: Bare messages, items or contents of any provider, or entries.
-        provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
+        provider: The format of the messages: `openai_responses`, `gemini` or `bedrock`; other formats are read
             as they are. `None`: items of the Responses API and Gemini's contents are recognised.
 
     Raises:
-        InvalidMessage: An item is no message; names its index and field.
+        InvalidMessage: An item is not a message; names its index and field.
 
     Example:
         >>> rounds = group_rounds([
@@ -206,15 +206,15 @@ def keep_window(
         min_tokens: Tokens that are enough together with the messages; 0: none needed.
         max_tokens: Tokens that are enough by themselves.
         min_text_messages: Messages with text; 0: none needed.
-        model: Whose tokenizer to estimate for; `None`: the default family.
-        table: A model table of your own; `None`: the built-in one.
-        provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
+        model: The model whose tokenizer is estimated; `None`: the default family.
+        table: Your own model table; `None`: the built-in one.
+        provider: The format of the messages: `openai_responses`, `gemini` or `bedrock`; other formats are read
             as they are. `None`: items of the Responses API and Gemini's contents are recognised.
         thinking: The request's `thinking` parameter; `None`: not in use. In manual mode (`enabled`) an open turn begins with
             thinking (A14): it is kept from where some is, within `max_tokens`; else two messages follow that end it.
 
     Raises:
-        InvalidMessage: An item is no message; names its index and field.
+        InvalidMessage: An item is not a message; names its index and field.
         InvalidPolicy: A number is negative, or `min_tokens` is above `max_tokens`.
 
     Example:
@@ -275,12 +275,12 @@ def truncate_head(
 
     Args:
         messages: Bare messages, items or contents of any provider, or entries.
-        gap_tokens: By how much the request was too long: the fewest rounds that cover it go. `None`: unknown,
-            `share_percent` of the rounds go.
+        gap_tokens: By how much the request was too long: the fewest rounds that cover it are dropped. `None`: unknown,
+            `share_percent` of the rounds are dropped.
         share_percent: Between 1 and 99.
-        model: Whose tokenizer to estimate for; `None`: the default family.
-        table: A model table of your own; `None`: the built-in one.
-        provider: Whose form the messages have: `openai_responses`, `gemini` or `bedrock`; the others are read
+        model: The model whose tokenizer is estimated; `None`: the default family.
+        table: Your own model table; `None`: the built-in one.
+        provider: The format of the messages: `openai_responses`, `gemini` or `bedrock`; other formats are read
             as they are. `None`: items of the Responses API and Gemini's contents are recognised.
         thinking: See `keep_window`: as many rounds are removed as needed for the open turn to begin with thinking, or it is ended.
 
@@ -288,7 +288,7 @@ def truncate_head(
         At least one round less, and at least one round. The rest may begin with an assistant message.
 
     Raises:
-        InvalidMessage: An item is no message; names its index and field.
+        InvalidMessage: An item is not a message; names its index and field.
         InvalidPolicy: A number is out of range.
 
     Example:

@@ -1,4 +1,4 @@
-"""From what a log holds to what a provider takes: translated, then repaired, with an account of both."""
+"""Turns the contents of a log into a provider's request: translates, then repairs, and reports both."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Outgoing:
-    """A conversation as it can be sent.
+    """A conversation ready to be sent.
 
     Attributes:
-        provider: Whose form it has.
+        provider: The provider whose format it has.
         parts: Keys of the request's body: `messages` (`input`, `contents`), `system`, `tools`.
-        list_key: The one of them that is the conversation.
+        list_key: The key that holds the conversation.
         repairs: What was repaired, in order; the log is not changed.
-        losses: What the provider's form cannot express.
+        losses: What the provider's format cannot express.
         left: Errors that no repair can fix, such as too many tokens.
         awaits_user: The model spoke last: the user's next message has to follow before it is sent.
-        names: The provider's name → ours, for each tool whose name the provider refuses: a call comes back
-            under the provider's.
+        names: The name sent → the original, for each tool whose name the provider refuses: a call comes back
+            under the name sent.
     """
 
     provider: str
@@ -60,7 +60,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A conversation in a provider's form, and how to ask about it."""
+    """A conversation in a provider's format, with its rules."""
 
     provider: Provider
     model: str | None
@@ -94,14 +94,14 @@ def outgoing(
     params: Mapping[str, Any] | None = None,
     **named: Unpack[RequestParameters],
 ) -> Outgoing:
-    """What to send: the conversation in a provider's form, legal as far as the rules know.
+    """The conversation in a provider's format, ready to send, legal as far as the rules know.
 
-    A conversation that ends with the model's words stays so: the user's next message comes after it.
+    A conversation that ends with the model's words keeps that end: the user's next message follows it.
 
     Args:
         messages: The internal view (Anthropic-shaped messages or entries); not changed.
         provider: One of `ullage.providers.registry.SHAPES`, or a row.
-        model: Name of the model that goes on; one of another vendor does not count. `None`: the rules
+        model: Name of the model in use; one of another vendor is ignored. `None`: the rules
             of the newest models.
         system: The system prompt.
         tools: Anthropic-shaped definitions.
@@ -111,7 +111,7 @@ def outgoing(
         **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
 
     Raises:
-        InvalidMessage: An item is no mapping, its content neither text nor a list, or a block cannot be read or is nested
+        InvalidMessage: An item is not a mapping, its content neither text nor a list, or a block cannot be read or is nested
             too deeply; names its position.
         InvalidPolicy: An unknown provider.
 
@@ -124,7 +124,7 @@ def outgoing(
     )
     given = form.shape.parts[form.provider.list_key]
     waits = _waits(given, form.provider)
-    # The user's next message will stand there: a model's last word is no fault.
+    # The user's next message will follow: ending with the model's words is not an error.
     asked = [*given, form.provider.user_message(".")] if waits else given
     done = _on_each(lambda part: repair(part, **form.arguments()), asked)
     sent = list(done.messages)
@@ -170,7 +170,7 @@ def report_of(
     params: Mapping[str, Any] | None = None,
     **named: Unpack[RequestParameters],
 ) -> Report:
-    """What the provider would refuse of the conversation as it stands, translated but not repaired.
+    """What the provider would refuse in the conversation, translated but not repaired.
 
     Args:
         messages: This and the others are those of `outgoing`.
@@ -190,7 +190,7 @@ def report_of(
     )
     given = form.shape.parts[form.provider.list_key]
     waits = _waits(given, form.provider)
-    # The user's next message will stand there: a model's last word is no fault.
+    # The user's next message will follow: ending with the model's words is not an error.
     asked = [*given, form.provider.user_message(".")] if waits else given
     return _on_each(lambda part: validate(part, **form.arguments()), asked)
 

@@ -1,4 +1,4 @@
-"""Who writes a summary: the extractive one without a model, any function, clients of model APIs."""
+"""Writers of summaries: the extractive one without a model, any function, clients of model APIs."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ class AnthropicSummarizer(StreamingSummarizer):
     """Writes summaries with Anthropic's SDK.
 
     Args:
-        model: Such as `claude-haiku-4-5`. For mode `shared` it must be the main loop's, whose request
-            is repeated whatever is named here.
+        model: Such as `claude-haiku-4-5`. Mode `shared` always uses the main loop's model, since it repeats
+            its request.
         client: An `anthropic.Anthropic` of the caller's (or for Bedrock, Vertex, ...); `None`: one is
             made for each call.
         async_client: An `anthropic.AsyncAnthropic`.
@@ -37,7 +37,7 @@ class AnthropicSummarizer(StreamingSummarizer):
         last_request: Arguments of the main loop's newest `messages.create` or `messages.stream`, or a
             function that returns them: then the shared prefix is tried first.
         window_tokens: Context window; `None`: from the model table.
-        max_output_tokens: Longest answer; `None`: from the model table.
+        max_output_tokens: Longest response, in tokens; `None`: from the model table.
         extra: Further parameters of a plain call, such as `temperature`.
 
     Raises:
@@ -103,9 +103,9 @@ class AnthropicSummarizer(StreamingSummarizer):
         return {**last, "max_tokens": limit, "messages": messages, "stream": True}
 
     def _limit(self, last: Mapping[str, Any], wanted: int) -> int:
-        """Room for the summary: the loop's own limit is for its answers, and no part of what is cached.
+        """Room for the summary: the loop's own limit is for its responses, and is not part of what is cached.
 
-        The thinking settings are such a part, and need the room that they were given.
+        The thinking settings are part of it, and need the room that they were given.
         """
         told = last.get("thinking")
         thinking = told if isinstance(told, Mapping) else {}

@@ -114,5 +114,5 @@ def allot(demands: Mapping[int, int], shares: Mapping[int, int], tokens: int) ->
 
 
 def joined(parts: Iterable[str], separator: str = "\n") -> str:
-    """The parts that say something."""
+    """The parts that are not empty."""
     return separator.join(part for part in parts if part.strip())

@@ -1,4 +1,4 @@
-"""A summarizer from one line of text, as a command line or a settings file gives it."""
+"""A summarizer from a string, as used on a command line or in a settings file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = (
 
 
 def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) -> Summarizer:
-    """The summarizer that a line names.
+    """The summarizer that a string names.
 
     Args:
         text: One of `KINDS`, such as `anthropic:claude-haiku-4-5`.
@@ -58,7 +58,7 @@ def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) 
 
 
 def writer_of(given: WriterLike | None) -> Writer:
-    """A summarizer from whatever a caller has: one, a function, a line of text; `None`: the extractive one.
+    """A summarizer from what a caller passes: a summarizer, a function, a string; `None`: the extractive one.
 
     Raises:
         InvalidPolicy: It is none of these, or the line names none.

@@ -1,7 +1,7 @@
-"""Compaction by the provider: its own model writes, and what comes back is opaque and must stay as it is.
+"""Compaction by the provider: its own model writes, and the opaque result must stay unchanged.
 
 Anthropic gives a signed `compaction` block, OpenAI the user's messages and an encrypted item. They go
-in front of a short summary of our own, which a user, another provider or the next compaction can read.
+before a short summary by code, which a user, another provider or the next compaction can read.
 """
 
 from __future__ import annotations

@@ -76,14 +76,14 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryReply:
-    """What came back, not yet checked.
+    """The reply of a summarizer, not yet checked.
 
     Attributes:
-        text: The answer's text blocks, joined; no reasoning.
+        text: The response's text blocks, joined; no reasoning.
         finish_reason: As the provider named it (`end_turn`, `stop`, `max_tokens`, ...); empty: unknown.
-        tool_calls: Names of tools that the answer called, which it was asked not to.
+        tool_calls: Names of tools that the response called, although this was forbidden.
         refused: The provider marked the answer as a refusal.
-        model: Who answered; empty: unknown.
+        model: The model that responded; empty: unknown.
         usage: Token counts as reported; `None`: not reported.
         carried: What the provider made instead of a text: messages that go in front of the summary
             message, as they are.
@@ -123,7 +123,7 @@ class Summarizer(Protocol):
 
     @property
     def name(self) -> str:
-        """Names it in reports."""
+        """Its name in reports."""
         ...
 
     def summarize(self, request: SummaryRequest) -> SummaryReply | str:
@@ -137,7 +137,7 @@ class AsyncSummarizer(Protocol):
 
     @property
     def name(self) -> str:
-        """Names it in reports."""
+        """Its name in reports."""
         ...
 
     def asummarize(self, request: SummaryRequest) -> Awaitable[SummaryReply | str]:
@@ -150,10 +150,10 @@ SummarizerFunction: TypeAlias = Callable[
 ]
 
 Writer: TypeAlias = Summarizer | AsyncSummarizer
-"""Who writes a summary, in one form or in both."""
+"""A writer of summaries, synchronous, asynchronous or both."""
 
 WriterLike: TypeAlias = Writer | SummarizerFunction | str
-"""What a caller may give for one: it itself, a function, or a line such as `anthropic:claude-haiku-4-5`."""
+"""What a caller may pass: a summarizer, a function, or a string such as `anthropic:claude-haiku-4-5`."""
 
 
 def is_async(summarizer: object, *, in_loop: bool) -> bool:
