@@ -26,8 +26,8 @@ def resume(source: str | os.PathLike[str] | Transcript | Iterable[Item]) -> Conv
         Messages, where each came from, and a report of what was left out.
 
     Raises:
-        InvalidMessage: An item of a list is no mapping; names its position.
-        InvalidTranscript: The path is a directory or no regular file.
+        InvalidMessage: An item of a list is not a mapping; names its position.
+        InvalidTranscript: The path is not a regular file.
         StoreError: The file is missing or cannot be read.
 
     Example:
@@ -51,14 +51,14 @@ def context_entries(items: Iterable[Item]) -> list[Item]:
 def messages_after_boundary(items: Sequence[Item]) -> list[Item]:
     """The items after the newest boundary, as the same objects; all of them if there is none.
 
-    Kept messages that stand before the boundary, as they do in a file, are put in their place after
+    Kept messages before the boundary, as in a file, are moved to their position after
     the summary. Nothing else is left out: this is for lists, `resume` is for transcripts.
 
     Args:
         items: Bare messages or entries.
 
     Raises:
-        InvalidMessage: An item is no mapping; names its position.
+        InvalidMessage: An item is not a mapping; names its position.
 
     Example:
         >>> boundary = {"type": "system", "subtype": "compact_boundary"}

@@ -1,7 +1,7 @@
 """Which entries of a transcript are in the context: a fold over its lines in file order.
 
-File order is the truth; links between entries are used only to leave out what the user went
-back on. Parallel calls make the tree branch, compaction cuts it, and links may point forward or
+File order is authoritative; links between entries are used only to leave out what the user
+rewound. Parallel calls make the tree branch, compaction cuts it, and links may point forward or
 nowhere, so that walking it from the last leaf would lose results.
 """
 
@@ -123,7 +123,7 @@ def _remove(state: Replay, row: RecordLine, reason: str) -> None:
 
 
 def _rewound(rows: Sequence[RecordLine], source: RecordSource) -> set[int]:
-    """A user's prompt that has a later sibling was taken back, with all that hangs on it."""
+    """A user's prompt that has a later sibling was rewound, with everything that follows from it."""
     newest: dict[tuple[str, int], RecordLine] = {}
     taken_back = []
     linked = {row.parent for row in rows}
@@ -308,7 +308,7 @@ class _Fold:
             self._rewrite(row, span)
 
     def _rewrite(self, row: RecordLine, gone: Iterable[Any]) -> None:
-        """Usage from before this line does not hold any more, if it took anything out."""
+        """Usage from before this line is no longer valid if the line removed anything."""
         if any(True for _ in gone):
             self._state.rewritten = row.at
 
@@ -322,7 +322,7 @@ class _Fold:
         self._state.commits.pop(collapse_id, None)
         at, before = self._collapsed.pop(collapse_id, (-1, -1))
         if at >= 0:
-            # With nothing said between, what was measured before the collapse holds again.
+            # If nothing was said in between, what was measured before the collapse is valid again.
             said = any(isinstance(slot, RecordLine) and slot.at > at for slot in context)
             self._state.rewritten = row.at if said else min(before, self._state.rewritten)
 
@@ -331,7 +331,7 @@ class _Fold:
         self._state.snapshot = records.parse_collapse_snapshot(entry)
 
     def _explain(self, rows: Iterable[RecordLine]) -> None:
-        """Gives every entry that is not in the context its one reason (P-2)."""
+        """Assign exactly one reason to every entry that is not in the context (P-2)."""
         state = self._state
         shown = {slot.uuid for slot in state.context}
         hidden = {

@@ -1,8 +1,8 @@
-"""Attachments of a transcript as the user text that the model is shown.
+"""Renders attachments of a transcript as the user text that the model sees.
 
 A transcript stores what was attached (a file, a listing, a reminder) as data, not the words that
-were sent; the words here are our own, the same for every call. Kinds that only inform the user
-or the host, and kinds that nobody here knows, are not shown to the model.
+were sent; the texts here are Ullage's, the same for every call. Kinds that only inform the user
+or the host, and unknown kinds, are not shown to the model.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def render(attachment: Attachment) -> Content | None:
 def reminder(text: str) -> str:
     """Text marked as coming from the host, not from the user.
 
-    A closing tag inside the text is broken up, so that data cannot step out of its frame.
+    A closing tag inside the text is defused, so that data cannot leave its frame.
     """
     inner = text.replace(_CLOSING, "<\\/system-reminder>")
     return f"<system-reminder>\n{inner}\n{_CLOSING}"

@@ -1,4 +1,4 @@
-"""What a transcript says the model was shown last, with where each part came from."""
+"""The context that the model saw last according to a transcript, with the origin of each part."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _kept(state: Replay, source: RecordSource) -> set[int]:
 
 
 def _stale(state: Replay, source: RecordSource) -> set[int]:
-    """Lines whose usage is of a context from which something was taken since, where no newer figure exists (TOK-4)."""
+    """Lines whose usage belongs to a context from which something was removed since, if there is no newer figure (TOK-4)."""
     rows = [slot for slot in state.context if isinstance(slot, RecordLine)]
     newer = (row for row in rows if row.at > state.rewritten and row.type == "assistant")
     if state.rewritten < 0 or any(_is_measured(source.load(row.at)) for row in newer):

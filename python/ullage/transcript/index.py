@@ -1,4 +1,4 @@
-"""A transcript file, indexed once and read where it is looked at."""
+"""A transcript file, indexed once and read on demand."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["Transcript"]
 class Transcript:
     """A Claude Code transcript: its lines, what the model was shown last, and facts about it.
 
-    Opening indexes the file without building objects; a line's object is built when it is asked for.
-    The index is of the file as it was when opened; lines that are appended later are not seen. A file that another program
-    cuts off or writes over is an error where a line of it is read, never other bytes.
+    Opening indexes the file without building objects; a line's object is built on demand.
+    The index is of the file as it was when opened; lines that are appended later are not seen. If another program
+    truncates or overwrites the file, reading a line raises; it never returns other bytes.
 
     Example:
         >>> transcript = Transcript.from_bytes(b'{"type":"user","uuid":"u1","message":{"role":"user","content":"hi"}}')
@@ -51,8 +51,8 @@ class Transcript:
             weights: For calibrated token counts; `None`: rough counts only.
 
         Raises:
-            InvalidTranscript: It is a directory or no regular file.
-            TranscriptChanged: It was cut off or written over while it was read.
+            InvalidTranscript: It is not a regular file.
+            TranscriptChanged: It was truncated or overwritten while it was read.
             StoreError: It is missing or cannot be read.
         """
         name = os.fspath(path)
@@ -91,7 +91,7 @@ class Transcript:
 
         Raises:
             InvalidTranscript: The line is not a JSON object.
-            TranscriptChanged: The file was cut off or written over since it was opened.
+            TranscriptChanged: The file was truncated or overwritten since it was opened.
         """
         entry: Item = self.index.load(at)
         return entry

@@ -1,4 +1,4 @@
-"""The log: entries are only ever added to the end (LOG-1, LOG-4)."""
+"""The append-only log (LOG-1, LOG-4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Durability = Literal["none", "flush", "fsync"]
 
 _DURABILITY = ("none", "flush", "fsync")
 _TREE_TYPES = ("user", "assistant", "system", "attachment", "progress")
-# Carried over from the newest entry, so that one line says as much as the last.
+# Carried over from the newest entry, so that each line has the same fields as the last.
 _CARRIED = ("sessionId", "cwd", "gitBranch", "version", "userType", "slug", "entrypoint")
 # A session without any of these is one that Ullage began.
 _FRESH = {"userType": "external", "version": "2.1.232"}
@@ -95,7 +95,7 @@ class TranscriptLog:
 
         Args:
             path: The JSONL file.
-            create: Whether a missing file is made.
+            create: Whether a missing file is created.
             lock: Whether other writers are kept out while it is open.
             durability: `fsync`: every append waits for the disk. `flush`: appends are handed to the
                 system, and a compaction waits for the disk. `none`: nothing waits.
@@ -149,7 +149,7 @@ class TranscriptLog:
         self.close()
 
     def close(self) -> None:
-        """Gives up the file and the lock; the log can be opened again."""
+        """Close the file and release the lock; the log can be opened again."""
         self._file.close()
 
     def sync(self) -> None:
@@ -182,8 +182,8 @@ class TranscriptLog:
             The entry as written.
 
         Raises:
-            InvalidMessage: It is no message and no entry, or cannot be written as JSON.
-            LogConflict: Somebody else changed the file; nothing was written.
+            InvalidMessage: It is neither a message nor an entry, or cannot be written as JSON.
+            LogConflict: Another process changed the file; nothing was written.
             StoreError: The disk is full, or another fault; the file is as it was.
         """
         return self.extend([item])[0]
@@ -335,7 +335,7 @@ def line_of(entry: Mapping[str, Any], index: int) -> bytes:
 
 
 def _plain_line(entry: Mapping[str, Any], index: int) -> bytes:
-    """For what orjson refuses and JSON can hold: lone surrogates, integers over 64 bits."""
+    """For values that orjson refuses although JSON can hold them: lone surrogates, integers over 64 bits."""
     try:
         text = json.dumps(entry, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as exc:

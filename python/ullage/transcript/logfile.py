@@ -1,6 +1,6 @@
 """One append-only file: a lock, whole writes or none, and a clean start after an incomplete last line.
 
-Everything that touches the disk is here; what is written is the business of `log.py`.
+Everything that touches the disk is here; `log.py` decides what is written.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class LogFile:
     """A file that this process alone appends to.
 
     Args:
-        path: The file; made if it is missing, unless `create` is false.
+        path: The file; created if it is missing, unless `create` is false.
         create: Whether a missing file is made.
         lock: Whether other writers are kept out. The lock belongs to the open file, so that it
             ends with the process, however that ends.
-        write: For tests: stands for `os.write`.
+        write: For tests: replaces `os.write`.
 
     Attributes:
         end: Where the next write goes, in bytes.
@@ -63,7 +63,7 @@ class LogFile:
             raise
 
     def refresh(self) -> None:
-        """Takes the file as it is now: its end, and a last line that lacks its line end."""
+        """Read the current state of the file: its end, and a last line without a line end."""
         with _reported(self.path):
             self.end = os.fstat(self._file.fileno()).st_size
             last = next(self.lines_backwards(), None)
@@ -84,7 +84,7 @@ class LogFile:
             pin: What the file must still be, looked at directly before the write; `None`: what this writer left.
 
         Raises:
-            LogConflict: Somebody else changed, moved or deleted the file.
+            LogConflict: Another process changed, moved or deleted the file.
             StoreError: The disk is full, or another fault; the file is as it was before.
         """
         self._check(pin)
@@ -118,12 +118,12 @@ class LogFile:
                 self._made = False
 
     def close(self) -> None:
-        """Gives up the file and the lock."""
+        """Close the file and release the lock."""
         self._file.close()
 
     @property
     def closed(self) -> bool:
-        """Whether the file was given up."""
+        """Whether the file was closed."""
         return self._file.closed
 
     def lines_backwards(self) -> Iterator[tuple[int, bytes, bool]]:

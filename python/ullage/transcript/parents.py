@@ -1,4 +1,4 @@
-"""Links between entries: past what was taken out, to the nearest entry that is still there (SNIP-4)."""
+"""Links between entries: past removed ones, to the nearest entry that remains (SNIP-4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["mended"]
 
 
 def mended(entries: Sequence[Item], removed: Mapping[str, str]) -> list[Item]:
-    """The entries, with parent links that name a removed entry led on to its nearest ancestor that stays.
+    """The entries, with parent links to removed entries redirected to the nearest remaining ancestor.
 
     Args:
         entries: Never changed; an entry whose link holds is the same object.

@@ -1,4 +1,4 @@
-"""Which file was read, and up to where: what a compaction compares before it writes to a file that others write too."""
+"""The state of a file when it was read, which a compaction compares before it writes, since others may write too."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FilePin:
             path: For the error.
 
         Raises:
-            LogConflict: It grew, was cut off, was written over, or is another file.
+            LogConflict: It grew, was truncated or overwritten, or is another file.
         """
         if (now.st_dev, now.st_ino) != (self.device, self.inode):
             raise LogConflict(f"{path}: another file has replaced it", hint=_CHANGED)
@@ -60,10 +60,10 @@ class FilePin:
 
 
 def open_regular(path: str) -> FileIO:
-    """Opens a regular file to read it; a pipe that stands in its place does not stop the caller.
+    """Open a regular file for reading; a pipe in its place does not block the caller.
 
     Raises:
-        InvalidTranscript: It is a directory, or no regular file.
+        InvalidTranscript: It is not a regular file.
         StoreError: It is missing or cannot be read.
     """
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)

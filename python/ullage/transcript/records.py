@@ -1,6 +1,6 @@
-"""Records of what was taken out of the context, as lines of the transcript (SNIP-4, BUD-3, COL-3).
+"""Records of what was removed from the context, as lines of the transcript (SNIP-4, BUD-3, COL-3).
 
-Each has a builder, which gives the line without its envelope (`TranscriptLog.append` adds `uuid`,
+Each has a builder, which returns the line without its envelope (`TranscriptLog.append` adds `uuid`,
 `parentUuid`, `timestamp` where the kind has them), and a parser, which is tolerant: a record
 written by another program, or damaged, gives what can be used of it and never raises.
 """
@@ -84,7 +84,7 @@ def content_replacement(
     """The line that makes decisions of the tool-result budget survive a resume.
 
     Args:
-        replaced: Tool use id to the exact text that stands for its result from now on.
+        replaced: Tool use id to the exact text that replaces its result from now on.
         kept: Tool use ids whose result was sent whole, and so is never replaced later.
         session_id: `""` leaves it to the log.
     """
@@ -117,7 +117,7 @@ def snip(removed: Sequence[str], *, reason: str = "", freed_tokens: int = 0) -> 
 
     Args:
         removed: Uuids of the removed entries.
-        reason: Why, in the words of whoever asked.
+        reason: Why, as given with the request.
         freed_tokens: What the removal freed, to correct an older usage figure (TOK-4).
     """
     metadata = {"removedUuids": list(removed), "reason": reason, "freedTokens": freed_tokens}
@@ -158,7 +158,7 @@ def microcompact(
         trigger: `auto` or `manual`.
         pre_tokens: Size of the context before.
         tokens_saved: What was freed.
-        attachment_uuids: Attachment entries that left the context as well.
+        attachment_uuids: Attachment entries that were removed as well.
         texts: What stands instead of a result, by tool use id, where it is not the usual
             placeholder (MIC-4).
     """
@@ -194,7 +194,7 @@ def parse_microcompact(entry: Mapping[str, Any]) -> Microcompact:
 
 @dataclass(frozen=True, slots=True)
 class CollapseCommit:
-    """A span [first, last] of the context that one placeholder message stands for."""
+    """A span [first, last] of the context that one placeholder message replaces."""
 
     collapse_id: str
     summary_uuid: str
@@ -250,7 +250,7 @@ def parse_collapse_commit(entry: Mapping[str, Any]) -> CollapseCommit | None:
 
 
 def collapse_expand(collapse_id: str, *, session_id: str = "") -> Record:
-    """The line that puts a collapsed span back in its place (COL-4)."""
+    """The line that restores a collapsed span (COL-4)."""
     return {"type": COLLAPSE_EXPAND, "sessionId": session_id, "collapseId": collapse_id}
 
 
@@ -307,7 +307,7 @@ def compact_boundary(metadata: Mapping[str, Any], *, content: str = "") -> Recor
 
     Args:
         metadata: `compactMetadata`, such as `trigger`, `preTokens`, `messagesSummarized`.
-        content: What the user reads; empty: the usual words.
+        content: The text for the user; empty: the default text.
     """
     extra = {"compactMetadata": dict(metadata)}
     return _marker(BOUNDARY, content or "Conversation compacted", extra)

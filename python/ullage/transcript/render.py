@@ -29,7 +29,7 @@ class MessageView(NamedTuple):
 
 
 def rendered(item: Item) -> Item | None:
-    """An entry as functions over messages understand it.
+    """An entry in the form that functions on messages accept.
 
     An attachment becomes a user entry with the text that the model is shown; an entry with a
     message is returned as it is.
@@ -101,7 +101,7 @@ def to_messages(items: Iterable[Item]) -> MessageView:
     """The messages of a request, from entries in the order of the context.
 
     Args:
-        items: Entries or bare messages; attachments are rendered, other lines are passed over.
+        items: Entries or bare messages; attachments are rendered, other lines are skipped.
 
     Returns:
         Messages with `role` and `content` only, and where each came from. A result whose call is
@@ -143,7 +143,7 @@ def _step_for(steps: list[_Step], response_id: str) -> _Step:
 
 
 def _assign(answers: Iterable[_Part], by_call: Mapping[str, _Step]) -> list[tuple[int, str]]:
-    """Puts each result after the response that called for it; gives back those left over."""
+    """Put each result after the response that called for it; returns those left over."""
     orphans = []
     answered: set[str] = set()
     for part in answers:

@@ -16,7 +16,7 @@ __all__ = ["BoundaryInfo", "Kept", "boundary_links", "compaction_lines", "write_
 
 @dataclass(frozen=True, slots=True)
 class BoundaryInfo:
-    """What a boundary says of its compaction; `None` leaves a field out."""
+    """What a boundary records about its compaction; `None` leaves a field out."""
 
     trigger: Literal["auto", "manual"] = "auto"
     pre_tokens: int = 0
@@ -47,7 +47,7 @@ class Kept:
     Attributes:
         uuids: Their uuids, in the order of the context.
         before_summary: `False`: the newest part was kept and follows the summary. `True`: the oldest
-            part was kept and stands before it.
+            part was kept and comes before it.
     """
 
     uuids: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ def write_compaction(
         log: The open log.
         boundary: What the boundary says.
         summaries: Summary messages, bare or as entries; at least one. A message of the assistant among them is
-            the provider's own compaction item: it stands as it is.
+            the provider's own compaction item, which is unchanged.
         kept: Entries of the log that survive verbatim.
         attachments: Entries of type `attachment`, and hook results, in the order of the context.
         metadata: Lines about the session to repeat at the end; `None`: the newest of each type that
@@ -91,8 +91,8 @@ def write_compaction(
         The boundary, the summaries and the attachments as written.
 
     Raises:
-        InvalidMessage: A summary or attachment is no message or entry; nothing was written.
-        LogConflict: Somebody else changed the log; nothing was written.
+        InvalidMessage: A summary or attachment is not a message or entry; nothing was written.
+        LogConflict: Another process changed the log; nothing was written.
         StoreError: The disk is full, or another fault; the log is as it was.
         ValueError: There is no summary.
     """
@@ -166,7 +166,7 @@ def _as_summary(item: Item) -> Item:
     inner = item.get("message")
     message = inner if isinstance(inner, Mapping) else item
     if message.get("role") == "assistant":
-        return item  # the provider's own item, which stands in front of the summary as it came
+        return item  # the provider's own item, which comes before the summary unchanged
     rest = {} if message is item else {k: v for k, v in item.items() if k != "message"}
     return {**rest, **records.compact_summary(message.get("content", ""))}
 

@@ -1,7 +1,7 @@
 """The editing loop: a model that is shown the conversation and the notes, and may do one thing, edit them (SM-3).
 
-It runs over the summarizer protocol, in text: so every summarizer can do it, and the prefix that it shares with the
-main loop needs no tool of ours.
+It uses the summarizer protocol, in text, so that every summarizer can do it, and the prefix that it shares with the
+main loop needs no additional tool.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_TURNS = 4
 """Responses of one update: the edits, and corrections of failed ones."""
 
 OUTPUT_TOKENS = 16_000
-"""Room for an answer: all notes could be written again."""
+"""Tokens for a response: it may rewrite all notes."""
 
 PLAIN_SYSTEM = (
     "You keep the notes of a working session: exact, dense, only what the conversation says."
@@ -40,19 +40,19 @@ _BEFORE = "[What came before this is in the notes.]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConversation:
-    """What is needed to talk to the model.
+    """Everything needed to call the model.
 
     Attributes:
         source: The conversation.
         start: First message that the notes have not absorbed.
         end: Position after the last that may be.
-        summarizer: Who answers.
-        prompt: What it is asked.
+        summarizer: The summarizer that is called.
+        prompt: The prompt.
         notes: As they are.
         path: As shown to the model.
         max_chars: The longest that notes may become.
         deadline_seconds: Of one call.
-        redact: Applied to all text that leaves; `None`: nothing.
+        redact: Applied to all text that is sent; `None`: nothing.
     """
 
     source: CompactionInput = field(repr=False)
@@ -69,14 +69,14 @@ class ModelConversation:
 
 @dataclass(frozen=True, slots=True)
 class NotesDraft:
-    """What the model wants written.
+    """The edits that the model requested.
 
     Attributes:
         edits: Those that fit, in order.
-        refusals: All else that it tried.
+        refusals: Everything else that it tried.
         end: Position after the last message that it was shown.
         calls: Calls that were made.
-        problem: Why nothing may be written; empty: all is well.
+        problem: Why nothing may be written; empty: there is no problem.
     """
 
     edits: tuple[NotesEdit, ...] = ()
@@ -169,7 +169,7 @@ class _Attempt:
         return answer
 
     def _read(self, reply: SummaryReply) -> bool:
-        """Takes in an answer; true if it was the last."""
+        """Process a response; true if it was the last."""
         answer = read_answer(reply, self._talk.path)
         refused = [*answer.refusals, *filter(None, map(self._done, answer.edits))]
         self._refusals.extend(refused)

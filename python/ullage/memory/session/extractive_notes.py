@@ -22,10 +22,10 @@ __all__ = ["Merged", "copied_lines", "merged"]
 Measure = Callable[[str], int]
 _ALL = 1 << 40
 
-# Most of the room goes to what is needed to go on.
+# Most of the room is for what is needed to continue.
 _SHARES = dict(zip(TITLES, (1, 20, 18, 16, 6, 14, 28, 6, 10, 8), strict=True))
 _NAMES = "Codebase and System Documentation"
-"""The section that lists the names in use: what an agent needs to go on, and so the largest share."""
+"""The section that lists the names in use: what an agent needs most to continue, and so the largest share."""
 
 _NAMES_IN_ROW = 12
 
@@ -69,7 +69,7 @@ def merged(
     room = max(total_tokens - measure(frame), 0)
     rooms = {s.title: section_tokens - measure(s.text(written[s.title])) for s in sections}
     for share in (100, 85, 70, 50, 30, 0):
-        # Budgets are reckoned in bytes, limits in tokens: the first that keeps the limits is taken.
+        # Budgets are in bytes, limits in tokens: the first budget that meets the limits is used.
         told = copied_lines(facts, room * share // 100, rooms, share)
         kept = {title: _wanted(told.get(title, ()), gone, written[title]) for title in written}
         texts = [s.text(_body(written[s.title], kept[s.title])) for s in sections]
@@ -116,7 +116,7 @@ def _taken_out(sections: Sequence[Section], generated: Mapping[str, Sequence[str
     ]
 
 
-# ---- what facts say --------------------------------------------------------------------------
+# ---- lines from facts ------------------------------------------------------------------------
 
 
 def copied_lines(

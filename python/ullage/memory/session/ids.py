@@ -1,4 +1,4 @@
-"""Names of messages that last: what the notes have absorbed is remembered by such a name (SM-5)."""
+"""Stable names of messages, by which the notes record what they have absorbed (SM-5)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["covered_end", "find_key", "item_key", "safe_end"]
 def item_key(item: Item) -> str:
     """A name for a message: the uuid of an entry; for a bare message a hash of what never changes in it.
 
-    Contents of tool results are not part of the hash, since earlier stages may shorten them; their ids are.
+    Contents of tool results are not part of the hash, since earlier levels may shorten them; their ids are.
     """
     name = item.get("uuid")
     if isinstance(name, str) and name:
@@ -41,7 +41,7 @@ def _fixed(block: Mapping[str, Any]) -> str:
 def find_key(items: Sequence[Item], key: str) -> int | None:
     """The position of a name, the oldest of several; `None`: it is not there.
 
-    The oldest, because bare messages may say the same: then more is kept than must be, never less.
+    The oldest, because bare messages may be equal: then more is kept than necessary, never less.
     """
     return next((at for at, item in enumerate(items) if item_key(item) == key), None)
 
@@ -70,7 +70,7 @@ def safe_end(items: Sequence[Item]) -> int:
     """How many messages the notes may absorb: all, or those before a response that waits for a tool's result.
 
     Raises:
-        InvalidMessage: An item is no message.
+        InvalidMessage: An item is not a message.
     """
     ledger = core.Ledger(None, items)
     newest = ledger.rounds()[-1] if len(ledger) else 0

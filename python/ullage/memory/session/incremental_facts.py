@@ -1,4 +1,4 @@
-"""Facts of a conversation that grows: what was read is not read again."""
+"""Facts of a growing conversation: nothing is read twice."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class FactsFeed:
         """The facts of `items[:end]`.
 
         Args:
-            items: What was passed before, and more.
-            end: At least what was passed before, or all is read again.
+            items: The list passed before, perhaps longer.
+            end: At least the previous value, else everything is read again.
         """
         with self._lock:
             if not self._goes_on(items, end):

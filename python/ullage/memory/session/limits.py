@@ -1,4 +1,4 @@
-"""How long the notes may be: a limit for each section and one for all (SM-4), and what is cut for a summary (KEEP-5)."""
+"""Limits of the notes: one per section and one for all (SM-4), and cutting them for a summary (KEEP-5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FIRST", "Excess", "TrimmedNotes", "cut_notes", "excess"]
 Measure = Callable[[str], int]
 
 FIRST = ("Current State", "Errors & Corrections")
-"""Sections that give way last."""
+"""Sections that are shortened last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ def excess(notes: str, *, section_tokens: int, total_tokens: int, measure: Measu
 def cut_notes(
     notes: str, *, section_tokens: int, total_tokens: int, measure: Measure, where: str = ""
 ) -> TrimmedNotes:
-    """Notes for a reader, within their limits; what is cut is said, and where the rest is.
+    """Notes for a reader, within their limits; cuts are marked, with the place of the rest.
 
-    Lines in italics are for who edits, and go; so do sections that say nothing.
+    Lines in italics are instructions for editing and are removed, as are empty sections.
     Sections are cut at line ends from their end on. Over the limit of all, the sections of `FIRST` are
-    served first, then the others share what is left in proportion to their size.
+    kept first, then the others share what is left in proportion to their size.
 
     Args:
         notes: The file.

@@ -16,7 +16,7 @@ from ullage.summarizers.protocol import SummaryReply
 __all__ = ["EditsAnswer", "NotesEdit", "Refusal", "apply_edit", "read_answer"]
 
 MAX_EDITS = 64
-"""Of one answer; ten sections need no more."""
+"""Edits in one response; ten sections need no more."""
 
 MAX_TOLD = 200
 """Characters of what was tried that a refusal repeats."""
@@ -38,7 +38,7 @@ _PROSE_TAGS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NotesEdit:
-    """One replacement: `old`, which must stand in the notes exactly once, becomes `new`."""
+    """One replacement: `old`, which must occur in the notes exactly once, becomes `new`."""
 
     old: str
     new: str
@@ -49,11 +49,11 @@ class NotesEdit:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Something that the model tried and was not given.
+    """Something that the model tried and was refused.
 
     Attributes:
         kind: `tool`, `path`, `form`, `not_found`, `ambiguous`, `structure`, `size` or `too_many`.
-        tried: What it was about, shortened: a tool's name, a path, a line.
+        tried: Its subject, shortened: a tool's name, a path, a line.
     """
 
     kind: str
@@ -78,11 +78,11 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class EditsAnswer:
-    """A model's answer, read.
+    """A parsed response of the model.
 
     Attributes:
         edits: Of the notes, in order.
-        refusals: All else that was tried.
+        refusals: Everything else that was tried.
         done: It said that it is done.
     """
 
@@ -106,7 +106,7 @@ def read_answer(reply: SummaryReply, path: str) -> EditsAnswer:
     """The edits of an answer, and what else it tried.
 
     Args:
-        reply: As it came.
+        reply: The response's text.
         path: The one file that may be edited, as shown to the model.
     """
     found = _Found()
@@ -138,7 +138,7 @@ def _one(named: str | None, lines: Iterator[str], path: str, found: _Found) -> N
         block.append(line)
     target = (named or "")[1:-1]
     if target != path:
-        # Compared as it is: no case folding, no normal form, no `..` taken away.
+        # Compared literally: no case folding, no Unicode normalization, no resolving of `..`.
         found.refuse("path", ascii(target)[1:-1] or "none named")
         return
     edit = _parts(block) if closed else None
@@ -161,7 +161,7 @@ def _parts(block: list[str]) -> NotesEdit | None:
 
 
 def apply_edit(notes: str, edit: NotesEdit, *, max_chars: int) -> str | Refusal:
-    """The notes after an edit, or why it is not done.
+    """The notes after an edit, or why it is refused.
 
     Args:
         notes: As they are.
@@ -169,7 +169,7 @@ def apply_edit(notes: str, edit: NotesEdit, *, max_chars: int) -> str | Refusal:
         max_chars: The longest that notes may become.
     """
     told = edit.old.split("\n", 1)[0][:MAX_TOLD]
-    # Whole lines first: a line that also begins another one is then unique all the same.
+    # Whole lines first: a line that is also the beginning of another one is unique then.
     framed, old, new = f"\n{notes}\n", f"\n{edit.old}\n", f"\n{edit.new}\n" if edit.new else "\n"
     places = _places(framed, old)
     if not places:
@@ -187,7 +187,7 @@ def apply_edit(notes: str, edit: NotesEdit, *, max_chars: int) -> str | Refusal:
 
 
 def _places(text: str, part: str) -> list[int]:
-    """Where a part stands, two places at most; they may overlap."""
+    """The positions of a part, two at most; they may overlap."""
     first = text.find(part)
     second = text.find(part, first + 1) if first >= 0 else -1
     return [at for at in (first, second) if at >= 0]

@@ -78,7 +78,7 @@ class NotesFolder:
 
     Args:
         path: Usually `…/session-memory`; made when the first notes are written.
-        guarded: Folders above it that may be no links either.
+        guarded: Parent folders that must not be links either.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, guarded: Iterable[Path] = ()) -> None:
@@ -87,7 +87,7 @@ class NotesFolder:
 
     @property
     def notes_path(self) -> Path:
-        """Where the notes lie."""
+        """The file of the notes."""
         return self.path / NOTES
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class NotesFolder:
         """The notes as they are now.
 
         Raises:
-            StoreError: A link, a folder, a second name of another file, too large, or no UTF-8 stands there.
+            StoreError: It is a link, a folder, has hard links, is too large, or is not UTF-8.
         """
         data = self.read_bytes(NOTES)
         if data is None:
@@ -126,7 +126,7 @@ class NotesFolder:
     # ---- writing -----------------------------------------------------------------------------
 
     def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
-        """Put notes in the place of those that they were made from.
+        """Replace the notes from which these were made.
 
         The earlier text is kept as `previous.md`.
 
@@ -139,8 +139,8 @@ class NotesFolder:
             False if other notes stand there now: nothing was written.
 
         Raises:
-            LogConflict: The lock was taken away: the caller was taken for stuck.
-            StoreError: It cannot be written; what was there still is.
+            LogConflict: The lock was taken away: the caller was considered stuck.
+            StoreError: It cannot be written; the old file is intact.
         """
         with self._made() as folder:
             self._check(lock)
@@ -183,7 +183,7 @@ class NotesFolder:
             return lock
 
     def busy_seconds(self) -> float | None:
-        """For how long another updater has been at work; `None`: there is none."""
+        """Seconds for which another updater has been running; `None`: there is none."""
         with suppress(StoreError), self._opened() as folder:
             if folder is not None:
                 return folder.busy_seconds()

@@ -1,4 +1,4 @@
-"""How the notes of a session stand: sections, sizes, and how far they reach."""
+"""The state of a session's notes: sections, sizes, and how far they reach."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NotesState:
     Attributes:
         path: Of the notes.
         exists: Whether there are any.
-        blank: They say nothing yet.
+        blank: They are still empty.
         text: The notes.
         tokens: Of all sections.
         sections: Title, tokens, and lines that code wrote, for each section.
@@ -32,7 +32,7 @@ class NotesState:
         covered: Name of the last message that they hold; empty: unknown.
         absorbed: Messages of the conversation up to it; `None`: it is not in this conversation.
         messages: Of the conversation.
-        absorbable: Messages that an update could take in now.
+        absorbable: Messages that an update could absorb now.
     """
 
     path: str
@@ -65,7 +65,7 @@ def look(
         weights: For the estimate; `None`: rough.
 
     Raises:
-        StoreError: What lies there cannot be read.
+        StoreError: The notes cannot be read.
     """
     loaded, source, measure = load(folder, config), read_source(items), measure_of(weights)
     ours = loaded.record.generated

@@ -40,7 +40,7 @@ def recall_flow(
         policy: Limits and times.
         measure: Tokens of a text.
         config: Further folders that may hold a template.
-        busy_seconds: For how long an update has been running; `None`: none is.
+        busy_seconds: Seconds for which an update has been running; `None`: none is.
     """
     yield from _waited(policy, busy_seconds)
     try:
@@ -74,7 +74,7 @@ def _text(
 
 
 def _waited(policy: SessionMemoryPolicy, busy_seconds: Callable[[], float | None]) -> Flow[None]:
-    """Waits for an update, but not long, and not for one that is stuck. What is on the disk is whole at any time."""
+    """Wait briefly for an update, but not for a stuck one. The file on the disk is complete at any time."""
     waited = 0.0
     while waited < policy.wait_seconds:
         busy: float | None = yield Call(busy_seconds)
@@ -95,7 +95,7 @@ def _unusable(loaded: Loaded, session_id: str) -> str:
 def _start(items: Sequence[Item], loaded: Loaded) -> int | None:
     found = covered_end(items, loaded.record.covered)
     if found is None and not loaded.record.known:
-        # Notes without a record, as after a resume elsewhere: nobody knows how far they reach, so the newest part
-        # that is kept has to do.
+        # Notes without a record, as after a resume elsewhere: how far they reach is unknown, so only the newest
+        # part is kept.
         return len(items)
     return found

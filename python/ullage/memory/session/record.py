@@ -1,7 +1,7 @@
 """The record kept with the notes: how far they reach, and which lines code wrote (SM-5).
 
-The record is written after the notes. Killed in between, the notes know more than the record says: then more of the
-conversation stays than must, never less.
+The record is written after the notes. If the process is killed in between, the notes hold more than the record says: then more of the
+conversation stays than necessary, never less.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Record:
     """The state of a session's notes.
 
     Attributes:
-        session_id: Whose notes these are; empty: unknown.
+        session_id: The session of the notes; empty: unknown.
         covered: Name of the last message that the notes have absorbed; empty: unknown.
         written: Digest of the notes when code wrote them last.
         generated: Lines that code wrote, by section: all others are a user's or a model's.
-        removed: Hashes of lines that code wrote and a user took out; they are not written again.
+        removed: Hashes of lines that code wrote and the user deleted; they are not written again.
         known: There is a record; false: the file is missing or cannot be read.
     """
 

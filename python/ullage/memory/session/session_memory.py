@@ -1,4 +1,4 @@
-"""`SessionMemory`: the notes of one session, kept while the agent works, ready when room is needed."""
+"""`SessionMemory`: notes of one session, kept up to date while the agent works, ready when room is needed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_REPORTS = 50
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What does not change over a session's life."""
+    """The settings, which do not change during a session."""
 
     folder: NotesFolder
     session_id: str
@@ -56,18 +56,18 @@ class _Settings:
 class SessionMemory:
     """Keeps the notes of one session up to date while its agent works; a compaction then needs no model.
 
-    Tell it of each response (`answered`) and of each compaction (`compacted`), and pass it to `compact(memory=…)` or to
+    Call `answered` with each response and `compacted` after each compaction, and pass it to `compact(memory=…)` or to
     a `ContextManager`. It works in the background: on a thread, or as a task where an event loop runs.
 
     Args:
-        folder: Where `summary.md` lies; nobody else's. Made when the first notes are written.
-        session_id: Whose notes; the notes of another session are neither used nor changed. Empty: not compared.
-        policy: Thresholds; with `enabled=False` nothing is updated by itself. `None`: the defaults, enabled.
+        folder: Folder of `summary.md`, used for nothing else. Created with the first notes.
+        session_id: The session of the notes; those of another session are neither used nor changed. Empty: not compared.
+        policy: Thresholds; with `enabled=False` nothing is updated automatically. `None`: the defaults, enabled.
         summarizer: The model that edits the notes, its name, or a function, see `compact`; `None`, or one without a
             model: code copies facts.
         config: Further folders that may hold `template.md` and `prompt.md`, after `config` in the notes' own folder.
         weights: For the estimate of lengths; `None`: rough.
-        redact: Applied to all text that leaves for the model; `None`: nothing.
+        redact: Applied to all text that is sent to the model; `None`: nothing.
         listeners: Called with each update.
         mode: `auto` (a task where an event loop runs, else a thread), `thread` or `inline` (at once, in the caller: for tests and
             replays).
@@ -133,7 +133,7 @@ class SessionMemory:
     ) -> SessionMemory:
         """The notes of a session in a project's folder: `root/SESSION/session-memory`.
 
-        Template and prompt for all sessions may lie in `root/session-memory/config`.
+        Template and prompt for all sessions may be in `root/session-memory/config`.
 
         Args:
             root: The project's folder.
@@ -142,7 +142,7 @@ class SessionMemory:
             summarizer: The model that edits the notes; `None`: code copies facts.
             config: Further folders for template and prompt; `None`: the one above.
             weights: For the estimate of lengths; `None`: rough.
-            redact: Applied to all text that leaves for the model; `None`: nothing.
+            redact: Applied to all text that is sent to the model; `None`: nothing.
             listeners: Called with each update.
             mode: `auto`, `thread` or `inline`.
             slots: Shared by the sessions of one host; `None`: no common limit.
@@ -164,7 +164,7 @@ class SessionMemory:
 
     @property
     def path(self) -> Path:
-        """Where the notes lie."""
+        """The file of the notes."""
         return self._set.folder.notes_path
 
     @property
@@ -186,15 +186,15 @@ class SessionMemory:
         source: str = "main",
         history: Sequence[Item] | None = None,
     ) -> Due:
-        """Take note of a response, and begin an update if one is due; returns at once.
+        """Record a response, and start an update if one is due; returns immediately.
 
         Args:
-            response: The model's answer.
+            response: The model's response.
             items: The conversation as the model sees it, the response at its end. Copied if an update begins.
             tokens: Its size.
-            source: Who asked; only `main` starts updates.
-            history: All that was ever said, growing only, with the same end as `items`; facts are then read on and
-                not again. `None`: `items`.
+            source: The part of the host that asked; only `main` starts updates.
+            history: The whole conversation, append-only, with the same end as `items`; facts are then read incrementally
+                and not again. `None`: `items`.
 
         Returns:
             Whether an update is due, and why or why not.
@@ -212,7 +212,7 @@ class SessionMemory:
         return due
 
     def compacted(self, tokens: int) -> None:
-        """Take note of a compaction: growth is counted from the new size.
+        """Record a compaction: growth is counted from the new size.
 
         How far the notes reach is not adjusted: the message is found by its name, or it was removed with the old part.
 
@@ -228,7 +228,7 @@ class SessionMemory:
             return asdict(self._progress)
 
     def load(self, stored: Mapping[str, Any]) -> None:
-        """Go on where `dump` stood: the next update comes when it would have come.
+        """Continue from the state of `dump`: the next update comes when it would have come.
 
         Raises:
             TypeError: `dump` gave something else.
@@ -311,13 +311,13 @@ class SessionMemory:
         for listener in self._set.listeners:
             try:
                 listener(event)
-            except Exception:  # noqa: S112 - a listener watches; what breaks in it is its own
+            except Exception:  # noqa: S112 - a listener only observes; its failure must not stop the work
                 continue
 
-    # ---- by hand -----------------------------------------------------------------------------
+    # ---- on demand ---------------------------------------------------------------------------
 
     def update(self, items: Sequence[Item]) -> UpdateReport:
-        """Bring the notes up to date now, whatever the thresholds say.
+        """Update the notes now, whatever the thresholds.
 
         Args:
             items: The conversation as the model sees it.
@@ -336,7 +336,7 @@ class SessionMemory:
         """The notes; empty if there are none.
 
         Raises:
-            StoreError: What lies there is not a plain text file of reasonable size.
+            StoreError: The file is not a text file of reasonable size.
         """
         return self._set.folder.read().text
 
@@ -372,7 +372,7 @@ class SessionMemory:
         )
 
     def busy_seconds(self) -> float | None:
-        """For how long an update has been running, here or in another process; `None`: none that waiting would help."""
+        """Seconds for which an update has been running, here or in another process; `None`: none worth waiting for."""
         if self._background.waits_for_caller():
             return None
         here = self._background.busy_seconds()
@@ -389,17 +389,17 @@ class SessionMemory:
         return await self._background.settled(seconds)
 
     def cancel(self) -> None:
-        """Stop an update that runs; the notes stay as they are."""
+        """Stop a running update; the notes are unchanged."""
         self._background.cancel()
 
     def close(self) -> None:
-        """Cancel, and begin no more updates. The notes can still be read and used."""
+        """Cancel, and start no more updates. The notes can still be read and used."""
         self._closed = True
         self.cancel()
 
 
 def _editor(given: Any) -> Any:
-    """Who edits; `None` for code, also where a summarizer without a model is given: it can't edit."""
+    """The summarizer that edits; `None`: code does, also for a summarizer without a model, which cannot edit."""
     writer = model_writer_of(given)
     return None if getattr(writer, "local", False) is True else writer
 

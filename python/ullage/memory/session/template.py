@@ -59,7 +59,7 @@ class Section:
     """One section of the notes.
 
     Attributes:
-        title: Of the heading; empty for what stands before the first one.
+        title: The heading's text; empty for the part before the first heading.
         about: The line in italics; empty if there is none.
         body: What follows, without blank lines at its ends.
     """
@@ -102,7 +102,7 @@ def skeleton(text: str) -> Skeleton:
 
 
 def is_blank(text: str, template: str = DEFAULT_TEMPLATE) -> bool:
-    """Whether notes say nothing yet: no text, or the empty form."""
+    """Whether notes are still empty: no text, or the bare template."""
     if not text.strip() or text.split() == template.split():
         return True
     return all(not section.body for section in parse_notes(text) if section.title or section.body)

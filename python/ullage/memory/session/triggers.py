@@ -1,4 +1,4 @@
-"""When the notes are brought up to date (SM-2): a pure look at how far the conversation has grown."""
+"""Decides when the notes are updated (SM-2), from the growth of the conversation, without side effects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ullage.policy import SessionMemoryPolicy
 __all__ = ["Due", "Progress", "update_due"]
 
 MOST_DOUBLINGS = 5
-"""After failures the growth that is waited for doubles, up to 32 times: there is always a next try."""
+"""After failures the required growth doubles, up to 32 times: there is always a next try."""
 
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
@@ -66,13 +66,13 @@ class Due(NamedTuple):
 def update_due(
     policy: SessionMemoryPolicy, progress: Progress, tokens: int, *, source: str = "main"
 ) -> Due:
-    """Whether the notes should be brought up to date now.
+    """Whether the notes should be updated now.
 
     Args:
         policy: The thresholds.
         progress: What has happened since the last update.
         tokens: Size of the conversation now.
-        source: Who asked for the response; only `main` counts.
+        source: The part of the host that asked for the response; only `main` counts.
     """
     if source != "main":
         return Due(False, f"source {source}")

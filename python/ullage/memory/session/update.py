@@ -59,15 +59,15 @@ class UpdateJob:
 
     Attributes:
         items: The conversation as the model sees it: bare messages or entries, oldest first.
-        folder: Where the notes lie.
-        session_id: Whose they are; empty: not compared.
+        folder: Folder of the notes.
+        session_id: Their session; empty: not compared.
         policy: Limits.
         config: Further folders that may hold `template.md` and `prompt.md`, after the notes' own `config`.
         summarizer: The model that edits; `None`: the notes are made of copies, without a model.
         facts: Facts of the conversation up to a position in `items`; `None`: collected from `items`.
         weights: For the estimate; `None`: rough.
-        redact: Applied to all text that leaves for the model; `None`: nothing.
-        wanted: Asked before the work begins; `None`: always.
+        redact: Applied to all text that is sent to the model; `None`: nothing.
+        wanted: Called before the work begins, to decide whether to run; `None`: always.
         locked: Called with the lock, so that a stuck update can be abandoned; `None`: not called.
     """
 
@@ -85,7 +85,7 @@ class UpdateJob:
 
 
 class Loaded(NamedTuple):
-    """What lies in the folder: notes, record, and the form and words in use."""
+    """The contents of the folder: notes, record, template and prompt in use."""
 
     notes: Notes
     record: Record
@@ -135,7 +135,7 @@ def _configured(name: str, folder: NotesFolder, config: Sequence[NotesFolder]) -
 
 
 def update_flow(job: UpdateJob) -> Flow[UpdateReport]:
-    """Brings the notes up to date. Never raises for what goes wrong on the way: the report says so.
+    """Update the notes. Errors on the way are never raised; the report names them.
 
     Args:
         job: What and how.
@@ -175,7 +175,7 @@ def _locked(job: UpdateJob, lock: Lock) -> Flow[UpdateReport]:
 
 
 def _prepared(job: UpdateJob) -> _Part | UpdateReport:
-    """What is to be absorbed, or why nothing is."""
+    """The part to be absorbed, or why there is none."""
     loaded = load(job.folder, job.config)
     if foreign(loaded.record, job.session_id):
         reason = "the notes belong to another session"
@@ -237,7 +237,7 @@ class _Part:
 def _commit(
     part: _Part, lock: Lock, make: Callable[[str], tuple[str, Any]]
 ) -> Flow[tuple[str, Any, str]]:
-    """Writes what `make` makes of the notes, made again for as long as a user saves in between.
+    """Write what `make` returns for the notes, repeated while the user saves in between.
 
     Returns:
         The text, what else `make` returned, and the digest of the current notes.
@@ -250,7 +250,7 @@ def _commit(
         if notes.exists and text == notes.text:
             return text, beside, notes.digest
         if not part.loaded.record.known:
-            # Whose notes these are is on the disk before the first of them is.
+            # The session that owns the notes is on the disk before the first note is.
             yield from _save(part, lock, part.record(notes.digest))
         if (yield Call(partial(folder.commit, text, based_on=notes.digest, lock=lock))):
             written: Notes = yield Call(folder.read)
@@ -316,7 +316,7 @@ def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
     text, lost, digest = yield from _commit(part, lock, partial(_replayed, draft=draft))
     told.update(edits=len(draft.edits) - lost, conflicts=lost)
     if lost:
-        # What a user changed stands; since some of the update is not in the notes, they cover no more than before.
+        # The user's version stays; since part of the update is missing from the notes, they cover no more than before.
         yield from _save(part, lock, part.record(digest))
         reason = "the notes were changed meanwhile"
         return part.report(text, outcome=UpdateOutcome.CONFLICT, reason=reason, **told)
@@ -326,7 +326,7 @@ def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
 
 
 LEAST_KEPT = 4
-"""An update that leaves less than 1/4 of notes that are not too long is a mistake, or was talked into it."""
+"""An update that leaves less than 1/4 of notes that are not too long is a mistake, or was induced by injected text."""
 
 SHORT = 2_000
 """Characters below which notes may be replaced as a whole."""

@@ -1,4 +1,4 @@
-"""What came of one update of the notes."""
+"""The report of one update of the notes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class UpdateOutcome(StrEnum):
     """How an update ended. Only after the first two has the conversation been absorbed."""
 
     UPDATED = "updated"
-    UNCHANGED = "unchanged"  # looked at, and nothing was to be written
-    CONFLICT = "conflict"  # a user changed the same lines meanwhile: theirs stay
+    UNCHANGED = "unchanged"  # there was nothing to write
+    CONFLICT = "conflict"  # the user changed the same lines meanwhile: theirs stay
     FAILED = "failed"
     BUSY = "busy"  # another updater is at work
     DROPPED = "dropped"  # no longer wanted, or nothing new
@@ -24,20 +24,20 @@ class UpdateOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateReport:
-    """What an update did.
+    """The result of an update.
 
     Attributes:
         outcome: How it ended.
-        reason: Why, for all but `updated`.
+        reason: Why, unless `updated`.
         covered: Name of the last message that the notes now hold; empty: it did not move.
         absorbed: Messages that were read.
-        edits: Edits that were done.
+        edits: Edits that were applied.
         refusals: What the model tried in addition, and was refused.
         conflicts: Edits that were lost to a user's change.
         over: Titles of sections that are too long; the next update is asked to shorten them.
         calls: Calls of the summarizer; 0: no model was asked.
         chars: Length of the notes.
-        updater: Who wrote; `copies`: code.
+        updater: The name of the summarizer; `copies`: code.
     """
 
     outcome: UpdateOutcome
@@ -54,7 +54,7 @@ class UpdateReport:
 
     @property
     def absorbed_all(self) -> bool:
-        """Whether the notes now hold what the update was given."""
+        """Whether the notes now cover what the update read."""
         return self.outcome in (UpdateOutcome.UPDATED, UpdateOutcome.UNCHANGED)
 
     def __repr__(self) -> str:
