@@ -5,7 +5,7 @@ The long run: nice -n 19 python -m benches.fidelity.legality --count 1000000 --w
 
 What is done with each conversation, and what must hold, is in `tests.attack`; `PLAN_TABLE`
 there says how often each plan comes. The report is written after every part, so that a run can be
-stopped: `--resume` goes on where the report ends. Exits with 1 if anything is wrong.
+stopped: `--resume` continues where the report ends. Exits with 1 if anything is wrong.
 """
 
 from __future__ import annotations

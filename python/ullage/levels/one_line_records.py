@@ -1,4 +1,4 @@
-"""What a part of a conversation comes to in lines, without a model: user messages whole, one line for each tool call."""
+"""Reduces a part of a conversation to lines, without a model: user messages whole, one line for each tool call."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def outcome(text: str, *, is_error: bool = False) -> list[str]:
-    """What a result comes to: its size, its first meaningful line (of a failure the first that says so), exit status."""
+    """Summary of a tool result: its size, its first meaningful line (of a failure the first that says so), exit status."""
     telling = (line.strip() for line in text.splitlines() if any(map(str.isalnum, line)))
     first = next(telling, "")
     if is_error and not _FAILED.search(first):

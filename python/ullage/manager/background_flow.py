@@ -73,7 +73,7 @@ class BackgroundFlow:
                 self._step(partial(flow.send, answer))
 
     def stop_task(self) -> None:
-        """End a task: who is about to block its event loop would wait for it in vain."""
+        """Cancel the task: a synchronous `prepare` would block its event loop, so it could never finish."""
         if self._in_loop:
             self._background.cancel()
             self._end()

@@ -1,4 +1,4 @@
-"""Compactions of a managed conversation: automatic ones, those that are asked for, and how one is installed."""
+"""Compactions of a managed conversation, automatic and on demand, and their installation."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["Asked", "Autocompaction", "answered", "compact", "job_for"]
 
 
 class Autocompaction:
-    """What the level `autocompact` summarises with.
+    """What the level `autocompact` uses to summarise.
 
     Attributes:
-        result: Of the newest try; `None`: there was none, or it failed.
+        result: Result of the newest try; `None`: there was none, or it failed.
     """
 
     def __init__(self, machine: Machine, host: Host) -> None:
@@ -140,7 +140,7 @@ def _place_of(machine: Machine, at: int | str) -> int | str:
 
 
 def _shortened(machine: Machine, host: Host) -> Flow[None]:
-    """Old results that can be had again become short, whatever the fill: the summary is of what matters."""
+    """Shorten old results that can be fetched again, however full the window is, so that the summary covers what matters."""
     context = machine.context(host, machine.now_ms)
     whatever = replace(context, window_tokens=0, source="main", tools=frozenset())
     yield from pipeline.take(microcompact.LEVEL.run(whatever), whatever, machine.noted)
@@ -164,7 +164,7 @@ def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
 
 
 def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Job:
-    """The job of compacting these messages, with what the machine knows and the host was given."""
+    """The job of compacting these messages, from the state machine and the host's settings."""
     options = {
         "window_tokens": machine.window.context,
         "trigger_tokens": _trigger_estimated(machine),
@@ -225,7 +225,7 @@ def _installed(
     *,
     automatic: bool,
 ) -> StageReport | None:
-    """Put a compaction in place; messages that came meanwhile follow it.
+    """Install a compaction; messages that were added meanwhile follow it.
 
     Returns:
         The report; `None`: the view does not begin with `base` any more, nothing has changed.

@@ -23,19 +23,19 @@ __all__ = ["Host", "names_of", "overhead_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What belongs to the outside and is not saved: summarizer, stores, hooks, listeners.
+    """What is used from outside and is not saved: summarizer, stores, hooks, listeners.
 
     Attributes:
         summarizer: For compactions; `None`: extractive.
-        line_summarizer: With a small model, for lines that stand for single tool results; `None`: put together by code.
-        fallback: Who writes if that fails; `None`: the extractive one, for automatic compactions.
+        line_summarizer: With a small model, for lines that replace single tool results; `None`: written by code.
+        fallback: Writes the summary if that fails; `None`: the extractive one, for automatic compactions.
         offload: For large tool results; `None`: they stay, and are snipped.
         memory: Notes of the session, tried before a summary is written (AUTO-2); see `ullage.manager`. `None`: none.
-        hooks: Of compactions.
-        providers: What is put back after a compaction, and who reads files.
+        hooks: Hooks of compactions.
+        providers: Sources of context restored after a compaction, and the file reader.
         options: Further fields of `compaction.job.Job`.
         listeners: Called with every event.
-        ahead: Writes summaries ahead of need; `None`: nobody does.
+        ahead: Writes summaries in advance; `None`: none are.
         beside: Has summaries of spans written that a context collapse will need.
         logged: The conversation is in a log that holds what the history holds.
     """

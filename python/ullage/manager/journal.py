@@ -1,9 +1,9 @@
-"""A conversation in a transcript log: what was added, observed and decided is there when a call returns (LOG-4, P-6).
+"""A conversation in a transcript log: everything added, observed and decided is in it when a call returns (LOG-4, P-6).
 
-Messages are entries of the log as any other; what levels took out stands there in the transcript's own lines, so that
+Messages are ordinary entries of the log; what levels removed is recorded in the transcript's own lines, so that
 Claude Code and `ullage resume` show what was sent. In addition, a line of type `ullage-manager` records how the manager's
-state has changed since the line before: from these lines the manager itself goes on, exactly. Each call writes with one
-write; what such a write left unfinished counts as never written.
+state has changed since the line before: from these lines the manager continues exactly. Each call makes one
+write; an unfinished write counts as never written.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines
 __all__ = ["ITEM", "MARK", "STATE", "Journal"]
 
 STATE = "ullage-manager"
-"""Type of the lines that tell of a manager's state."""
+"""Type of the lines with a manager's state."""
 
 ITEM = "ullage-item"
-"""Type of the lines that hold what no transcript has a form for, such as a system message further down."""
+"""Type of the lines for what a transcript cannot express, such as a system message inside the conversation."""
 
 MARK = "ullage"
-"""Key of an entry that says where in the history it stands."""
+"""Key of an entry with its position in the history."""
 
 _SUMMARIES = ("autocompact", "compact", SESSION_MEMORY, fold.STAGE, hard_truncation.STAGE)
 
@@ -43,7 +43,7 @@ Line = dict[str, Any]
 
 
 class Journal:
-    """Writes what happens to one conversation to its log.
+    """Records one conversation in its log.
 
     Args:
         log: Open; this manager alone appends to it.
@@ -51,8 +51,8 @@ class Journal:
         ids: Where uuids come from.
 
     Attributes:
-        state: As the log tells it.
-        messages: How many of the history are in the log.
+        state: The state according to the log.
+        messages: How many messages of the history are in the log.
         offsets: Where the line of each begins, in bytes; negative: it has none of its own.
     """
 
@@ -79,7 +79,7 @@ class Journal:
 
         Raises:
             InvalidMessage: JSON cannot hold it; nothing was written.
-            LogConflict: Somebody else changed the log; nothing was written.
+            LogConflict: Another process changed the log; nothing was written.
             StoreError: The log could not be written; it is as it was.
         """
         if len(machine.history) - self.messages != 1:
@@ -132,7 +132,7 @@ class Journal:
             self.log.sync()
 
     def _change(self, now: Mapping[str, Any], dumped: Dumped) -> dict[str, Any]:
-        """What is different from the state that the log tells."""
+        """The difference from the state in the log."""
         before = self.state.get("view")
         if self._dumped is None or before is not self._dumped.state:
             return diff(self.state, now)
@@ -160,7 +160,7 @@ class Journal:
         self.offsets.extend(starts)
 
     def close(self) -> None:
-        """Give the log up, if it is the manager's own."""
+        """Close the log, if it is the manager's own."""
         if self.owned:
             self.log.close()
 
@@ -279,7 +279,7 @@ def _is_talk(item: Item) -> bool:
 
 
 def _fresh(item: Item) -> Line:
-    """Without what only the log can know: its own ids, parents and times."""
+    """The entry without what only the log assigns: ids, parents and times."""
     own = ("uuid", "parentUuid", "timestamp")
     return {key: value for key, value in item.items() if key not in own}
 

@@ -50,7 +50,7 @@ class Figure(NamedTuple):
 
 @dataclass(slots=True)
 class Machine:
-    """State and pure transitions; what asks for the outside is in `flows`."""
+    """State and pure transitions; everything with effects is in the flows."""
 
     model: Model
     policy: Policy
@@ -67,7 +67,7 @@ class Machine:
     call_ids: CallIds = field(default_factory=CallIds)
     tracking: Tracking = field(default_factory=Tracking)
     requests: int = 0
-    recovered: int = 0  # number of the request that the last resorts are at work for
+    recovered: int = 0  # number of the request for which the last resorts are running
     steps_tried: list[str] = field(default_factory=list)
     learned_limit: int | None = None
     stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
@@ -105,7 +105,7 @@ class Machine:
         return is_manual(self.thinking, provider=self.provider)
 
     def set_window(self, model: Model) -> None:
-        """Another model, or another window of this one: all marks follow."""
+        """Switch to another model or window; all thresholds follow."""
         self.model = model
         auto = self.stated_policy.auto
         self.window = window_for(
@@ -120,25 +120,25 @@ class Machine:
             self.policy = self.policy.change(off)
 
     def unlearn(self) -> None:
-        """The window is the table's again."""
+        """Use the table's window again."""
         if self.learned_limit is not None:
             self.learned_limit = None
             self.set_window(replace(self.model, context_window=self.table_window))
 
     def learn(self, limit: int | None) -> None:
-        """A window that a provider's error named (WIN-6); `None` or a larger one: nothing."""
+        """Learn a window that a provider's error named (WIN-6); `None` or a larger one changes nothing."""
         if limit is not None and limit < self.window.context:
             self.learned_limit = limit
-            # What an error named is truer than what a setting claims.
+            # A limit in an error is more reliable than a setting.
             self.settings = replace(self.settings, max_context_tokens=None)
             self.set_window(replace(self.model, context_window=limit))
 
-    # ---- what comes in -----------------------------------------------------------------------
+    # ---- input -------------------------------------------------------------------------------
 
     def take(
         self, item: Any, about: Mapping[str, Any] | None = None, *, at_ms: int | None = None
     ) -> list[Item]:
-        """Append an item of the provider's form; gives the messages that it came to.
+        """Append an item in the provider's format; returns the messages that it became.
 
         Args:
             item: A message, or an item of Responses.
@@ -146,7 +146,7 @@ class Machine:
             at_ms: When it came, in milliseconds since the epoch; `None`: unknown.
 
         Raises:
-            InvalidMessage: No provider could take it; nothing has changed.
+            InvalidMessage: The message is malformed; state is unchanged.
         """
         check_item(item, self.provider)
         found = read_item(
@@ -171,7 +171,7 @@ class Machine:
             uuid: What a log calls it, where it has no uuid of its own.
 
         Raises:
-            InvalidMessage: No provider could take it; nothing has changed.
+            InvalidMessage: The message is malformed; state is unchanged.
         """
         message, place = self.call_ids.own(message), len(self.history)
         if self.view.add(message, place) and at_ms is not None and "timestamp" not in message:
@@ -182,7 +182,7 @@ class Machine:
         self.call_ids.take(message)
 
     def observe(self, response: Any, *, at_ms: int | None = None) -> Item:
-        """Append the model's answer and let the levels see it; gives its newest message."""
+        """Append the model's response and let the levels see it; returns its newest message."""
         before = int(self.view.ledger.tokens())
         body, items, about = read_response(response, self.provider)
         check_answer(body, items, self.provider)
@@ -214,7 +214,7 @@ class Machine:
             raise
 
     def forget(self, count: int) -> None:
-        """Let the newest messages go that no request has shown, down to `count`: they were never added."""
+        """Drop the newest messages that no request has shown, down to `count`, as if they had never been added."""
         view = self.view
         index = len(view)
         while index and isinstance(source := view.sources[index - 1], int) and source >= count:
@@ -226,12 +226,12 @@ class Machine:
         self.renumber()
 
     def renumber(self) -> None:
-        """After messages went: which ids of calls are used follows from those that are left."""
+        """After messages were dropped, recompute the used call ids from those that are left."""
         self.call_ids = CallIds()
         self.call_ids.of_all(self.history)
 
     def _correct(self, response: Item, before: int) -> None:
-        """What a provider's figure says about our estimates (TOK-2b)."""
+        """Correct the estimates by a provider's figure (TOK-2b)."""
         message = message_of(response) or {}
         prompt, answer = reported(message.get("usage"))
         if not prompt:
@@ -274,7 +274,7 @@ class Machine:
         return self.estimate().tokens
 
     def estimated(self) -> int:
-        """Tokens of the next request by our estimate alone."""
+        """Tokens of the next request by the estimate alone."""
         return int(self.view.ledger.tokens()) + self.overhead_tokens
 
     def usage(self) -> Usage:
@@ -373,7 +373,7 @@ class Machine:
                 level.reset(context)
 
     def rewind_levels(self, count: int) -> None:
-        """Only the first so many messages of the history are left."""
+        """Keep only the first messages of the history."""
         context = self._own_context()
         for level in self.levels:
             if level.rewind is not None:

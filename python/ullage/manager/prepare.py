@@ -25,7 +25,7 @@ def prepare(
     """Run every level and make what to send.
 
     Raises:
-        ContextTooLarge: What must stay does not fit; names the floor.
+        ContextTooLarge: What has to stay does not fit; names the smallest possible size.
         InvalidMessage: There is nothing to send.
     """
     if not len(machine.view):
@@ -46,7 +46,7 @@ def prepare(
 
 
 def stage_ahead(machine: Machine, host: Host) -> Flow[int]:
-    """Summaries of spans, made before they are needed (COL-1)."""
+    """Write summaries of spans before they are needed (COL-1)."""
     context, rules = machine.context(host, None), machine.policy.collapse
     if not rules.enabled or collapse.percent(context) < rules.stage_percent:
         return 0

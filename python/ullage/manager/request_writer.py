@@ -1,4 +1,4 @@
-"""The last step before a request leaves: what the provider would refuse is repaired, only in the request."""
+"""The last step before a request is sent: what the provider would refuse is repaired, only in the request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["RequestWriter"]
 
 
 class _Written(NamedTuple):
-    """A conversation in the provider's form."""
+    """A conversation in the provider's format."""
 
     messages: Sequence[Any]
     parts: Mapping[str, Any]
@@ -34,13 +34,13 @@ class _Written(NamedTuple):
 class RequestWriter:
     """Makes requests of a view, legal for their provider; a legal view costs what is new in it.
 
-    Other providers' forms are written, and repaired, as a whole each time.
+    Other providers' formats are written, and repaired, as a whole each time.
 
     Args:
         model: Name of the model.
         provider: Whose form; a name of `ullage.providers.SHAPES`, or a row.
-        system: The system prompt; only looked at.
-        tools: Tool definitions; only looked at.
+        system: The system prompt; not changed.
+        tools: Tool definitions; not changed.
         thinking: The request's parameter of that name; `None`: not in use.
     """
 
@@ -55,7 +55,7 @@ class RequestWriter:
     ) -> None:
         self._model, self._provider = model, provider_of(provider)
         self._system, self._tools = system, list(tools)
-        # The manager itself sees to the window, which may be another than the one the table knows (A24).
+        # The manager handles the window itself, which may differ from the table's (A24).
         self._options: dict[str, Any] = {
             "model": model,
             "system": system,
@@ -84,7 +84,7 @@ class RequestWriter:
         extras: Extras,
         now_ms: int | None = None,
     ) -> Request:
-        """The request as it stands; from now on it counts as sent."""
+        """The current request; from now on it counts as sent."""
         items, count = machine.view.snapshot()
         tools = [*self._tools, *extras.tools]
         if self._provider.internal:
@@ -142,14 +142,14 @@ class RequestWriter:
         return _Written(messages, parts, done.repairs, done.losses, {})
 
     def note_answer(self, machine: Machine) -> None:
-        """If the newest message answers the newest request: what it thought is bound to that request."""
+        """If the newest message answers the newest request, its thinking is bound to that request."""
         view = machine.view
         new = view.messages[view.sent :]
         if new and all(message.get("role") == "assistant" for message in new):
             self._repairer.observe(new[-1])
 
     def note_imported(self, machine: Machine) -> None:
-        """Before levels change anything: answers to requests that nobody prepared here are bound to the list as it stands."""
+        """Before levels change anything: responses to requests that were not prepared here are bound to the current list."""
         view = machine.view
         new = view.messages[view.sent :]
         said = [message.get("role") == "assistant" for message in new]
@@ -158,7 +158,7 @@ class RequestWriter:
             self._repaired(machine)
 
     def dump(self, machine: Machine) -> dict[str, Any]:
-        """What cannot be found out from the view again, as plain JSON."""
+        """The state that cannot be derived from the view, as plain JSON."""
         if machine.view.changed_from is not None:
             # A rewrite that no request has shown yet: the thinking before it must be known as it was.
             self._repaired(machine)
@@ -177,7 +177,7 @@ class RequestWriter:
         )
 
     def load(self, machine: Machine, stored: Mapping[str, Any]) -> None:
-        """Go on where `dump` stood, with what had been sent last as far as it still stands."""
+        """Continue from the state of `dump`, with the last request as far as it is still valid."""
         view = machine.view
         history = [message for item in machine.history if (message := as_sent(item)) is not None]
         if stored:
@@ -194,7 +194,7 @@ class RequestWriter:
         self._previous, self._count = sent, len(sent)
 
     def _changed(self, in_view: int | None, sent: Sequence[Any], count: int) -> int | None:
-        """First message that is not what was sent before.
+        """First message that differs from the last request.
 
         The lists must be compared only if something was repaired, now or last time.
         """

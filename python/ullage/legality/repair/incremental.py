@@ -203,7 +203,7 @@ class Repairer:
         params: Mapping[str, Any] | None = None,
         **named: Unpack[RequestParameters],
     ) -> Self:
-        """A repairer that goes on where the stored one stood.
+        """A repairer that continues from the stored state.
 
         Args:
             stored: What `dump` gave.
