@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class FlowHost(Protocol):
-    """Whose file reader and log are used: a `Job`, or whoever runs several."""
+    """The owner of the file reader and the log: a `Job`, or whatever runs several."""
 
     @property
     def providers(self) -> Providers:

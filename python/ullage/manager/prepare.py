@@ -22,7 +22,7 @@ __all__ = ["expand", "prepare", "stage_ahead", "write_ahead"]
 def prepare(
     machine: Machine, host: Host, writer: RequestWriter, now_ms: int | None
 ) -> Flow[Request]:
-    """Run every level and make what to send.
+    """Run every level and build the request.
 
     Raises:
         ContextTooLarge: What has to stay does not fit; names the smallest possible size.
