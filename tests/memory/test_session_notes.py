@@ -178,7 +178,7 @@ def test_too_long_sections_are_named_with_the_demand_to_shorten():
     prompt = prompt_for(noted(Worklog="w" * 9000))
     assert "- Worklog: about 2," in prompt
     assert "at most 2,000" in prompt
-    assert '"Current State" and "Errors & Corrections" give way last' in prompt
+    assert 'shorten "Current State" and "Errors & Corrections" last' in prompt
     whole = prompt_for(noted(**{t.replace(" ", "_"): "x" * 7600 for t in TITLES if "&" not in t}))
     assert "The notes are too long" in whole
 
