@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         UnknownModel,
     )
     from ullage.legality import validate
-    from ullage.legality.repair import repair
+    from ullage.legality.repairs import repair
     from ullage.manager import ContextManager, Decided, Recovery, Request, Usage
     from ullage.memory.session import SessionMemory
     from ullage.observe.hooks import Hooks
@@ -139,7 +139,7 @@ _HOMES = {
         "UnknownModel",
     ),
     "ullage.legality": ("validate",),
-    "ullage.legality.repair": ("repair",),
+    "ullage.legality.repairs": ("repair",),
     "ullage.manager": (
         "ContextManager",
         "Decided",

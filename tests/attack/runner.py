@@ -28,7 +28,7 @@ from tests.oracle.legality import assert_legal
 from ullage._engine.digests import Violation
 from ullage.exceptions import UllageError
 from ullage.legality import Originals, Report, validate
-from ullage.legality.repair import Repaired, repair
+from ullage.legality.repairs import Repaired, repair
 from ullage.providers import (
     PROVIDERS,
     bedrock,

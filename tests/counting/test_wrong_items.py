@@ -6,7 +6,7 @@ import pytest
 
 import ullage
 from ullage.exceptions import InvalidMessage, InvalidPolicy
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 
 pytestmark = pytest.mark.both_engines
 

@@ -14,7 +14,7 @@ from tests.oracle.server import OracleServer
 from ullage.compaction import Outcome, acompact, compact
 from ullage.exceptions import CompactionError
 from ullage.facts.sections import OPENING
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 from ullage.policy import Policy
 from ullage.providers import openai_responses
 from ullage.summarizers import AnthropicCompaction, OpenAICompaction

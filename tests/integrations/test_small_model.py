@@ -70,7 +70,7 @@ def test_it_takes_what_we_emit_and_raises_what_we_classify_through_both_sdks(mod
     import anthropic
 
     from ullage.compaction import compact
-    from ullage.legality.repair import repair
+    from ullage.legality.repairs import repair
     from ullage.providers import openai_chat
 
     call = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}

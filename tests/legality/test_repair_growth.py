@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.kit import said, user
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 
 Messages = list[dict[str, Any]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ullage.legality import validate
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
 

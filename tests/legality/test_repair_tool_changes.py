@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 
 LATE = {"name": "Late", "description": "d", "input_schema": {"type": "object"}}
 READ = {"name": "Read", "input_schema": {"type": "object"}}

@@ -14,7 +14,7 @@ from tests.attack.mutations import MUTATIONS, mutate
 from tests.kit import user
 from tests.oracle.legality import assert_legal
 from ullage.legality import Originals, validate
-from ullage.legality.repair import Repaired, Repairer, repair
+from ullage.legality.repairs import Repaired, Repairer, repair
 from ullage.testing.strategies import legal_conversations
 
 pytestmark = pytest.mark.both_engines

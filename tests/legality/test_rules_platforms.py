@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ullage.legality import validate
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 
 pytestmark = pytest.mark.both_engines
 

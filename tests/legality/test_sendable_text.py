@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage import ContextManager, outgoing, validate
-from ullage.legality.repair import Repairer, repair
+from ullage.legality.repairs import Repairer, repair
 from ullage.legality.unicode import is_valid, valid
 from ullage.providers import SHAPES
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage import ContextManager, outgoing, validate
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 
 MODELS = {
     "anthropic": "claude-opus-4-6",

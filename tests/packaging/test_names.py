@@ -33,10 +33,10 @@ def _files() -> list[str]:
 
 
 def _rule_and_repair(names: list[str]) -> bool:
-    """`legality/NAME.py` says what is refused, `legality/repair/NAME.py` repairs it."""
+    """`legality/NAME.py` says what is refused, `legality/repairs/NAME.py` repairs it."""
     return sorted(Path(name).parent.as_posix() for name in names) == [
         "legality",
-        "legality/repair",
+        "legality/repairs",
     ]
 
 

@@ -27,7 +27,7 @@ MODULES = (
     "ullage.exceptions",
     "ullage.facts",
     "ullage.legality",
-    "ullage.legality.repair",
+    "ullage.legality.repairs",
     "ullage.levels",
     "ullage.manager",
     "ullage.memory.notes",

@@ -21,7 +21,7 @@ from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.facts import collect
 from ullage.facts.reading import text_of
 from ullage.facts.sections import CLOSING, parse_sections
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 from ullage.messages import message_of
 from ullage.policy import Policy
 from ullage.summarizers.budgeted_text import cost

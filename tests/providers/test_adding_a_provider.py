@@ -12,7 +12,7 @@ import pytest
 from ullage import ContextManager, estimate_tokens
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import validate
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 from ullage.providers import PROVIDERS, Provider, classify, provider_of
 from ullage.providers.registry import Form
 from ullage.requests.to_request import outgoing

@@ -10,7 +10,7 @@ import ullage
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import check_rewrite, validate
 from ullage.legality.parameters import RequestParameters
-from ullage.legality.repair import Repairer, repair
+from ullage.legality.repairs import Repairer, repair
 
 TALK = [{"role": "user", "content": "hi"}]
 CALLS = {

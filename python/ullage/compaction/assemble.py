@@ -18,7 +18,7 @@ from ullage.compaction.summary_message import summary_message
 from ullage.compaction.summary_repair import SummaryRepair, repair
 from ullage.compaction.target import shorter_results
 from ullage.facts.reading import text_of
-from ullage.legality.repair import turn_end, unbound
+from ullage.legality.repairs import turn_end, unbound
 from ullage.levels.pins import missing_pins
 from ullage.messages import Item, message_of
 from ullage.providers.manual_thinking import is_manual, is_torn

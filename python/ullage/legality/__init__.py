@@ -8,11 +8,15 @@ from ullage.legality.check import validate
 from ullage.legality.compare import Comparison, compare_requests
 from ullage.legality.findings import Report, Violation, describe
 from ullage.legality.originals import Originals
+from ullage.legality.repairs import Repair, Repaired, Repairer, repair
 from ullage.legality.rewrites import check_operation, check_rewrite
 
 __all__ = [
     "Comparison",
     "Originals",
+    "Repair",
+    "Repaired",
+    "Repairer",
     "Report",
     "RequestFacts",
     "Rule",
@@ -22,6 +26,7 @@ __all__ = [
     "compare_requests",
     "describe",
     "facts_for",
+    "repair",
     "rules",
     "validate",
 ]

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from ullage._engine.digests import BlockKind, Role
 from ullage.counting.models import Model
-from ullage.legality.repair import turn_end
-from ullage.legality.repair.texts import TURN_CLOSED
+from ullage.legality.repairs import turn_end
+from ullage.legality.repairs.texts import TURN_CLOSED
 from ullage.levels.level import Context, Level
 from ullage.levels.report import Made, StageReport
 from ullage.levels.view import View

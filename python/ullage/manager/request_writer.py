@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ullage.compaction import CompactionResult
-from ullage.legality.repair import Repair, Repaired, Repairer
+from ullage.legality.repairs import Repair, Repaired, Repairer
 from ullage.levels.level import Extras
 from ullage.levels.report import StageReport
 from ullage.manager.explain import RequestRecord

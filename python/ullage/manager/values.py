@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.compaction import CompactionResult
-from ullage.legality.repair import Repair
+from ullage.legality.repairs import Repair
 from ullage.levels.report import StageReport
 from ullage.messages import Item
 from ullage.providers import Loss

@@ -95,7 +95,7 @@ class Provider:
     form: str
     aliases: tuple[str, ...] = ()
     check: str = "ullage.legality.internal"
-    repair: str = "ullage.legality.repair.internal"
+    repair: str = "ullage.legality.repairs.internal"
     rule_set: str = ""
     errors: str = ""
     vendor: str = ""
@@ -164,7 +164,7 @@ AnyProvider: TypeAlias = str | Provider
 """A provider's name, or a row of one's own."""
 
 _LEGALITY: Final = "ullage.legality"
-_REPAIR: Final = "ullage.legality.repair"
+_REPAIR: Final = "ullage.legality.repairs"
 _CHAT: Final = Provider(
     name="openai_chat",
     aliases=("openai", "azure", "compatible", "chat"),

@@ -12,7 +12,7 @@ from ullage._engine import core
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
-from ullage.legality.repair import turn_end
+from ullage.legality.repairs import turn_end
 from ullage.messages import Item
 from ullage.providers.manual_thinking import (
     Thinking,

@@ -11,7 +11,7 @@ from ullage.exceptions import InvalidMessage
 from ullage.legality import Report, Violation, validate
 from ullage.legality.originals import Original
 from ullage.legality.parameters import RequestParameters, parameters
-from ullage.legality.repair import Repair, repair
+from ullage.legality.repairs import Repair, repair
 from ullage.messages import Item, SystemPrompt, listed, message_of
 from ullage.providers._common import Loss, Shaped, blocks_of
 from ullage.providers._placed import BROKEN, refused

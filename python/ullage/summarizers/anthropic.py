@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 from ullage.providers import anthropic as shape
 from ullage.summarizers.inputs import anthropic_messages, used_tools
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 from ullage.providers import openai_responses
 from ullage.summarizers.anthropic import AnthropicSummarizer, MessageReader
 from ullage.summarizers.inputs import anthropic_messages, without_thinking

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ullage.exceptions import InvalidPolicy
-from ullage.legality.repair import repair
+from ullage.legality.repairs import repair
 from ullage.providers import openai_chat, openai_responses
 from ullage.providers.openai_chat import DialectName
 from ullage.summarizers.inputs import anthropic_messages, is_chat

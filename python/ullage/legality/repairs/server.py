@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ullage.legality.repair.working_copy import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of
+from ullage.legality.repairs.working_copy import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of
 from ullage.messages import THINKING
 
 __all__ = [

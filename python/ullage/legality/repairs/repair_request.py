@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from ullage.legality.findings import Report
-from ullage.legality.repair.result import Repaired
+from ullage.legality.repairs.result import Repaired
 from ullage.legality.rule_request import RuleRequest, found_in
 
 __all__ = ["RepairRequest", "repaired"]
@@ -16,7 +16,7 @@ __all__ = ["RepairRequest", "repaired"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRequest(RuleRequest):
-    """All of a request but its messages; see `ullage.legality.repair.repair`."""
+    """All of a request but its messages; see `ullage.legality.repairs.repair`."""
 
     orphans: str = "note"
     trailing: str = "note"

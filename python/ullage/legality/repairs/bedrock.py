@@ -19,15 +19,15 @@ from ullage.legality.bedrock import (
     points_in,
     tools_of,
 )
-from ullage.legality.repair.block_forms import dumps
-from ullage.legality.repair.items import no_messages, plain
-from ullage.legality.repair.loop import mend, steps
-from ullage.legality.repair.placement import repair_last_word
-from ullage.legality.repair.repair_request import RepairRequest
-from ullage.legality.repair.result import Repaired
-from ullage.legality.repair.texts import DOCUMENT, EMPTY_ERROR, IMAGE, left_out
-from ullage.legality.repair.through_internal import Placed, in_turn, pair, pairs, with_given
-from ullage.legality.repair.working_copy import ASSISTANT, USER, Draft, Slot
+from ullage.legality.repairs.block_forms import dumps
+from ullage.legality.repairs.items import no_messages, plain
+from ullage.legality.repairs.loop import mend, steps
+from ullage.legality.repairs.placement import repair_last_word
+from ullage.legality.repairs.repair_request import RepairRequest
+from ullage.legality.repairs.result import Repaired
+from ullage.legality.repairs.texts import DOCUMENT, EMPTY_ERROR, IMAGE, left_out
+from ullage.legality.repairs.through_internal import Placed, in_turn, pair, pairs, with_given
+from ullage.legality.repairs.working_copy import ASSISTANT, USER, Draft, Slot
 from ullage.providers.bedrock import from_provider, to_provider
 
 __all__ = ["repair"]

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.legality.repair.chat_draft import ChatLine, Lines, as_text
-from ullage.legality.repair.loop import mend, steps
-from ullage.legality.repair.pairs import synthetic_id
-from ullage.legality.repair.repair_request import RepairRequest
-from ullage.legality.repair.result import Repaired
-from ullage.legality.repair.texts import DISPLACED, INTERRUPTED, ORPHANS
+from ullage.legality.repairs.chat_draft import ChatLine, Lines, as_text
+from ullage.legality.repairs.loop import mend, steps
+from ullage.legality.repairs.pairs import synthetic_id
+from ullage.legality.repairs.repair_request import RepairRequest
+from ullage.legality.repairs.result import Repaired
+from ullage.legality.repairs.texts import DISPLACED, INTERRUPTED, ORPHANS
 from ullage.legality.responses import CALLS, kind_of, known_items, made_by_model, name_of, output_of
 
 __all__ = ["repair"]

@@ -13,9 +13,9 @@ from ullage.legality.documents import documents_of, pages_of
 from ullage.legality.originals import Original, Originals
 from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.params import check_params
-from ullage.legality.repair.entry import repair
-from ullage.legality.repair.result import Repaired
-from ullage.legality.repair.thinking_history import Track
+from ullage.legality.repairs.entry import repair
+from ullage.legality.repairs.result import Repaired
+from ullage.legality.repairs.thinking_history import Track
 from ullage.messages import Item, SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider, provider_of
 
@@ -34,7 +34,7 @@ class Repairer:
     more; an illegal list is repaired as a whole each time.
     Only the Anthropic form is followed like this; the others are repaired as a whole each time.
 
-    The result is that of `ullage.legality.repair.repair` for the whole list: the same list if it is legal, the
+    The result is that of `ullage.legality.repairs.repair` for the whole list: the same list if it is legal, the
     same objects for untouched messages. From the first rewrite or repair on it is that of
     `repair(..., original=repairer.originals)`: on models whose thinking is bound to its prefix, thinking
     from before a rewrite goes, thinking that came after it stays, and the open turn keeps its own.
@@ -124,7 +124,7 @@ class Repairer:
     def repair(
         self, messages: Sequence[Item], *, ledger: core.Ledger | None = None, resume: str = ""
     ) -> Repaired:
-        """The list as it may be sent; see `ullage.legality.repair.repair`.
+        """The list as it may be sent; see `ullage.legality.repairs.repair`.
 
         Args:
             messages: The whole list.

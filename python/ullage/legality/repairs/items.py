@@ -7,8 +7,8 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
-from ullage.legality.repair.texts import NO_MESSAGES, left_out
-from ullage.legality.repair.working_copy import ASSISTANT, SYSTEM, USER, Draft, Slot, text_block
+from ullage.legality.repairs.texts import NO_MESSAGES, left_out
+from ullage.legality.repairs.working_copy import ASSISTANT, SYSTEM, USER, Draft, Slot, text_block
 
 __all__ = ["no_messages", "plain", "repair_items"]
 

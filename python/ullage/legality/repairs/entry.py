@@ -8,8 +8,8 @@ from typing import Any, Literal, Unpack
 
 from ullage.legality.originals import Original
 from ullage.legality.parameters import RequestParameters, parameters
-from ullage.legality.repair.repair_request import RepairRequest, repaired
-from ullage.legality.repair.result import Repair, Repaired
+from ullage.legality.repairs.repair_request import RepairRequest, repaired
+from ullage.legality.repairs.result import Repair, Repaired
 from ullage.legality.unicode import valid
 from ullage.messages import Item, SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider, provider_of

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 from ullage.legality.internal import inner, readable
-from ullage.legality.repair.items import no_messages, repair_items
-from ullage.legality.repair.loop import RepairStep, mend, steps
-from ullage.legality.repair.pairs import repair_pairs
-from ullage.legality.repair.repair_request import RepairRequest
-from ullage.legality.repair.result import Repair, Repaired
-from ullage.legality.repair.through_internal import same_objects
-from ullage.legality.repair.working_copy import Draft
+from ullage.legality.repairs.items import no_messages, repair_items
+from ullage.legality.repairs.loop import RepairStep, mend, steps
+from ullage.legality.repairs.pairs import repair_pairs
+from ullage.legality.repairs.repair_request import RepairRequest
+from ullage.legality.repairs.result import Repair, Repaired
+from ullage.legality.repairs.through_internal import same_objects
+from ullage.legality.repairs.working_copy import Draft
 from ullage.legality.rule_request import found_in
 
 __all__ = ["repair"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ullage.legality.repair.chat_calls import calls_of
-from ullage.legality.repair.chat_draft import ChatLine, Lines, as_text
-from ullage.legality.repair.texts import EARLIER, NO_MESSAGES, NO_REPLY, RECEIVED, SYSTEM_HEAD
+from ullage.legality.repairs.chat_calls import calls_of
+from ullage.legality.repairs.chat_draft import ChatLine, Lines, as_text
+from ullage.legality.repairs.texts import EARLIER, NO_MESSAGES, NO_REPLY, RECEIVED, SYSTEM_HEAD
 
 __all__ = ["alternate", "answer_tools", "last_word", "no_messages", "reasoning", "systems"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ullage.legality.originals import Originals, Place, current_turn, prefixes, thought_key
-from ullage.legality.repair.texts import RECEIVED, TURN_CLOSED
-from ullage.legality.repair.working_copy import ASSISTANT, USER, Draft, Slot, text_block
+from ullage.legality.repairs.texts import RECEIVED, TURN_CLOSED
+from ullage.legality.repairs.working_copy import ASSISTANT, USER, Draft, Slot, text_block
 from ullage.messages import Item
 
 __all__ = [

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.legality.repair.chat_draft import ChatLine, Lines, as_text
-from ullage.legality.repair.pairs import synthetic_id
-from ullage.legality.repair.texts import DISPLACED, INTERRUPTED, ORPHANS
+from ullage.legality.repairs.chat_draft import ChatLine, Lines, as_text
+from ullage.legality.repairs.pairs import synthetic_id
+from ullage.legality.repairs.texts import DISPLACED, INTERRUPTED, ORPHANS
 from ullage.providers.registry import ChatRules
 
 __all__ = ["calls_of", "name_calls", "pair"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage.legality.capabilities import MAX_MARKERS
-from ullage.legality.repair.working_copy import Draft, Slot
+from ullage.legality.repairs.working_copy import Draft, Slot
 
 __all__ = ["repair_markers"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.legality.repair.block_forms import dumps
-from ullage.legality.repair.chat_draft import ChatLine, Lines
-from ullage.legality.repair.texts import DOCUMENT, IMAGE, left_out
+from ullage.legality.repairs.block_forms import dumps
+from ullage.legality.repairs.chat_draft import ChatLine, Lines
+from ullage.legality.repairs.texts import DOCUMENT, IMAGE, left_out
 from ullage.messages import THINKING
 from ullage.providers.registry import ChatRules
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ullage.legality.findings import Report
-from ullage.legality.repair.result import Repair, Repaired
+from ullage.legality.repairs.result import Repair, Repaired
 
 __all__ = ["RepairStep", "Work", "mend", "steps"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.legality.repair.texts import DISPLACED, INTERRUPTED, ORPHANS
-from ullage.legality.repair.working_copy import (
+from ullage.legality.repairs.texts import DISPLACED, INTERRUPTED, ORPHANS
+from ullage.legality.repairs.working_copy import (
     ASSISTANT,
     SYSTEM,
     USER,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ullage.legality.chat import facts_of
-from ullage.legality.repair.chat_calls import name_calls, pair
-from ullage.legality.repair.chat_dialects import (
+from ullage.legality.repairs.chat_calls import name_calls, pair
+from ullage.legality.repairs.chat_dialects import (
     alternate,
     answer_tools,
     last_word,
@@ -15,11 +15,11 @@ from ullage.legality.repair.chat_dialects import (
     reasoning,
     systems,
 )
-from ullage.legality.repair.chat_draft import Lines
-from ullage.legality.repair.chat_messages import normal
-from ullage.legality.repair.loop import RepairStep, mend, steps
-from ullage.legality.repair.repair_request import RepairRequest
-from ullage.legality.repair.result import Repaired
+from ullage.legality.repairs.chat_draft import Lines
+from ullage.legality.repairs.chat_messages import normal
+from ullage.legality.repairs.loop import RepairStep, mend, steps
+from ullage.legality.repairs.repair_request import RepairRequest
+from ullage.legality.repairs.result import Repaired
 
 __all__ = ["repair"]
 

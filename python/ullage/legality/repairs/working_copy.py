@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ullage.legality.repair.result import Repair
+from ullage.legality.repairs.result import Repair
 from ullage.messages import message_of
 
 __all__ = ["Draft", "Slot", "kind_of", "text_block"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ullage.legality.repair.texts import NO_REPLY, SYSTEM_HEAD
-from ullage.legality.repair.working_copy import (
+from ullage.legality.repairs.texts import NO_REPLY, SYSTEM_HEAD
+from ullage.legality.repairs.working_copy import (
     ASSISTANT,
     SYSTEM,
     USER,

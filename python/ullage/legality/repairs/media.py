@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ullage._engine import core
-from ullage.legality.repair.texts import DOCUMENT, IMAGE
-from ullage.legality.repair.working_copy import Draft, Slot, kind_of, text_block
+from ullage.legality.repairs.texts import DOCUMENT, IMAGE
+from ullage.legality.repairs.working_copy import Draft, Slot, kind_of, text_block
 
 __all__ = ["repair_media"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
-from ullage.legality.repair.items import plain
-from ullage.legality.repair.result import Repair
+from ullage.legality.repairs.items import plain
+from ullage.legality.repairs.result import Repair
 
 __all__ = ["ChatLine", "Lines", "as_text"]
 

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from ullage.exceptions import InvalidMessage
-from ullage.legality.repair.pairs import repair_pairs
-from ullage.legality.repair.result import Repair, Repaired
-from ullage.legality.repair.texts import EARLIER
-from ullage.legality.repair.working_copy import ASSISTANT, USER, Draft, Slot, kind_of, text_block
+from ullage.legality.repairs.pairs import repair_pairs
+from ullage.legality.repairs.result import Repair, Repaired
+from ullage.legality.repairs.texts import EARLIER
+from ullage.legality.repairs.working_copy import ASSISTANT, USER, Draft, Slot, kind_of, text_block
 from ullage.providers._placed import BROKEN
 
 __all__ = ["Placed", "in_call_order", "in_turn", "pair", "pairs", "same_objects", "with_given"]

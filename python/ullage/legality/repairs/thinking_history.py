@@ -16,7 +16,7 @@ from ullage.legality.originals import (
     said_in,
     thought_key,
 )
-from ullage.legality.repair.working_copy import ASSISTANT, USER
+from ullage.legality.repairs.working_copy import ASSISTANT, USER
 
 __all__ = ["Track"]
 

@@ -9,36 +9,36 @@ from typing import Any
 from ullage.legality.anthropic import facts_of
 from ullage.legality.capabilities import BINDING_HEADER, STRICT_VERSION
 from ullage.legality.originals import Originals
-from ullage.legality.repair.blocks import repair_blocks, split_results
-from ullage.legality.repair.cache import repair_markers
-from ullage.legality.repair.items import no_messages, repair_items
-from ullage.legality.repair.loop import RepairStep, mend, steps
-from ullage.legality.repair.media import repair_media
-from ullage.legality.repair.pairs import repair_pairs
-from ullage.legality.repair.placement import repair_last_word, repair_system
-from ullage.legality.repair.repair_request import RepairRequest
-from ullage.legality.repair.result import Repaired
-from ullage.legality.repair.server import (
+from ullage.legality.repairs.blocks import repair_blocks, split_results
+from ullage.legality.repairs.cache import repair_markers
+from ullage.legality.repairs.items import no_messages, repair_items
+from ullage.legality.repairs.loop import RepairStep, mend, steps
+from ullage.legality.repairs.media import repair_media
+from ullage.legality.repairs.pairs import repair_pairs
+from ullage.legality.repairs.placement import repair_last_word, repair_system
+from ullage.legality.repairs.repair_request import RepairRequest
+from ullage.legality.repairs.result import Repaired
+from ullage.legality.repairs.server import (
     repair_citations,
     repair_compaction,
     repair_fallback,
     repair_server_tools,
     repair_tool_changes,
 )
-from ullage.legality.repair.thinking import (
+from ullage.legality.repairs.thinking import (
     binding_params,
     close_turn,
     drop_thinking,
     repair_binding,
     restore_turn,
 )
-from ullage.legality.repair.working_copy import Draft
+from ullage.legality.repairs.working_copy import Draft
 
 __all__ = ["repair"]
 
 
 def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
-    """Repairs messages; see `ullage.legality.repair.repair`."""
+    """Repairs messages; see `ullage.legality.repairs.repair`."""
     if request.drop_thinking:
         return _without_thinking(messages, replace(request, drop_thinking=False, original=None))
     first = request.report(messages)

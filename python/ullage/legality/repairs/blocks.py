@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ullage.legality.repair.block_forms import changes, dumps, text_of
-from ullage.legality.repair.known_keys import MESSAGE_KEYS, known_keys
-from ullage.legality.repair.texts import DOCUMENT, IMAGE, left_out
-from ullage.legality.repair.working_copy import (
+from ullage.legality.repairs.block_forms import changes, dumps, text_of
+from ullage.legality.repairs.known_keys import MESSAGE_KEYS, known_keys
+from ullage.legality.repairs.texts import DOCUMENT, IMAGE, left_out
+from ullage.legality.repairs.working_copy import (
     ASSISTANT,
     SYSTEM,
     USER,

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from ullage.legality.repair.known_keys import NESTED_KINDS, known_keys
-from ullage.legality.repair.texts import left_out
-from ullage.legality.repair.working_copy import USER, kind_of, text_block
+from ullage.legality.repairs.known_keys import NESTED_KINDS, known_keys
+from ullage.legality.repairs.texts import left_out
+from ullage.legality.repairs.working_copy import USER, kind_of, text_block
 from ullage.messages import THINKING
 
 __all__ = ["changes", "dumps", "text_of"]

@@ -15,13 +15,13 @@ from ullage.legality.gemini import (
     signatures_needed,
     turn_start,
 )
-from ullage.legality.repair.block_forms import dumps
-from ullage.legality.repair.chat_draft import ChatLine, Lines
-from ullage.legality.repair.loop import mend, steps
-from ullage.legality.repair.repair_request import RepairRequest
-from ullage.legality.repair.result import Repaired
-from ullage.legality.repair.texts import NO_MESSAGES
-from ullage.legality.repair.through_internal import (
+from ullage.legality.repairs.block_forms import dumps
+from ullage.legality.repairs.chat_draft import ChatLine, Lines
+from ullage.legality.repairs.loop import mend, steps
+from ullage.legality.repairs.repair_request import RepairRequest
+from ullage.legality.repairs.result import Repaired
+from ullage.legality.repairs.texts import NO_MESSAGES
+from ullage.legality.repairs.through_internal import (
     Placed,
     in_call_order,
     in_turn,
