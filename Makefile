@@ -143,10 +143,14 @@ lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
 	$(BIN)/ruff format --check python tests benches tools docs README.md
 	$(BIN)/lint-imports
 
+# Tests that read the sources, which are not where the wheel is tested.
+SOURCE_TESTS ?= tests/docs/test_words.py tests/legality/test_constants.py tests/packaging/test_engine.py::test_the_version_is_that_of_the_source
+
 types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -m slow tests/docs/test_types_of_examples.py  # mypy --strict and pyright over the documents' examples
+	$(BIN)/python -m pytest -q $(SOURCE_TESTS)
 	$(BIN)/python -c "import ullage._core" && $(BIN)/python -m mypy.stubtest ullage._core --allowlist tests/packaging/stubtest-allow.txt
 
 bench: wheel ## Every named operation compared with the Python engine and the peers that can be installed; into docs/measurements.md

@@ -34,6 +34,10 @@ ALLOWED: dict[str, tuple[str, str]] = {
 """By path: the words that may stand there, separated by `|`, and the reason."""
 
 
+if not (ROOT / "CONTRIBUTING.md").exists():
+    pytest.skip("the sources are not here: `make types` runs this", allow_module_level=True)
+
+
 def banned() -> list[str]:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = page.split("| write | not |")[1].split("\n\n")[0].splitlines()[2:]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from ullage._reference.blocks import CLEARED_TEXT
 from ullage._reference.rules import blocks, cache
 from ullage._reference.rules.facts import Facts
@@ -20,6 +22,7 @@ def test_python_has_the_numbers_of_its_twin():
     assert CLEARED == CLEARED_TEXT
 
 
+@pytest.mark.skipif(not RULES.exists(), reason="the sources are not here: `make types` runs this")
 def test_rust_has_them_too():
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(RULES.rglob("*.rs")))
     versions = re.findall(r"(?:STRICT_VERSION: u64 =|version:) ([\d_]+)[;,]", text)

@@ -65,7 +65,6 @@ class FileUse:
     writes: int = 0
     deleted: bool = False
     code: str = ""  # text that the newest edit or write inserted
-    code_index: int = -1
     origin: Origin = Origin.TOOL
 
     @property

@@ -77,14 +77,14 @@ class FileTally:
         if not path or len(path) > 1000 or "\n" in path:
             return
         old = self._files.get(path) or FileUse(path, first=index, last=index)
-        self._files[path] = replace(_updated(old, call, index), last=index)
+        self._files[path] = replace(_updated(old, call), last=index)
 
     def files(self) -> tuple[FileUse, ...]:
         """All files."""
         return tuple(self._files.values())
 
 
-def _updated(file: FileUse, call: CallEffect, index: int) -> FileUse:
+def _updated(file: FileUse, call: CallEffect) -> FileUse:
     if call.action is Action.READ:
         return replace(file, reads=file.reads + 1, ranges=_with_range(file.ranges, call))
     if call.action is Action.DELETE:
@@ -92,7 +92,7 @@ def _updated(file: FileUse, call: CallEffect, index: int) -> FileUse:
     edits = file.edits + (call.action is Action.EDIT)
     writes = file.writes + (call.action is Action.WRITE)
     code = call.code if call.code.strip() else file.code
-    return replace(file, edits=edits, writes=writes, deleted=False, code=code, code_index=index)
+    return replace(file, edits=edits, writes=writes, deleted=False, code=code)
 
 
 def _with_range(

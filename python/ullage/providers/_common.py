@@ -20,7 +20,6 @@ __all__ = ["Internal", "Loss", "Shaped", "normal_form"]
 
 FOREIGN = "foreign"
 
-MEDIA = frozenset({"image", "document"})
 ANTHROPIC_ONLY = frozenset(
     {
         "redacted_thinking",
