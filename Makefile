@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick slow live test-pythons python-test pure-wheel corpus check lint types rust fuzz asan miri bench-rust wheel wheel-test bench bench-times gates profile builds docs fmt clean
+.PHONY: help demo test quick slow live test-pythons python-test pure-wheel corpus check lint types rust fuzz asan miri bench-rust wheel wheel-test bench bench-times gates profile builds docs picture fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,7 +47,7 @@ wheel-test: $(VENV)/.tools ## Install the wheel outside the checkout and test it
 	"$(OUT)/venv/bin/python" -m pip install --quiet --group test
 	"$(OUT)/venv/bin/python" -m pip install --quiet "$$(ls dist/*.whl)[cli]"
 	# One hash seed, so that generated examples are the same in each run.
-	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)/"
+	cp -r tests benches docs examples README.md CHANGELOG.md pyproject.toml "$(OUT)/"
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) $(PYTEST)
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=python venv/bin/python -m pytest -q -n $(WORKERS) -m "both_engines and not live and not slow" $(PYTEST)
 
@@ -63,7 +63,7 @@ slow: ## What takes longer and `make test` leaves out, after it and in the same 
 
 test-pythons: $(VENV)/.tools ## The suite on every interpreter of PYTHONS that is on PATH (the Rust engine; a wheel is built for each)
 	rm -rf "$(OUT)-pythons" && mkdir -p "$(OUT)-pythons"
-	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)-pythons/"
+	cp -r tests benches docs examples README.md CHANGELOG.md pyproject.toml "$(OUT)-pythons/"
 	@for each in $(PYTHONS); do \
 	  if ! $$each -c "" 2>/dev/null; then echo "$$each: absent" >> "$(OUT)-pythons/said"; continue; fi; \
 	  echo "$$each: $$($$each --version)"; \
@@ -89,7 +89,7 @@ pure-wheel: ## Build the wheel without Rust (py3-none-any) into dist/pure, and t
 	"$(OUT)-pure/venv/bin/python" tools/pure_wheel.py --out dist/pure
 	"$(OUT)-pure/venv/bin/python" -m pip install --quiet --group test
 	"$(OUT)-pure/venv/bin/python" -m pip install --quiet "$$(ls dist/pure/*.whl)[cli]"
-	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)-pure/"
+	cp -r tests benches docs examples README.md CHANGELOG.md pyproject.toml "$(OUT)-pure/"
 	cd "$(OUT)-pure" && venv/bin/python -m pytest -q -n $(WORKERS) $(PURE_TESTS) $(PYTEST)
 
 corpus: ## Test over real sessions: make corpus CORPUS=FOLDER (both engines, some minutes each)
@@ -139,8 +139,8 @@ bench-rust: ## Wall times of the core's hot paths, without Python
 	cargo bench --quiet --package ullage-core --bench core
 
 lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
-	$(BIN)/ruff check python tests benches tools
-	$(BIN)/ruff format --check python tests benches tools docs README.md
+	$(BIN)/ruff check python tests benches tools examples
+	$(BIN)/ruff format --check python tests benches tools examples docs README.md
 	$(BIN)/lint-imports
 
 # Tests that read the sources, which are not where the wheel is tested.
@@ -179,10 +179,14 @@ builds: ## Whether the source compiles for other interpreters (none of them need
 	done
 	cargo check --quiet -p ullage-python --features abi3 --target-dir target/builds
 
+picture: $(VENV)/.tools ## Run the demo on a terminal and write what it shows as docs/picture.svg
+	$(BIN)/python -m pip install --quiet ".[cli]"
+	$(BIN)/python tools/picture.py
+
 fmt: $(VENV)/.tools ## Format everything
 	cargo fmt --all
-	$(BIN)/ruff check --fix-only --quiet python tests benches tools
-	$(BIN)/ruff format --quiet python tests benches tools docs README.md
+	$(BIN)/ruff check --fix-only --quiet python tests benches tools examples
+	$(BIN)/ruff format --quiet python tests benches tools examples docs README.md
 
 clean: ## Remove what was built
 	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure"

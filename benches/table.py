@@ -1,8 +1,7 @@
 """Every named operation, compared with the Python engine and the peers that are installed: one run, results checked first.
 
     python -m benches.table            prints the table
-    python -m benches.table --write    also puts it into docs/measurements.md, chosen rows into the README, and its figures into
-                                       benches/table.json
+    python -m benches.table --write    also puts it into docs/measurements.md, and its figures into benches/table.json
 
 `make bench` installs the peers and does the latter. Processor time of one thread; contenders take turns, so that a busy machine
 slows all of them down; a ratio is the median of the rounds' ratios, an absolute figure the best round. A peer that is not
@@ -29,7 +28,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
-from benches import readme
 from benches.peers import context
 from benches.python import bench_bpe, bench_index, bench_ledger
 
@@ -38,7 +36,6 @@ from ullage import _core, _reference
 ROOT = Path(__file__).parents[1]
 FIGURES = Path(__file__).with_name("table.json")
 PAGE = ROOT / "docs" / "measurements.md"
-README = ROOT / "README.md"
 BEGIN, END = "<!-- benches.table: begin -->", "<!-- benches.table: end -->"
 
 PEERS = (
@@ -310,13 +307,18 @@ def markdown(figures: list[Figure], rows: list[context.Row]) -> str:
     for each in figures:
         name = "" if each.operation == last else each.operation
         last = each.operation
-        ratio = "1" if each.contender == OURS else readme.number(each.ratio)
-        lines.append(
-            f"| {name} | {each.contender} | {readme.number(each.value)} {each.unit} | {ratio} |"
-        )
+        ratio = "1" if each.contender == OURS else number(each.ratio)
+        lines.append(f"| {name} | {each.contender} | {number(each.value)} {each.unit} | {ratio} |")
     if rows:
         lines += ["", *side_by_side(rows)]
     return "\n".join(lines)
+
+
+def number(value: float) -> str:
+    """Three figures at the least, thousands apart."""
+    if value >= 100:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def side_by_side(rows: list[context.Row]) -> list[str]:
@@ -331,7 +333,7 @@ def side_by_side(rows: list[context.Row]) -> list[str]:
     for row in rows:
         of = row.conversations
         lines.append(
-            f"| {row.name} | {readme.number(row.milliseconds)} | {row.legal} of {of} | {row.within_budget} of {of} | "
+            f"| {row.name} | {number(row.milliseconds)} | {row.legal} of {of} | {row.within_budget} of {of} | "
             f"{row.kept_percent:.0f} % | {row.prefix_percent:.1f} % | {', '.join(row.broken)} |"
         )
     return lines
@@ -359,9 +361,6 @@ def write(text: str, figures: list[Figure], rows: list[context.Row]) -> None:
     after = rest.split(END)[1]
     said = ", ".join(f"{name} {version}" for name, version in versions().items())
     PAGE.write_text(f"{before}{BEGIN}\n{text}\n\n{said}.\n{END}{after}", encoding="utf-8")
-    README.write_text(
-        readme.placed(README.read_text(encoding="utf-8"), data["figures"]), encoding="utf-8"
-    )
 
 
 def main(arguments: list[str]) -> int:

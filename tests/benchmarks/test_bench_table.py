@@ -56,15 +56,10 @@ def test_a_peer_that_fails_is_named_and_left_out(table, capsys) -> None:
 
 
 def test_only_what_stands_between_the_marks_is_replaced(table, monkeypatch, tmp_path) -> None:
-    page, figures, readme = (tmp_path / name for name in ("page.md", "figures.json", "README.md"))
+    page, figures = (tmp_path / name for name in ("page.md", "figures.json"))
     page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", encoding="utf-8")
     monkeypatch.setattr(table, "PAGE", page)
-    readme.write_text(
-        "# Name\n<!-- figures: begin -->\nold\n<!-- figures: end -->\nend\n", encoding="utf-8"
-    )
     monkeypatch.setattr(table, "FIGURES", figures)
-    monkeypatch.setattr(table, "README", readme)
-    monkeypatch.setattr(table.readme, "SHOWN", ("sums",))
     found = [
         table.Figure("sums", table.OURS, 1234.5, "MB/s", 1.0),
         table.Figure("sums", table.TWIN, 4.5, "MB/s", 274.3),
@@ -76,16 +71,12 @@ def test_only_what_stands_between_the_marks_is_replaced(table, monkeypatch, tmp_
     assert "old" not in text
     assert "| sums | ullage | 1 234 MB/s | 1 |" in text
     assert json.loads(figures.read_text())["figures"][0]["contender"] == "ullage"
-    shown = readme.read_text(encoding="utf-8")
-    assert shown.startswith("# Name\n<!-- figures: begin -->\n| |")
-    assert shown.endswith("<!-- figures: end -->\nend\n")
-    assert "| sums | 1 234 MB/s | Ullage's Python engine 274 |" in shown
 
 
-def test_the_readme_shows_what_was_measured(table) -> None:
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_shows_what_was_measured(table) -> None:
+    page = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
     figures = json.loads((ROOT / "benches" / "table.json").read_text(encoding="utf-8"))["figures"]
-    assert table.readme.block(figures) in page
+    assert table.markdown([table.Figure(**each) for each in figures], []) in page
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The examples of the documents are well typed: `mypy --strict` and pyright find nothing in them."""
+"""The examples of the documents and the programs in `examples/` are well typed: `mypy --strict` and pyright find nothing in them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def examples(tmp_path_factory):
         blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         if blocks:
             (folder / f"{path.stem.lower()}_blocks.py").write_text("\n".join(blocks))
-    shutil.copy(Path(__file__).parent / "typical_use.py", folder)
+    for program in [Path(__file__).parent / "typical_use.py", *(ROOT / "examples").glob("*.py")]:
+        shutil.copy(program, folder)
     return folder
 
 

@@ -21,6 +21,7 @@ COVERED = (
     "docs/guide.md",
     "docs/measurements.md",
     "benches",
+    "examples",
     "python/ullage",
     "rust",
     "tests",
