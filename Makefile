@@ -16,10 +16,10 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick slow live test-pythons python-test pure-wheel corpus check lint types rust fuzz asan miri bench-rust wheel wheel-test bench bench-times gates profile builds docs picture fmt clean
+.PHONY: help demo test quick slow live test-pythons python-test pure-wheel release-check corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench bench-times gates profile builds docs picture fmt clean
 
 help: ## List the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -92,6 +92,12 @@ pure-wheel: ## Build the wheel without Rust (py3-none-any) into dist/pure, and t
 	cp -r tests benches docs examples README.md CHANGELOG.md pyproject.toml "$(OUT)-pure/"
 	cd "$(OUT)-pure" && venv/bin/python -m pytest -q -n $(WORKERS) $(PURE_TESTS) $(PYTEST)
 
+# Compiles nothing: the wheels are those that lie in dist/.
+release-check: $(VENV)/.tools ## What stands between this checkout and a release; also writes dist/ullage.cdx.json (after `make wheel`)
+	$(BIN)/maturin sdist --out dist
+	cargo fetch --quiet --locked
+	$(BIN)/python -m tools.release_check --sbom dist/ullage.cdx.json $(if $(TAG),--tag $(TAG))
+
 corpus: ## Test over real sessions: make corpus CORPUS=FOLDER (both engines, some minutes each)
 	@test -d "$(CORPUS)" || { echo "name the folder: make corpus CORPUS=FOLDER"; exit 2; }
 	for engine in rust python; do \
@@ -144,7 +150,8 @@ lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
 	$(BIN)/lint-imports
 
 # Tests that read the sources, which are not where the wheel is tested.
-SOURCE_TESTS ?= tests/docs/test_words.py tests/legality/test_constants.py tests/packaging/test_engine.py::test_the_version_is_that_of_the_source
+SOURCE_TESTS ?= tests/docs/test_words.py tests/legality/test_constants.py tests/packaging/test_engine.py::test_the_version_is_that_of_the_source \
+  tests/packaging/test_release_check.py
 
 types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
