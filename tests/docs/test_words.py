@@ -20,6 +20,7 @@ COVERED = (
     "docs/behaviour.md",
     "docs/guide.md",
     "docs/measurements.md",
+    "docs/stability.md",
     "benches",
     "examples",
     "python/ullage",
