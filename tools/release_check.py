@@ -26,7 +26,7 @@ def source(root: Path, tag: str | None) -> Iterator[Finding]:
     """What can be seen without building anything."""
     yield from texts.versions(root, tag)
     yield from texts.changelog(root, tag)
-    yield from texts.links("README.md", texts.read(root / "README.md"))
+    yield from texts.links("README.md", texts.read(root / "README.md"), root)
     yield from texts.description(root)
 
 

@@ -86,7 +86,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
-def links(place: str, text: str) -> Iterator[Finding]:
+def links(place: str, text: str, root: Path) -> Iterator[Finding]:
     """On the package index there is no repository around the README: links are absolute, or go to a heading."""
     prose = CODE.sub("", text)
     for row in LINK.finditer(prose):
@@ -94,8 +94,9 @@ def links(place: str, text: str) -> Iterator[Finding]:
         if target.startswith("#") and target[1:] not in anchors(prose):
             yield Finding(place, f"link {target}", "no heading has this anchor")
         elif not target.startswith((*ABSOLUTE, "#")):
-            hint = "the package index cannot follow it: make it absolute, or name the file"
-            yield Finding(place, f"link {target}", hint)
+            there = (root / target.split("#")[0]).exists()
+            hint = "the package index cannot follow it: put the repository's address before it"
+            yield Finding(place, f"link {target}", hint if there else "there is no such file")
 
 
 def description(root: Path) -> Iterator[Finding]:
