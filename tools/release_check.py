@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
     found += [*licences.rust(crates), *packages(ROOT, said.tag)]
     if said.sbom and crates:
         write(said.sbom, ROOT, crates)
-    print(*(found or ["release check: nothing found"]), sep="\n")
+    print("\n".join(map(str, found)) or "release check: nothing found")
     return 1 if found else 0
 
 

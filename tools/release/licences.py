@@ -98,7 +98,8 @@ def reachable(start: str, used: dict[str, tuple[str, ...]]) -> set[str]:
 def allowed(expression: str) -> bool:
     """Whether an SPDX expression can be satisfied with allowed licences; crates also write `/` for OR."""
     words = re.findall(r"\(|\)|[^\s()]+", expression.replace("/", " OR "))
-    spaced, rest = [], iter(words)
+    spaced: list[str] = []
+    rest = iter(words)
     for word in rest:
         if word.upper() == "WITH" and spaced:
             spaced[-1] += f" WITH {next(rest, '')}"
