@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick slow live test-pythons python-test pure-wheel release-check corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench bench-times gates profile builds docs picture fmt clean
+.PHONY: help demo test quick slow integrations live test-pythons python-test pure-wheel release-check corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench bench-times gates profile builds docs picture fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -60,6 +60,15 @@ slow: ## What takes longer and `make test` leaves out, after it and in the same 
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) -m "slow and not live" --ignore tests/corpus $(PYTEST)
 	# Four times the examples that `make test` looks at.
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust ULLAGE_EXAMPLES=40 venv/bin/python -m pytest -q -n $(WORKERS) tests/properties $(PYTEST)
+
+integrations: ## The drop-in functions next to the libraries that they stand in for, in a place of its own (after `make wheel`)
+	rm -rf "$(OUT)-integrations" && mkdir -p "$(OUT)-integrations"
+	$(PYTHON) -m venv "$(OUT)-integrations/venv"
+	"$(OUT)-integrations/venv/bin/python" -m pip install --quiet --upgrade pip
+	"$(OUT)-integrations/venv/bin/python" -m pip install --quiet --group dropin
+	"$(OUT)-integrations/venv/bin/python" -m pip install --quiet "$$(ls dist/*.whl)"
+	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)-integrations/"
+	cd "$(OUT)-integrations" && PYTHONHASHSEED=0 venv/bin/python -m pytest -q tests/dropin "tests/docs/test_examples.py::test_python_blocks_of_documents_run[dropin.md]" $(PYTEST)
 
 test-pythons: $(VENV)/.tools ## The suite on every interpreter of PYTHONS that is on PATH (the Rust engine; a wheel is built for each)
 	rm -rf "$(OUT)-pythons" && mkdir -p "$(OUT)-pythons"
@@ -196,5 +205,5 @@ fmt: $(VENV)/.tools ## Format everything
 	$(BIN)/ruff format --quiet python tests benches tools examples docs README.md
 
 clean: ## Remove what was built
-	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure"
+	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure" "$(OUT)-integrations"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -29,6 +29,7 @@ All else has a room of its own, each with its list (`__all__`):
     ullage.levels       what is in a context; edits of the provider; reports
     ullage.observe      events, hooks, cache monitor, redaction
     ullage.summarizers  one class for each API, and the protocol of your own
+    ullage.dropin       functions of tiktoken, LangChain, litellm under their own names
     ullage.recall, ullage.memory.notes, ullage.providers, ullage.batch, ullage.replay, ullage.testing
 
 Public names load on first use: `import ullage` alone costs a few milliseconds and pulls in nothing optional.

@@ -24,6 +24,10 @@ MODULES = (
     "ullage.batch",
     "ullage.compaction",
     "ullage.counting",
+    "ullage.dropin.anthropic",
+    "ullage.dropin.langchain",
+    "ullage.dropin.litellm",
+    "ullage.dropin.tiktoken",
     "ullage.exceptions",
     "ullage.facts",
     "ullage.legality",
@@ -45,6 +49,7 @@ MODULES = (
     "ullage.transcript",
 )
 LATE = {
+    "BaseMessage": object,
     "BetaAbstractMemoryTool": object,
     "StageReport": ullage.levels.StageReport,
     "Cost": ullage.levels.cost.Cost,

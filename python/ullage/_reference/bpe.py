@@ -11,27 +11,14 @@ import functools
 import heapq
 import operator
 import re
-import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ullage._engine import vocabulary as _vocabulary
+from ullage._engine.vocabulary import ENCODINGS, R50K_TOKENS, Packed
 from ullage._reference.stored import stored_text
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["Packed", "count_text", "count_text_up_to", "encode_text", "encodings"]
-
-_ENCODINGS = {
-    "o200k_base": "o200k_base",
-    "o200k_harmony": "o200k_base",
-    "cl100k_base": "cl100k_base",
-    "p50k_base": "p50k_base",
-    "p50k_edit": "p50k_base",
-    "r50k_base": "r50k_base",
-    "gpt2": "r50k_base",
-}
-_R50K_TOKENS = 50_256
-"""`r50k_base` is the first so many tokens of `p50k_base`, which adds runs of blanks."""
 
 _LONGEST = 128
 """No token of these vocabularies has more bytes."""
@@ -39,69 +26,9 @@ _LONGEST = 128
 _CACHED_PIECES = 1 << 15
 """About 8 MB of short pieces; the cache starts again when it is full."""
 
-# ---- the packed file ---------------------------------------------------------------------------
-
-_MAGIC = b"ullage-bpe-1"
-_NO_GAP = 0xFFFFFFFF
-_KINDS = {1: "l", 2: "u", 3: "o", 4: "m", 5: "n", 6: "s", 7: "r"}
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A vocabulary in packed form, its sizes checked."""
-
-    runs: list[tuple[int, int]]
-    bytes_: bytes
-    merges: list[tuple[int, int]]
-    gap: int | None
-
-    @classmethod
-    def parse(cls, data: bytes) -> Packed:
-        """Reads the packed form.
-
-        Raises:
-            ValueError: It is damaged; the text says how.
-        """
-        if len(data) < 24:
-            raise ValueError("cut short" if len(data) < 12 or data[:12] == _MAGIC else _NOT_PACKED)
-        if data[:12] != _MAGIC:
-            raise ValueError(_NOT_PACKED)
-        runs, tokens, gap = struct.unpack_from("<III", data, 12)
-        if not 256 <= tokens <= 1 << 18 or not 1 <= runs <= 0x110000:
-            raise ValueError("sizes out of range")
-        size = 24 + 4 * runs + 256 + 6 * (tokens - 256)
-        if len(data) != size:
-            raise ValueError("cut short" if len(data) < size else "longer than its header says")
-        return cls._of(data, runs, tokens - 256, gap)
-
-    @classmethod
-    def _of(cls, data: bytes, runs: int, merges: int, gap: int) -> Packed:
-        kinds = 24 + 3 * runs
-        after = kinds + runs + 256
-        left, right = _planes(data, after, merges), _planes(data, after + 3 * merges, merges)
-        if any(a >= i or b >= i for i, (a, b) in enumerate(zip(left, right, strict=True), 256)):
-            raise ValueError("a merge of tokens that do not exist yet")
-        single = data[after - 256 : after]
-        if len(set(single)) != 256:
-            raise ValueError("a byte without a token")
-        starts = _planes(data, 24, runs)
-        return cls(
-            list(zip(starts, data[kinds : kinds + runs], strict=True)),
-            single,
-            list(zip(left, right, strict=True)),
-            None if gap == _NO_GAP else gap,
-        )
-
-
-_NOT_PACKED = "not a packed vocabulary"
-
-
-def _planes(data: bytes, start: int, rows: int) -> list[int]:
-    low, middle, high = (data[start + i * rows : start + (i + 1) * rows] for i in range(3))
-    return [a | b << 8 | c << 16 for a, b, c in zip(low, middle, high, strict=True)]
-
-
 # ---- the pre-tokenizers ------------------------------------------------------------------------
+
+_KINDS = {1: "l", 2: "u", 3: "o", 4: "m", 5: "n", 6: "s", 7: "r"}
 
 # `«lu»` stands for the characters of the classes l and u: l Ll, u Lu and Lt, o Lm and Lo, m M,
 # n N, s white space but r, r carriage return and line feed.
@@ -166,7 +93,7 @@ class _Encoder:
             packed = Packed.parse(_vocabulary.read(file))
         except ValueError as exc:
             raise _vocabulary.damaged(file, str(exc)) from None
-        keep = _R50K_TOKENS - 256 if vocabulary == "r50k_base" else None
+        keep = R50K_TOKENS - 256 if vocabulary == "r50k_base" else None
         self._pieces = _pattern(vocabulary, packed.runs)
         self._byte = {byte: token for token, byte in enumerate(packed.bytes_)}
         self._pairs = {pair: token for token, pair in enumerate(packed.merges[:keep], 256)}
@@ -234,9 +161,9 @@ def _encoder_of(vocabulary: str) -> _Encoder:
 
 
 def _encoder(encoding: str) -> _Encoder:
-    if encoding not in _ENCODINGS:
-        raise InvalidPolicy("encoding", encoding, f"must be one of {', '.join(_ENCODINGS)}")
-    return _encoder_of(_ENCODINGS[encoding])
+    if encoding not in ENCODINGS:
+        raise InvalidPolicy("encoding", encoding, f"must be one of {', '.join(ENCODINGS)}")
+    return _encoder_of(ENCODINGS[encoding])
 
 
 # ---- the functions of the engine ---------------------------------------------------------------
@@ -244,7 +171,7 @@ def _encoder(encoding: str) -> _Encoder:
 
 def encodings() -> list[str]:
     """Names of the encodings that can be counted with."""
-    return list(_ENCODINGS)
+    return list(ENCODINGS)
 
 
 def count_text(text: str, encoding: str = "o200k_base") -> int:

@@ -8,8 +8,14 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.counting.calibration import Correction
+    from ullage.counting.decoding import bytes_of_tokens, decode_exact
     from ullage.counting.estimate import Ledger, Weights, weights_for
-    from ullage.counting.exact import count_tokens_exact, count_tokens_exact_up_to, encode_exact
+    from ullage.counting.exact import (
+        count_tokens_exact,
+        count_tokens_exact_up_to,
+        encode_exact,
+        special_tokens,
+    )
     from ullage.counting.media_stripping import strip_media
     from ullage.counting.models import (
         CacheRule,
@@ -43,9 +49,12 @@ __all__ = [
     "Weights",
     "Window",
     "WindowSettings",
+    "bytes_of_tokens",
     "count_tokens_exact",
     "count_tokens_exact_up_to",
+    "decode_exact",
     "encode_exact",
+    "special_tokens",
     "strip_media",
     "warning_state",
     "weights_for",
@@ -54,6 +63,10 @@ __all__ = [
 
 _HOMES = {
     "calibration": ("Correction",),
+    "decoding": (
+        "bytes_of_tokens",
+        "decode_exact",
+    ),
     "estimate": (
         "Ledger",
         "Weights",
@@ -63,6 +76,7 @@ _HOMES = {
         "count_tokens_exact",
         "count_tokens_exact_up_to",
         "encode_exact",
+        "special_tokens",
     ),
     "media_stripping": ("strip_media",),
     "models": (

@@ -1,0 +1,189 @@
+"""LangChain's approximate count: characters by four, and three tokens for each message."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ullage.exceptions import InvalidMessage
+
+__all__ = ["count_tokens_approximately"]
+
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "HumanMessageChunk": "user",
+    "AIMessageChunk": "assistant",
+    "SystemMessageChunk": "system",
+    "ToolMessageChunk": "tool",
+    "FunctionMessageChunk": "function",
+}
+
+
+class _Message(NamedTuple):
+    """What is counted of a message, of whatever form."""
+
+    role: str
+    content: Any
+    name: str | None = None
+    calls: Any = ()
+    answers: str = ""
+    vendor: Any = None
+    usage: Any = None
+
+
+def count_tokens_approximately(
+    messages: Iterable[object],
+    *,
+    chars_per_token: float = 4.0,
+    extra_tokens_per_message: float = 3.0,
+    count_name: bool = True,
+    tokens_per_image: int = 85,
+    use_usage_metadata_scaling: bool = False,
+    tools: Iterable[object] | None = None,
+) -> int:
+    """The approximate tokens of messages, from the number of their characters.
+
+    Args:
+        messages: LangChain's messages, dicts, pairs of role and text, or texts.
+        chars_per_token: Characters that make a token.
+        extra_tokens_per_message: Tokens that a message costs besides.
+        count_name: Whether names are counted.
+        tokens_per_image: Of each image, whatever its size.
+        use_usage_metadata_scaling: Whether the newest usage that an answer reports corrects the count, by a factor of 1 to 1.25.
+        tools: LangChain's tools, or definitions as dicts; `None`: none.
+
+    Raises:
+        InvalidMessage: A message has none of these forms; names its index.
+
+    Example:
+        >>> count_tokens_approximately([{"role": "user", "content": "What is in the cask?"}])
+        9
+    """
+    # A prompt value of LangChain is not iterable as messages.
+    given: Any = getattr(messages, "to_messages", lambda: messages)()
+    total = 0.0
+    if tools:
+        total += math.ceil(sum(map(_tool_chars, tools)) / chars_per_token)
+    answers: list[tuple[_Message, float]] = []
+    read = [_read(each, index) for index, each in enumerate(given)]
+    for message in read:
+        images, chars = _size(message, count_name)
+        total += images * tokens_per_image
+        total += math.ceil(chars / chars_per_token) + extra_tokens_per_message
+        if message.role == "assistant":
+            answers.append((message, total))
+    if use_usage_metadata_scaling and len(read) > 1:
+        total *= _scale(answers)
+    return math.ceil(total)
+
+
+def _size(message: _Message, count_name: bool) -> tuple[int, int]:
+    """Images and characters of a message."""
+    images, chars = _content(message.content)
+    # Blocks hold their calls already.
+    if message.calls and not isinstance(message.content, list):
+        chars += len(repr(message.calls))
+    chars += len(message.answers) + len(message.role)
+    return images, chars + (len(message.name) if message.name and count_name else 0)
+
+
+def _content(content: Any) -> tuple[int, int]:
+    if isinstance(content, str):
+        return 0, len(content)
+    images = chars = 0
+    for block in content:
+        kind = block.get("type", "") if isinstance(block, dict) else None
+        if kind in ("image", "image_url"):
+            images += 1
+        elif isinstance(block, str):
+            chars += len(block)
+        else:
+            chars += len(block.get("text", "")) if kind == "text" else len(repr(block))
+    return images, chars
+
+
+def _scale(answers: list[tuple[_Message, float]]) -> float:
+    """Reported by counted tokens at the newest answer with usage; 1 if the answers are not of one vendor."""
+    vendors = {message.vendor for message, _ in answers}
+    usages = [(message.usage.get("total_tokens"), at) for message, at in answers if message.usage]
+    known = [(tokens, at) for tokens, at in usages if isinstance(tokens, int)]
+    if len(vendors) != 1 or None in vendors or not known or known[-1][1] <= 0:
+        return 1.0
+    return float(min(1.25, max(1.0, known[-1][0] / known[-1][1])))
+
+
+# ---- forms of messages -------------------------------------------------------------------------
+
+
+def _read(message: Any, index: int) -> _Message:
+    if isinstance(message, str):
+        return _Message("user", message)
+    if isinstance(message, Mapping):
+        return _of_dict(message, index)
+    if isinstance(message, list | tuple) and len(message) == 2:
+        return _Message(_role(message[0]), message[1])
+    if hasattr(message, "type") and hasattr(message, "content"):
+        return _of_object(message)
+    raise InvalidMessage("is no message of LangChain", index=index, got=type(message).__name__)
+
+
+def _role(named: str) -> str:
+    return _ROLES.get(named, named)
+
+
+def _of_dict(message: Mapping[str, Any], index: int) -> _Message:
+    role: str | None = message.get("role", message.get("type"))
+    if role is None or "content" not in message:
+        raise InvalidMessage("must have 'role' and 'content'", index=index)
+    role = _role(role)
+    return _Message(
+        role,
+        message["content"] or "",
+        message.get("name"),
+        [_call(each) for each in message.get("tool_calls") or ()] if role == "assistant" else (),
+        message.get("tool_call_id") or "" if role == "tool" else "",
+        (message.get("response_metadata") or {}).get("model_provider"),
+    )
+
+
+def _call(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A call of the chat form as LangChain keeps it."""
+    if "function" not in call:
+        return dict(call)
+    arguments = call["function"]["arguments"]
+    if isinstance(arguments, str):
+        arguments = json.loads(arguments, strict=False)
+    name = call["function"]["name"]
+    return {"name": name, "args": arguments, "id": call["id"], "type": "tool_call"}
+
+
+def _of_object(message: Any) -> _Message:
+    role = _role(message.type)
+    if role == "system":
+        role = message.additional_kwargs.get("__openai_role__", role)
+    is_answer = role == "assistant"
+    return _Message(
+        getattr(message, "role", role),
+        message.content,
+        message.name,
+        message.tool_calls if is_answer else (),
+        message.tool_call_id if role == "tool" else "",
+        message.response_metadata.get("model_provider") if is_answer else None,
+        message.usage_metadata if is_answer else None,
+    )
+
+
+def _tool_chars(tool: Any) -> int:
+    if isinstance(tool, dict):
+        return len(json.dumps(tool))
+    schema = tool.tool_call_schema
+    whole = schema if isinstance(schema, dict) else schema.model_json_schema()
+    # Title and description stand next to the parameters already.
+    parameters = {
+        name: each for name, each in whole.items() if name not in ("title", "description")
+    }
+    definition = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return len(json.dumps(definition))

@@ -1,0 +1,226 @@
+"""litellm's functions: `from ullage.dropin.litellm import token_counter, trim_messages`.
+
+Counts are equal for OpenAI's models. What is trimmed is equal for conversations without tools; a tool call and its results
+stay or go together. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, overload
+
+from ullage.counting import ModelTable
+from ullage.dropin.litellm_size import Count, message_tokens, model_counter, plain, tool_tokens
+from ullage.exceptions import InvalidPolicy
+
+__all__ = ["token_counter", "trim_messages"]
+
+_PRIMED = 3
+"""Tokens with which every answer begins."""
+
+_ATTEMPTS = 10
+"""Times that a message is shortened; source: litellm 1.106, `MAX_TOKEN_TRIMMING_ATTEMPTS`."""
+
+
+def token_counter(
+    model: str = "",
+    custom_tokenizer: Mapping[str, Any] | None = None,
+    text: str | list[str] | None = None,
+    messages: Sequence[Mapping[str, Any]] | None = None,
+    count_response_tokens: bool | None = False,
+    tools: list[dict[str, Any]] | None = None,
+    tool_choice: str | Mapping[str, Any] | None = None,
+    use_default_image_token_count: bool | None = False,
+    default_token_count: int | None = None,
+) -> int:
+    """The tokens of a text, or of messages and tools.
+
+    Args:
+        model: Whose vocabulary; models whose vocabulary is not public are estimated, unknown ones count by cl100k_base.
+        custom_tokenizer: `{"type": "huggingface_tokenizer", "tokenizer": ...}`; `None`: by `model`.
+        text: A text, or texts that belong together; instead of `messages`.
+        messages: Of the chat form, or with Anthropic's blocks.
+        count_response_tokens: Whether they are a response, to which nothing is added.
+        tools: Definitions; `None`: none.
+        tool_choice: `"none"`, or the function to call; `None`: free.
+        use_default_image_token_count: Whether every image counts 250.
+        default_token_count: What a content counts that cannot be read; `None`: an error.
+
+    Raises:
+        InvalidPolicy: Both or neither of `text` and `messages`, tools with a text, or content of an unknown kind.
+
+    Example:
+        >>> token_counter("gpt-4o", messages=[{"role": "user", "content": "Room in the cask."}])
+        13
+    """
+    if (text is None) == (messages is None):
+        raise InvalidPolicy("text", text, "must be given, or messages, but not both")
+    count = model_counter(model, custom_tokenizer)
+    if text is not None:
+        if tools or tool_choice:
+            raise InvalidPolicy("tools", tools, "must be absent where a text is counted")
+        return count(text if isinstance(text, str) else "".join(text))
+    read = [plain(each) for each in messages or ()]
+    default = bool(use_default_image_token_count)
+    total = sum(message_tokens(each, count, default, default_token_count) for each in read)
+    if count_response_tokens is not False:
+        return total
+    has_system = any(each.get("role") == "system" for each in read)
+    return total + _extra(count, tools, tool_choice, has_system)
+
+
+def _extra(
+    count: Count,
+    tools: list[dict[str, Any]] | None,
+    choice: str | Mapping[str, Any] | None,
+    has_system: bool,
+) -> int:
+    total = _PRIMED
+    if tools:
+        total += tool_tokens(tools, count) - (4 if has_system else 0)
+    if choice == "none":
+        total += 1
+    elif isinstance(choice, Mapping):
+        total += 7 + count(str(choice["function"]["name"]))
+    return total
+
+
+@overload
+def trim_messages(
+    messages: Sequence[Mapping[str, Any]],
+    model: str | None = None,
+    trim_ratio: float = 0.75,
+    return_response_tokens: Literal[False] = False,
+    max_tokens: int | None = None,
+) -> list[dict[str, Any]]: ...
+@overload
+def trim_messages(
+    messages: Sequence[Mapping[str, Any]],
+    model: str | None = None,
+    trim_ratio: float = 0.75,
+    *,
+    return_response_tokens: Literal[True],
+    max_tokens: int | None = None,
+) -> tuple[list[dict[str, Any]], int]: ...
+def trim_messages(
+    messages: Sequence[Mapping[str, Any]],
+    model: str | None = None,
+    trim_ratio: float = 0.75,
+    return_response_tokens: bool = False,
+    max_tokens: int | None = None,
+) -> list[dict[str, Any]] | tuple[list[dict[str, Any]], int]:
+    """The newest messages that fit, after the system prompt; long ones are shortened in the middle.
+
+    Args:
+        messages: Of the chat form; they are not changed.
+        model: Whose vocabulary and window; without `max_tokens`, messages for a model that is not in the table come back whole.
+        trim_ratio: The part of the window to use.
+        return_response_tokens: Whether to return what is left of the limit as well.
+        max_tokens: The limit; `None`: by `model` and `trim_ratio`.
+
+    Returns:
+        The messages, or with `return_response_tokens` always the messages and the tokens left.
+
+    Example:
+        >>> talk = [{"role": "user", "content": f"question {n}"} for n in range(9)]
+        >>> [each["content"] for each in trim_messages(talk, "gpt-4o", max_tokens=20)]
+        ['question 7', 'question 8']
+    """
+    held: list[dict[str, Any]] = [copy.deepcopy(dict(each)) for each in messages]
+    count = model_counter(model)
+    size = _Size(model, count)
+    limit = _limit(model, trim_ratio) if max_tokens is None else max_tokens
+    kept = held if limit is None or size.all(held) < limit else _trimmed(held, limit, size)
+    if not return_response_tokens:
+        return kept
+    return kept, (limit or 0) - size.all(kept)
+
+
+def _limit(model: str | None, ratio: float) -> int | None:
+    row = ModelTable.builtin().find(model) if model else None
+    return int((row.input_limit or row.context_window) * ratio) if row else None
+
+
+class _Size:
+    """Tokens of messages for one model."""
+
+    def __init__(self, model: str | None, count: Count) -> None:
+        self._count = count
+        self.is_gpt = "gpt" in (model or "")
+
+    def one(self, message: Mapping[str, Any]) -> int:
+        return message_tokens(plain(message), self._count)
+
+    def sum(self, messages: Iterable[Mapping[str, Any]]) -> int:
+        return sum(map(self.one, messages))
+
+    def all(self, messages: Iterable[Mapping[str, Any]]) -> int:
+        return self.sum(messages) + _PRIMED
+
+
+def _trimmed(held: list[dict[str, Any]], limit: int, size: _Size) -> list[dict[str, Any]]:
+    system = _system(held, limit, size)
+    if system:
+        limit -= size.all(system)
+    units = _units([each for each in held if each["role"] != "system"])
+    # Results at the end are what the model is to answer: they stay, with their call.
+    last = units.pop() if units and len(units[-1]) > 1 else []
+    kept, used = last, size.all(last)
+    for unit in reversed(units):
+        if limit - used <= _PRIMED:
+            break
+        fitting = _fitted(unit, limit - used, size)
+        kept, used = [*fitting, *kept], used + size.sum(fitting)
+    return [*system, *kept]
+
+
+def _system(held: list[dict[str, Any]], limit: int, size: _Size) -> list[dict[str, Any]]:
+    texts = [each["content"] for each in held if each["role"] == "system"]
+    if not any(texts):
+        return []
+    whole = {"role": "system", "content": "\n".join(texts)}
+    return [whole if size.all([whole]) <= limit else _shortened(whole, limit, size)]
+
+
+def _units(messages: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Messages one by one, but calls with the results that follow them."""
+    units: list[list[dict[str, Any]]] = []
+    for message in messages:
+        joined = message["role"] in ("tool", "function") and units and _calls(units[-1][0])
+        if joined:
+            units[-1].append(message)
+        else:
+            units.append([message])
+    return units
+
+
+def _calls(message: Mapping[str, Any]) -> bool:
+    return bool(message.get("tool_calls") or message.get("function_call"))
+
+
+def _fitted(unit: list[dict[str, Any]], room: int, size: _Size) -> list[dict[str, Any]]:
+    """The unit, or its one message shortened, or nothing."""
+    if size.sum(unit) <= room:
+        return unit
+    if len(unit) > 1 or _calls(unit[0]) or not isinstance(unit[0].get("content"), str):
+        return []
+    shorter = _shortened(unit[0], room, size)
+    return [shorter] if size.one(shorter) <= room else []
+
+
+def _shortened(message: dict[str, Any], room: int, size: _Size) -> dict[str, Any]:
+    """The message with the middle of its text left out until it fits."""
+    # Below this even an empty message of these models does not fit.
+    if size.is_gpt and room <= 10:
+        return message
+    for _ in range(_ATTEMPTS):
+        tokens = size.all([message])
+        if tokens <= room:
+            break
+        text = message["content"]
+        half = max(0, int(len(text) * (room / tokens)) - 1) // 2
+        if not half:
+            break
+        message = {**message, "content": f"{text[:half]}..{text[len(text) - half :]}"}
+    return message

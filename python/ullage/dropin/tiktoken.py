@@ -1,0 +1,302 @@
+"""tiktoken on Ullage's tokenizer: `from ullage.dropin import tiktoken`.
+
+Same token ids and errors, offline. Not offered: encodings of one's own (the arguments of `Encoding`), plug-ins,
+`encode_to_numpy` and `encode_with_unstable`. `Encoding.count` is an addition.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, TypeVar
+
+from ullage.counting import bytes_of_tokens, count_tokens_exact, encode_exact, special_tokens
+from ullage.dropin.tiktoken_models import BY_NAME, BY_PREFIX
+
+__all__ = [
+    "Encoding",
+    "encoding_for_model",
+    "encoding_name_for_model",
+    "get_encoding",
+    "list_encoding_names",
+]
+
+_NAMES = (
+    "gpt2",
+    "r50k_base",
+    "p50k_base",
+    "p50k_edit",
+    "cl100k_base",
+    "o200k_base",
+    "o200k_harmony",
+)
+Allowed = Literal["all"] | AbstractSet[str]
+Disallowed = Literal["all"] | Collection[str]
+_NONE: frozenset[str] = frozenset()
+_Given = TypeVar("_Given")
+_Result = TypeVar("_Result")
+
+
+class Encoding:
+    """One of tiktoken's encodings; made by `get_encoding`.
+
+    Attributes:
+        name: Such as `o200k_base`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._special = special_tokens(name)
+
+    def __repr__(self) -> str:
+        return f"<Encoding {self.name!r}>"
+
+    def __reduce__(self) -> tuple[Callable[[str], Encoding], tuple[str]]:
+        return get_encoding, (self.name,)
+
+    # ---- encoding ------------------------------------------------------------------------------
+
+    def count(self, text: str) -> int:
+        """The number of tokens of a text, special tokens as ordinary text: `len(encode_ordinary(text))` without the list."""
+        return count_tokens_exact(text, encoding=self.name)
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        """Token ids of a text; special tokens are ordinary text."""
+        return encode_exact(text, encoding=self.name)
+
+    def encode(
+        self,
+        text: str,
+        *,
+        allowed_special: Allowed = _NONE,
+        disallowed_special: Disallowed = "all",
+    ) -> list[int]:
+        """Token ids of a text.
+
+        Args:
+            text: Any string.
+            allowed_special: Special tokens that become one id; `"all"`: all of the encoding.
+            disallowed_special: Texts that raise an error; `"all"`: every special token that is not allowed, `()`: none.
+
+        Raises:
+            ValueError: The text holds a disallowed special token.
+
+        Example:
+            >>> get_encoding("gpt2").encode("hello world")
+            [31373, 995]
+        """
+        every = self.special_tokens_set
+        allowed = every if allowed_special == "all" else allowed_special
+        refused = every - allowed if disallowed_special == "all" else disallowed_special
+        if refused and (found := _any_of(frozenset(refused)).search(text)):
+            raise ValueError(_REFUSED.format(repr(found[0])))
+        return encode_exact(text, encoding=self.name, special=every & allowed)
+
+    def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
+        """`encode_ordinary` of each text, on threads."""
+        return _each(self.encode_ordinary, text, num_threads)
+
+    def encode_batch(
+        self,
+        text: list[str],
+        *,
+        num_threads: int = 8,
+        allowed_special: Allowed = _NONE,
+        disallowed_special: Disallowed = "all",
+    ) -> list[list[int]]:
+        """`encode` of each text, on threads."""
+        encode = functools.partial(
+            self.encode, allowed_special=allowed_special, disallowed_special=disallowed_special
+        )
+        return _each(encode, text, num_threads)
+
+    def encode_single_token(self, text_or_bytes: str | bytes) -> int:
+        """The id of a text that is one token, special ones included.
+
+        Raises:
+            KeyError: It is not one token.
+        """
+        given = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
+        return _ids(self.name)[given]
+
+    # ---- decoding ------------------------------------------------------------------------------
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of token ids.
+
+        Raises:
+            KeyError: The encoding has no such token.
+        """
+        return b"".join(self.decode_tokens_bytes(tokens))
+
+    def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
+        """The text of token ids; `errors` as in `bytes.decode`.
+
+        Raises:
+            KeyError: The encoding has no such token.
+
+        Example:
+            >>> get_encoding("gpt2").decode([31373, 995])
+            'hello world'
+        """
+        return self.decode_bytes(tokens).decode("utf-8", errors)
+
+    def decode_single_token_bytes(self, token: int) -> bytes:
+        """The bytes of one token.
+
+        Raises:
+            KeyError: The encoding has no such token.
+        """
+        return bytes_of_tokens(self.name)[token]
+
+    def decode_tokens_bytes(self, tokens: Sequence[int]) -> list[bytes]:
+        """The bytes of each token.
+
+        Raises:
+            KeyError: The encoding has no such token.
+        """
+        table = bytes_of_tokens(self.name)
+        return [table[token] for token in tokens]
+
+    def decode_with_offsets(self, tokens: Sequence[int]) -> tuple[str, list[int]]:
+        """The text, and for each token the index of the first character that it has a byte of.
+
+        Raises:
+            KeyError: The encoding has no such token.
+            UnicodeDecodeError: The bytes are not UTF-8.
+        """
+        at, offsets = 0, []
+        parts = self.decode_tokens_bytes(tokens)
+        for part in parts:
+            offsets.append(max(0, at - _continues(part[0])))
+            at += sum(not _continues(byte) for byte in part)
+        return b"".join(parts).decode(), offsets
+
+    def decode_batch(
+        self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8
+    ) -> list[str]:
+        """`decode` of each list."""
+        return _each(functools.partial(self.decode, errors=errors), batch, num_threads)
+
+    def decode_bytes_batch(
+        self, batch: Sequence[Sequence[int]], *, num_threads: int = 8
+    ) -> list[bytes]:
+        """`decode_bytes` of each list."""
+        return _each(self.decode_bytes, batch, num_threads)
+
+    # ---- the vocabulary ------------------------------------------------------------------------
+
+    def token_byte_values(self) -> list[bytes]:
+        """The bytes of every token that is not special, sorted."""
+        special = set(self._special.values())
+        table = bytes_of_tokens(self.name)
+        return sorted(each for token, each in table.items() if token not in special)
+
+    @property
+    def eot_token(self) -> int:
+        """The id of `<|endoftext|>`."""
+        return self._special["<|endoftext|>"]
+
+    @property
+    def special_tokens_set(self) -> set[str]:
+        """The special tokens."""
+        return set(self._special)
+
+    def is_special_token(self, token: int) -> bool:
+        """Whether the id is that of a special token."""
+        return token in self._special.values()
+
+    @property
+    def max_token_value(self) -> int:
+        """The highest id."""
+        return max(bytes_of_tokens(self.name))
+
+    @property
+    def n_vocab(self) -> int:
+        """The highest id and one."""
+        return self.max_token_value + 1
+
+
+@functools.cache
+def _made(name: str) -> Encoding:
+    return Encoding(name)
+
+
+def get_encoding(encoding_name: str) -> Encoding:
+    """The encoding of that name, always the same object.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not isinstance(encoding_name, str):
+        raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
+    if encoding_name not in _NAMES:
+        raise ValueError(f"Unknown encoding {encoding_name}.\nKnown: {', '.join(_NAMES)}")
+    return _made(encoding_name)
+
+
+def list_encoding_names() -> list[str]:
+    """The names that `get_encoding` takes."""
+    return list(_NAMES)
+
+
+def encoding_name_for_model(model_name: str) -> str:
+    """The name of a model's encoding.
+
+    Raises:
+        KeyError: The model is not known.
+    """
+    if found := BY_NAME.get(model_name):
+        return found
+    for prefix, encoding in BY_PREFIX.items():
+        if model_name.startswith(prefix):
+            return encoding
+    raise KeyError(
+        f"Could not automatically map {model_name} to a tokeniser. "
+        "Please use `get_encoding` to explicitly get the tokeniser you expect."
+    )
+
+
+def encoding_for_model(model_name: str) -> Encoding:
+    """The encoding of a model.
+
+    Raises:
+        KeyError: The model is not known.
+
+    Example:
+        >>> encoding_for_model("gpt-4o").encode("Room in the cask.")
+        [12723, 306, 290, 274, 1447, 13]
+    """
+    return get_encoding(encoding_name_for_model(model_name))
+
+
+_REFUSED = (
+    "Encountered text corresponding to disallowed special token {0}.\n"
+    "Pass it to `allowed_special` to encode it as one token, or `disallowed_special=()` to encode it as ordinary text."
+)
+
+
+@functools.lru_cache(maxsize=128)
+def _any_of(tokens: frozenset[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, sorted(tokens))))
+
+
+@functools.cache
+def _ids(name: str) -> dict[bytes, int]:
+    return {each: token for token, each in bytes_of_tokens(name).items()}
+
+
+def _continues(byte: int) -> bool:
+    """Whether a byte of UTF-8 goes on with a character."""
+    return 0x80 <= byte < 0xC0
+
+
+def _each(
+    work: Callable[[_Given], _Result], given: Iterable[_Given], threads: int
+) -> list[_Result]:
+    # The Rust engine lets go of the interpreter's lock while it encodes.
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, given))
