@@ -22,7 +22,7 @@ from ullage.facts import collect
 from ullage.facts.reading import text_of
 from ullage.facts.sections import CLOSING, parse_sections
 from ullage.legality.repairs import repair
-from ullage.messages import message_of
+from ullage.messages import as_blocks, message_of
 from ullage.policy import Policy
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
@@ -87,6 +87,42 @@ def test_a_legal_conversation_stays_legal(messages, keep):
         assert_sendable("anthropic", list(result.messages), items)
         assert_newest_words(items, result)
         assert sorted(parse_sections(summary_of(result))) == list(range(1, 10))
+
+
+SECOND_ROUND = [
+    {"role": "user", "content": "x"},
+    *(
+        message
+        for number in (1, 2)
+        for message in (
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "hm", "signature": f"c2ln{number}"},
+                    {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": "y"}
+                ],
+            },
+        )
+    ),
+]
+SECOND_ROUND[-1]["content"].append({"type": "text", "text": "x"})
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a cut inside an open turn keeps later thinking without the earlier: the oracle refuses that (A13), validate does not",
+)
+def test_a_cut_inside_an_open_turn_keeps_no_later_thinking_alone():
+    result = compact([*PADDING, *SECOND_ROUND], keep=0)
+    assert result.compacted
+    thinking = [b for item in result.kept for b in as_blocks(item["content"]) if b["type"] == "thinking"]
+    assert len(thinking) != 1
 
 
 @few

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
+import weakref
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
@@ -67,6 +68,8 @@ class WordIndex:
 
     def __init__(self) -> None:
         self._base = sqlite3.connect(":memory:", check_same_thread=False)
+        # From 3.13 on a connection that nobody closed is reported when it is collected.
+        weakref.finalize(self, self._base.close)
         self._base.execute(
             "create virtual table notes using fts5(key unindexed, name, description, body, tokenize='porter unicode61')"
         )
