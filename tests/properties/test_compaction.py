@@ -121,7 +121,9 @@ SECOND_ROUND[-1]["content"].append({"type": "text", "text": "x"})
 def test_a_cut_inside_an_open_turn_keeps_no_later_thinking_alone():
     result = compact([*PADDING, *SECOND_ROUND], keep=0)
     assert result.compacted
-    thinking = [b for item in result.kept for b in as_blocks(item["content"]) if b["type"] == "thinking"]
+    thinking = [
+        b for item in result.kept for b in as_blocks(item["content"]) if b["type"] == "thinking"
+    ]
     assert len(thinking) != 1
 
 
