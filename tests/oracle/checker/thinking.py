@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.oracle.checker.report import Finding, error
 from tests.oracle.checker.request import Place, Request, Turn, blocks_of, kind_of
@@ -13,6 +13,15 @@ __all__ = ["BINDING_BETA", "check_thinking", "drops_mismatches"]
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _KINDS = ("thinking", "redacted_thinking")
+
+
+class _At(NamedTuple):
+    """Where a thinking block stands in the request."""
+
+    before: str  # hash of all before its turn
+    previous: str  # name of the thinking before it
+    step: int  # thinking before it since the user's last words
+    begins: bool  # the first thinking of the first response of the open turn
 
 
 def drops_mismatches(request: Request) -> bool:
@@ -44,6 +53,7 @@ def _signature(place: Place) -> Any:
 def _bound(request: Request) -> Iterator[Finding]:
     system, tools = request.body.get("system"), request.tools
     walk, previous, open_from = Walk(system, tools), "", _open_turn(request)
+    first = next((turn for turn in request.turns if turn.first >= open_from), None)
     for index, message in enumerate(request.messages):
         before = walk.enter(message) if isinstance(message, dict) else ""
         for at, block in enumerate(blocks_of(request.content(index))):
@@ -54,7 +64,11 @@ def _bound(request: Request) -> Iterator[Finding]:
             yield from _signed(request, place, value)
             if value is not None:
                 yield from _fits(request, place, value, before, previous)
-                yield from _complete(place, value, walk.step, open_from)
+                begins = walk.step == 0 and first is not None and index <= first.last
+                if index >= open_from and not _complete(
+                    value, _At(before, previous, walk.step, begins)
+                ):
+                    yield _incomplete(place)
                 previous = value.name
             walk.step += 1
 
@@ -90,13 +104,23 @@ def _fits(
         yield error("A16", place.at, text)
 
 
-def _complete(place: Place, value: Seal, step: int, open_from: int) -> Iterator[Finding]:
-    if place.message >= open_from and value.step != step:
-        text = (
-            f"{place.path}: `thinking` or `redacted_thinking` blocks in the latest assistant message "
-            "cannot be modified. These blocks must remain as they were in the original response."
-        )
-        yield error("A13", place.at, text)
+def _complete(value: Seal, at: _At) -> bool:
+    """Whether no thinking of the open turn is missing before this.
+
+    After a history that was replaced (another prefix, of a model that does not bind) the open turn begins where
+    that ends: what its first response holds comes first, and what follows must follow on that.
+    """
+    if value.prefix == at.before or value.step == at.step:
+        return value.step == at.step
+    return value.previous == at.previous or at.begins
+
+
+def _incomplete(place: Place) -> Finding:
+    text = (
+        f"{place.path}: `thinking` or `redacted_thinking` blocks in the latest assistant message "
+        "cannot be modified. These blocks must remain as they were in the original response."
+    )
+    return error("A13", place.at, text)
 
 
 def _answered(turn: Turn) -> bool:
