@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from unittest import mock
 
 from ullage.levels.view import View
 
-__all__ = ["Done", "report", "result", "said", "text", "ullage", "use", "user", "view_of"]
+__all__ = ["Done", "calls", "report", "result", "said", "text", "ullage", "use", "user", "view_of"]
 
 Message = dict[str, Any]
 Block = dict[str, Any]
@@ -109,3 +109,19 @@ def _stream() -> io.TextIOWrapper:
 def _read(stream: io.TextIOWrapper) -> str:
     raw: Any = stream.buffer
     return str(raw.getvalue().decode("utf-8"))
+
+
+def calls(act: Callable[[], object]) -> int:
+    """Function calls, of C functions too, while something runs."""
+    count = 0
+
+    def note(frame: object, event: str, arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 
+from tests.kit import calls
 from ullage import ContextManager
 from ullage.counting.models import ModelTable
 from ullage.policy import Policy
@@ -40,22 +39,6 @@ def grown(messages: int, policy: Policy, window: int) -> ContextManager:
             manager.add(message)
     manager.prepare()
     return manager
-
-
-def calls(act: Callable[[], object]) -> int:
-    """Function calls, of C functions too, while something runs."""
-    count = 0
-
-    def note(frame: object, event: str, arg: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        act()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def one_turn(manager: ContextManager, number: int) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
-import sys
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.kit import calls
 from ullage import ContextManager, Policy
 from ullage.exceptions import InvalidPolicy
 from ullage.manager import lighter
@@ -77,22 +78,6 @@ def test_what_is_remembered_no_more_is_said(tmp_path: Path, monkeypatch):
         assert same.earlier + len(same.left) == reports
 
 
-def steps_of_a_turn(manager: ContextManager, number: int) -> int:
-    """Python functions called, which is what a turn costs whatever else the machine does."""
-    calls = 0
-
-    def count(frame: object, event: str, arg: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        turn(manager, number)
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
 @pytest.mark.parametrize("logged", [True, False])
 def test_a_turn_of_a_long_conversation_costs_as_much_as_one_of_a_short_one(
     logged: bool, tmp_path: Path
@@ -102,7 +87,7 @@ def test_a_turn_of_a_long_conversation_costs_as_much_as_one_of_a_short_one(
     costs = {}
     for number in range(301):
         if number in (50, 300):
-            costs[number] = steps_of_a_turn(manager, number)
+            costs[number] = calls(partial(turn, manager, number))
         else:
             turn(manager, number)
     assert len(manager.messages) == 602, "nothing has left the request"

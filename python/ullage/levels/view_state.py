@@ -58,22 +58,17 @@ def dump_next(view: View, last: Dumped | None = None) -> Dumped:
 def _dumped(view: View, last: Dumped | None) -> Dumped:
     if last is None or last.view is not view:
         last = Dumped(view, _NOTHING, 0, (), -1, {})
-    kept = min(last.count, view.stable) if last.edits >= 0 else 0
+    kept = min(last.count, view.stable)
     old = last.state
     same: dict[str, int] = {}
     state, starts = _rows(view, last, kept, same)
-    if last.edits == view.edits:
+    if last.edits != view.edits:
+        state |= {**_edited(view), "whole": list(view.whole)}
+    else:
         state |= {name: old[name] for name in _EDITED}
-    else:
-        state |= _edited(view)
-    if len(view.whole) == len(old["whole"]) and last.edits == view.edits:
-        state["whole"] = old["whole"]
-    elif last.edits == view.edits:
-        known = len(old["whole"])
-        state["whole"] = [*old["whole"], *islice(view.whole, known, None)]
-        same["whole"] = known
-    else:
-        state["whole"] = list(view.whole)
+        same["whole"] = known = len(old["whole"])
+        more = list(islice(view.whole, known, None))
+        state["whole"] = [*old["whole"], *more] if more else old["whole"]
     state |= {"sent": view.sent, "changed_from": view.changed_from, "rewrites": view.rewrites}
     return Dumped(view, {name: state[name] for name in _ORDER}, len(view), starts, view.edits, same)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ullage._lazy import on_first_use
 from ullage.summarizers.callable import CallableSummarizer
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.named import summarizer_of
@@ -32,15 +32,10 @@ __all__ = [
 
 # Loaded on first use: what they need of ours (shapes, repairs, rules) costs as much as all the rest.
 _HOMES = {
-    "AnthropicCompaction": "native",
-    "AnthropicSummarizer": "anthropic",
-    "AnySummarizer": "pydantic_ai",
-    "OpenAICompaction": "native",
-    "OpenAISummarizer": "openai",
+    "anthropic": ("AnthropicSummarizer",),
+    "native": ("AnthropicCompaction", "OpenAICompaction"),
+    "openai": ("OpenAISummarizer",),
+    "pydantic_ai": ("AnySummarizer",),
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+    __getattr__, _ = on_first_use(__name__, _HOMES)
