@@ -61,14 +61,22 @@ slow: ## What takes longer and `make test` leaves out, after it and in the same 
 	# Four times the examples that `make test` looks at.
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust ULLAGE_EXAMPLES=40 venv/bin/python -m pytest -q -n $(WORKERS) tests/properties $(PYTEST)
 
-integrations: ## The drop-in functions next to the libraries that they stand in for, in a place of its own (after `make wheel`)
-	rm -rf "$(OUT)-integrations" && mkdir -p "$(OUT)-integrations"
-	$(PYTHON) -m venv "$(OUT)-integrations/venv"
-	"$(OUT)-integrations/venv/bin/python" -m pip install --quiet --upgrade pip
-	"$(OUT)-integrations/venv/bin/python" -m pip install --quiet --group dropin
-	"$(OUT)-integrations/venv/bin/python" -m pip install --quiet "$$(ls dist/*.whl)"
-	cp -r tests benches docs README.md CHANGELOG.md pyproject.toml "$(OUT)-integrations/"
-	cd "$(OUT)-integrations" && PYTHONHASHSEED=0 venv/bin/python -m pytest -q tests/dropin "tests/docs/test_examples.py::test_python_blocks_of_documents_run[dropin.md]" $(PYTEST)
+# What `make integrations` runs, each with a dependency group of its own name, in a place of its own.
+IN_dropin := tests/dropin "tests/docs/test_examples.py::test_python_blocks_of_documents_run[dropin.md]"
+IN_frameworks := $(wildcard tests/frameworks)
+IN_doors := $(wildcard tests/proxy tests/clients tests/stores tests/report tests/tui)
+INTEGRATIONS ?= dropin $(if $(IN_frameworks),frameworks) $(if $(IN_doors),doors)
+
+integrations: $(INTEGRATIONS:%=integration-%) ## Drop-in functions, frameworks and front doors next to the libraries that they work with (after `make wheel`)
+
+integration-%:
+	rm -rf "$(OUT)-$*" && mkdir -p "$(OUT)-$*"
+	$(PYTHON) -m venv "$(OUT)-$*/venv"
+	"$(OUT)-$*/venv/bin/python" -m pip install --quiet --upgrade pip
+	"$(OUT)-$*/venv/bin/python" -m pip install --quiet --group $*
+	"$(OUT)-$*/venv/bin/python" -m pip install --quiet "$$(ls dist/*.whl)[cli]"
+	cp -r tests benches docs examples README.md CHANGELOG.md pyproject.toml "$(OUT)-$*/"
+	cd "$(OUT)-$*" && PYTHONHASHSEED=0 venv/bin/python -m pytest -q $(IN_$*) $(PYTEST)
 
 test-pythons: $(VENV)/.tools ## The suite on every interpreter of PYTHONS that is on PATH (the Rust engine; a wheel is built for each)
 	rm -rf "$(OUT)-pythons" && mkdir -p "$(OUT)-pythons"
@@ -205,5 +213,5 @@ fmt: $(VENV)/.tools ## Format everything
 	$(BIN)/ruff format --quiet python tests benches tools examples docs README.md
 
 clean: ## Remove what was built
-	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure" "$(OUT)-integrations"
+	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure" $(INTEGRATIONS:%="$(OUT)-%")
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
