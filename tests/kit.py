@@ -9,13 +9,26 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
 from ullage.levels.view import View
 
-__all__ = ["Done", "calls", "report", "result", "said", "text", "ullage", "use", "user", "view_of"]
+__all__ = [
+    "Done",
+    "calls",
+    "report",
+    "result",
+    "said",
+    "text",
+    "top_names",
+    "ullage",
+    "use",
+    "user",
+    "view_of",
+]
 
 Message = dict[str, Any]
 Block = dict[str, Any]
@@ -125,3 +138,8 @@ def calls(act: Callable[[], object]) -> int:
     finally:
         sys.setprofile(None)
     return count
+
+
+def top_names() -> list[str]:
+    """The public names of `ullage` itself."""
+    return [name for name in dir(import_module("ullage")) if not name.startswith("__")]

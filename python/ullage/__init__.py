@@ -44,80 +44,48 @@ from ullage._version import VERSION
 # Type checkers read it as true; importing `typing` for it would be most of what the import costs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ullage.compaction import CompactionResult, acompact, compact
-    from ullage.counting.models import ModelTable
-    from ullage.counting.window import warning_state
-    from ullage.counting.window_settings import WindowSettings
-    from ullage.exceptions import (
-        CompactionError,
-        ContextTooLarge,
-        InvalidMessage,
-        InvalidPolicy,
-        InvalidTranscript,
-        ManagerBusy,
-        MissingExtra,
-        StoreError,
-        UllageError,
-        UnknownModel,
-    )
-    from ullage.legality import validate
-    from ullage.legality.repairs import repair
-    from ullage.manager import ContextManager, Decided, Recovery, Request, Usage
-    from ullage.memory.session import SessionMemory
-    from ullage.observe.hooks import Hooks
-    from ullage.observe.telemetry import Telemetry
-    from ullage.policy import Policy
-    from ullage.recall.store import FileStore, MemoryStore
-    from ullage.requests.lists import estimate_tokens, keep_window, truncate_head
-    from ullage.requests.to_request import outgoing
-    from ullage.sessions import CompactedSession, Session, compact_session, open_session
-    from ullage.summarizers import summarizer_of
-    from ullage.transcript import TranscriptLog, resume
+    from ullage.compaction import CompactionResult as CompactionResult
+    from ullage.compaction import acompact as acompact
+    from ullage.compaction import compact as compact
+    from ullage.counting.models import ModelTable as ModelTable
+    from ullage.counting.window import warning_state as warning_state
+    from ullage.counting.window_settings import WindowSettings as WindowSettings
+    from ullage.exceptions import CompactionError as CompactionError
+    from ullage.exceptions import ContextTooLarge as ContextTooLarge
+    from ullage.exceptions import InvalidMessage as InvalidMessage
+    from ullage.exceptions import InvalidPolicy as InvalidPolicy
+    from ullage.exceptions import InvalidTranscript as InvalidTranscript
+    from ullage.exceptions import ManagerBusy as ManagerBusy
+    from ullage.exceptions import MissingExtra as MissingExtra
+    from ullage.exceptions import StoreError as StoreError
+    from ullage.exceptions import UllageError as UllageError
+    from ullage.exceptions import UnknownModel as UnknownModel
+    from ullage.legality import validate as validate
+    from ullage.legality.repairs import repair as repair
+    from ullage.manager import ContextManager as ContextManager
+    from ullage.manager import Decided as Decided
+    from ullage.manager import Recovery as Recovery
+    from ullage.manager import Request as Request
+    from ullage.manager import Usage as Usage
+    from ullage.memory.session import SessionMemory as SessionMemory
+    from ullage.observe.hooks import Hooks as Hooks
+    from ullage.observe.telemetry import Telemetry as Telemetry
+    from ullage.policy import Policy as Policy
+    from ullage.recall.store import FileStore as FileStore
+    from ullage.recall.store import MemoryStore as MemoryStore
+    from ullage.requests.lists import estimate_tokens as estimate_tokens
+    from ullage.requests.lists import keep_window as keep_window
+    from ullage.requests.lists import truncate_head as truncate_head
+    from ullage.requests.to_request import outgoing as outgoing
+    from ullage.sessions import CompactedSession as CompactedSession
+    from ullage.sessions import Session as Session
+    from ullage.sessions import compact_session as compact_session
+    from ullage.sessions import open_session as open_session
+    from ullage.summarizers import summarizer_of as summarizer_of
+    from ullage.transcript import TranscriptLog as TranscriptLog
+    from ullage.transcript import resume as resume
 
-__all__ = [
-    "CompactedSession",
-    "CompactionError",
-    "CompactionResult",
-    "ContextManager",
-    "ContextTooLarge",
-    "Decided",
-    "FileStore",
-    "Hooks",
-    "InvalidMessage",
-    "InvalidPolicy",
-    "InvalidTranscript",
-    "ManagerBusy",
-    "MemoryStore",
-    "MissingExtra",
-    "ModelTable",
-    "Policy",
-    "Recovery",
-    "Request",
-    "Session",
-    "SessionMemory",
-    "StoreError",
-    "Telemetry",
-    "TranscriptLog",
-    "UllageError",
-    "UnknownModel",
-    "Usage",
-    "WindowSettings",
-    "acompact",
-    "compact",
-    "compact_session",
-    "estimate_tokens",
-    "keep_window",
-    "open_session",
-    "outgoing",
-    "repair",
-    "resume",
-    "summarizer_of",
-    "truncate_head",
-    "validate",
-    "warning_state",
-]
-
-# Where each public name lives.
+# Where each public name lives. There is no `__all__`: with it `help(ullage)` prints the pages of all these classes.
 _HOMES = {
     "ullage.compaction": (
         "CompactionResult",
@@ -190,4 +158,4 @@ if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__doc__", "__file__", "__name__", "__path__", "__version__"]
+    return [*sorted(_HOME_OF), "__doc__", "__file__", "__name__", "__path__", "__version__"]
