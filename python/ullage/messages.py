@@ -14,7 +14,6 @@ from ullage.exceptions import InvalidMessage
 __all__ = [
     "BOUNDARY",
     "CLEARED",
-    "LOCAL_FIELDS",
     "THINKING",
     "Block",
     "BlockView",

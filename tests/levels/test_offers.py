@@ -103,12 +103,12 @@ def test_what_was_sent_is_not_changed_for_a_notice():
     view.mark_sent()
     act(model_tools.LEVEL, context_of(view, TELL, state, percent=80))
     assert notices(view) == []
-    assert state.told_percent == 0
+    assert state.reported_percent == 0
     assert len(at(80, state, view)) == 1
 
 
 def test_the_state_survives():
-    state = Offers(told_percent=70, asked="x", granted=2)
+    state = Offers(reported_percent=70, asked="x", granted=2)
     assert Offers.load(json.loads(json.dumps(state.dump()))) == state
     assert state.take() == "x"
     assert state.take() is None

@@ -10,7 +10,7 @@ from ullage._reference.meter import Meter, Weights
 from ullage._reference.sources import document_source, read_image
 from ullage._reference.view import Strings, is_list
 
-__all__ = ["CLEARED_TEXT", "COMPACTED_START", "OFFLOADED_START", "Draft", "kind_of", "read_block"]
+__all__ = ["CLEARED_TEXT", "Draft", "kind_of", "read_block"]
 
 CLEARED_TEXT: Final = "[Old tool result content cleared]"
 COMPACTED_START: Final = "[Compacted:"

@@ -14,10 +14,6 @@ from ullage._reference.json_tally import json_features, json_length
 from ullage._reference.view import check_json, is_list, saturate
 
 __all__ = [
-    "BASE64_CHARS_PER_PAGE",
-    "DOCUMENT_TOKENS",
-    "MAX_PAGES",
-    "MEDIA_ROUGH_TOKENS",
     "Meter",
 ]
 

@@ -17,10 +17,8 @@ from ullage.exceptions import InvalidPolicy
 
 __all__ = [
     "FEATURE_NAMES",
-    "MAX_COUNT",
     "MAX_DEPTH",
     "MAX_INT_BITS",
-    "MAX_WEIGHT",
     "UNIT",
     "HiddenRule",
     "ImageRule",

@@ -20,7 +20,6 @@ __all__ = [
     "saturate",
     "shown",
     "timestamp_ms",
-    "type_name",
 ]
 
 MAX_NODES = 10_000_000

@@ -15,7 +15,7 @@ from ullage.policy import Policy, SessionMemoryPolicy
 from ullage.sessions import Session, open_session
 from ullage.summarizers import summarizer_of
 
-__all__ = ["memory_of", "session_memory_app", "show_command", "update_command"]
+__all__ = ["memory_of", "session_memory_app", "show_command"]
 
 File = Annotated[Path, Parameter(help="a transcript of any known format")]
 Folder = Annotated[

@@ -11,10 +11,10 @@ from ullage.exceptions import CompactionError
 from ullage.facts.compaction_items import CompactionItem, alone, family_of, newest_item, without
 from ullage.messages import Item
 
-__all__ = ["behind_item", "item_tokens", "with_item"]
+__all__ = ["after_item", "item_tokens", "with_item"]
 
 
-def behind_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
+def after_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
     """The cut, after the item where that is legal: the provider does not read what comes before its item.
 
     Only for entries: they cannot be split, so that an item among the kept ones stays where it is.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ullage.compaction.carried import behind_item
+from ullage.compaction.carried import after_item
 from ullage.compaction.cut import Cut, least_keep, must_stay, scaled_keep
 from ullage.compaction.prepared import State, recut
 from ullage.compaction.recollection import Memory, Remembered
@@ -54,7 +54,7 @@ LEAST_SHARE = 2
 def _weighed(state: State, found: Remembered) -> tuple[State, Accepted] | str:
     room = _room(state)
     cut = Cut(0, _kept_from(state, found.start, room))
-    new = recut(state, behind_item(state.source, state.ledger, cut))
+    new = recut(state, after_item(state.source, state.ledger, cut))
     whole = _framed(found.text(None))
     text, size = whole, state.measure(whole)
     left = size if room is None else room - (state.tokens - new.removed_tokens)

@@ -12,7 +12,7 @@ from ullage.exceptions import LogConflict
 from ullage.transcript.log import TranscriptLog
 from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines
 
-__all__ = ["install_in", "log_store"]
+__all__ = ["log_store"]
 
 
 def log_store(

@@ -106,7 +106,7 @@ class Ahead:
         """Whether one is being written or waits to be used, or one failed and nothing was due since."""
         return self.running or self._found is not None or bool(self.failure)
 
-    def drop_unfit(self, items: Sequence[Item]) -> None:
+    def drop_outdated(self, items: Sequence[Item]) -> None:
         """Discard a summary whose messages are no longer the beginning of the conversation."""
         if self._found is not None and not self._found.begins(items):
             self._found = None

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ullage._engine import core
-from ullage.compaction.carried import behind_item, item_tokens
+from ullage.compaction.carried import after_item, item_tokens
 from ullage.compaction.cut import Cut, choose_cut, least_cut, legal_cut, scaled_keep
 from ullage.compaction.input import CompactionInput, read_source
 from ullage.compaction.job import Job
@@ -163,7 +163,7 @@ def prepare(job: Job) -> State:
         most_kept=most,
         manual_thinking=is_manual(job.thinking),
     )
-    cut = behind_item(source, ledger, cut)
+    cut = after_item(source, ledger, cut)
     summaries = _summaries(source)
     state = State(
         job=job,
@@ -198,7 +198,7 @@ def _within_target(state: State) -> State:
         return state
     manual = is_manual(state.job.thinking)
     least = least_cut(state.source, state.ledger, manual_thinking=manual)
-    least = behind_item(state.source, state.ledger, least)
+    least = after_item(state.source, state.ledger, least)
     if least.stop <= first:
         return state if state.source.entries else replace(state, shortened=kept, freed_tokens=freed)
     return _shortened(_least_over(state, share, least), share)
@@ -210,7 +210,7 @@ def _least_over(state: State, share: int, least: Cut) -> State:
     for place in range(state.cut.stop + 1, least.stop):
         if state.ledger.tokens(place, len(state.source.context)) <= share:
             legal = legal_cut(state.ledger, place)
-            cut = behind_item(state.source, state.ledger, Cut(0, legal))
+            cut = after_item(state.source, state.ledger, Cut(0, legal))
             if manual and is_torn(state.ledger, cut.stop):
                 continue
             if state.ledger.tokens(cut.stop, len(state.source.context)) <= share:

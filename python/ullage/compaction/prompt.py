@@ -9,7 +9,7 @@ from pathlib import Path
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import HEADINGS
 
-__all__ = ["PLAIN_SYSTEM", "VARIABLES", "filled", "load_template", "summary_prompt"]
+__all__ = ["PLAIN_SYSTEM", "filled", "load_template", "summary_prompt"]
 
 PLAIN_SYSTEM = (
     "You write hand-over notes: complete, exact, and only from the conversation you are given."

@@ -17,7 +17,6 @@ __all__ = [
     "MAX_MARKERS",
     "STRICT_VERSION",
     "RequestFacts",
-    "betas_of",
     "facts_for",
     "json_bytes",
     "size_of",

@@ -19,7 +19,7 @@ from ullage.levels.view import View
 from ullage.messages import THINKING
 from ullage.providers.manual_thinking import is_torn
 
-__all__ = ["LEVEL", "after", "end_torn_turn", "unbind"]
+__all__ = ["LEVEL", "after", "unbind"]
 
 STAGE = "drop_stale_thinking"
 
@@ -43,7 +43,7 @@ def run(context: Context) -> None:
     if context.manual_thinking:
         first = context.request == 1 or context.view.changed_from is not None
         if first or context.reports:
-            end_torn_turn(context.view)
+            end_broken_turn(context.view)
 
 
 def unbind(view: View, first_changed: int) -> int:
@@ -72,7 +72,7 @@ def unbind(view: View, first_changed: int) -> int:
     return len(lost)
 
 
-def end_torn_turn(view: View) -> bool:
+def end_broken_turn(view: View) -> bool:
     """With manual thinking: end the open turn, for good, if a level cut off the thinking that it began with (A14).
 
     Returns:

@@ -48,12 +48,12 @@ class Offers:
     """State of what is offered.
 
     Attributes:
-        told_percent: Highest mark reported to the model; 0: none since the window was emptier.
+        reported_percent: Highest mark reported to the model; 0: none since the window was emptier.
         asked: Instructions of a compaction that the model has asked for; `None`: it has not.
         granted: How many compactions it was granted.
     """
 
-    told_percent: int = 0
+    reported_percent: int = 0
     asked: str | None = None
     granted: int = 0
 
@@ -83,8 +83,8 @@ def run(context: Context) -> None:
     view, state, fill_percent = context.view, context.state(Offers), context.fill_percent()
     over = fill_percent - rules.notice_percent
     mark = fill_percent - over % rules.notice_step_percent if over >= 0 else 0
-    if mark <= state.told_percent:
-        state.told_percent = mark
+    if mark <= state.reported_percent:
+        state.reported_percent = mark
         return
     newest = len(view) - 1
     fresh = newest >= max(0, view.sent) and isinstance(view.sources[newest], int)
@@ -94,7 +94,7 @@ def run(context: Context) -> None:
             f"<system-reminder>The context window is {mark} % full. Finish what needs the older part of the conversation "
             "first. Do not mention this reminder.</system-reminder>",
         )
-        state.told_percent = mark
+        state.reported_percent = mark
 
 
 def ask(given: Any, view: View, policy: Policy, state: Offers, *, possible: bool) -> ToolAnswer:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage.levels.view_state import Dumped
 
-__all__ = ["SAME", "diff", "patch", "view_change"]
+__all__ = ["diff", "patch", "view_change"]
 
 SAME: dict[str, Any] = {}
 """The change of what has not changed."""

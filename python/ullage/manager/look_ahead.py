@@ -30,7 +30,7 @@ def look_ahead(
     ahead, percent = host.ahead, machine.policy.auto.background_percent
     if ahead is None or percent == 0 or not _wanted(host):
         return
-    ahead.drop_unfit(machine.view.messages)
+    ahead.drop_outdated(machine.view.messages)
     found = decided(machine)
     if ahead.busy or found.code != "below" or found.tokens * 100 < found.limit_tokens * percent:
         return

@@ -21,7 +21,6 @@ import orjson
 from ullage.exceptions import InvalidPolicy
 
 __all__ = [
-    "DEFAULT_TIMEOUT_SECONDS",
     "CallableHook",
     "Hook",
     "HookReply",

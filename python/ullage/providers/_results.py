@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage.messages import Block
 
-__all__ = ["holds_results", "place_result"]
+__all__ = ["place_result"]
 
 
 def place_result(messages: list[dict[str, Any]], block: Block) -> bool:

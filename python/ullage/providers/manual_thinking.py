@@ -9,7 +9,7 @@ from ullage._engine.digests import BlockKind, Role
 from ullage.exceptions import InvalidPolicy
 from ullage.providers.registry import AnyProvider, provider_of
 
-__all__ = ["Thinking", "first_of_turn", "is_manual", "is_torn", "read_thinking", "whole_start"]
+__all__ = ["Thinking", "is_manual", "is_torn", "read_thinking", "whole_start"]
 
 Thinking: TypeAlias = Mapping[str, object]
 """As the provider takes it: `{"type": "enabled", "budget_tokens": 4000}`, `{"type": "adaptive"}`, ..."""

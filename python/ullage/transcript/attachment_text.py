@@ -12,7 +12,7 @@ from typing import Any
 
 from ullage.messages import Block, Content
 
-__all__ = ["PERSON_KINDS", "SHOWN_KINDS", "reminder", "render"]
+__all__ = ["SHOWN_KINDS", "USER_KINDS", "reminder", "render"]
 
 Attachment = Mapping[str, Any]
 
@@ -240,7 +240,7 @@ _WRITERS: dict[str, Callable[[Attachment], str]] = {
 SHOWN_KINDS = (*_WRITERS, *_MODES, "queued_command")
 """Kinds of attachment that the model is shown, if they hold anything."""
 
-PERSON_KINDS = ("queued_command",)
+USER_KINDS = ("queued_command",)
 """Kinds that hold a user's own words: user input, not meta."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ullage.messages import Block, Content, Item, message_of
-from ullage.transcript.attachment_text import PERSON_KINDS, render
+from ullage.transcript.attachment_text import USER_KINDS, render
 
 __all__ = ["MessageView", "project", "rendered", "to_messages"]
 
@@ -44,7 +44,7 @@ def rendered(item: Item) -> Item | None:
     if content is None or not isinstance(attachment, Mapping):
         return None
     rest = {key: value for key, value in item.items() if key != "attachment"}
-    meta = attachment.get("type") not in PERSON_KINDS
+    meta = attachment.get("type") not in USER_KINDS
     message = {"role": "user", "content": content}
     return {**rest, "type": "user", "isMeta": meta, "message": message}
 

@@ -10,7 +10,7 @@ from ullage._reference.rules.facts import Facts
 from ullage._reference.rules.findings import Findings, short
 from ullage._reference.rules.view import View
 
-__all__ = ["ServerTools", "result_fits"]
+__all__ = ["ServerTools"]
 
 RESULT_SUFFIX = "_tool_result"
 MCP_PREFIX = "mcp:"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BLOCK_KEYS", "MESSAGE_KEYS", "NESTED_KINDS", "known_keys"]
+__all__ = ["MESSAGE_KEYS", "NESTED_KINDS", "known_keys"]
 
 _ROWS = """
 text: type text cache_control citations prompt_cache_breakpoint annotations logprobs

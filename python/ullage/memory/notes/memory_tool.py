@@ -16,7 +16,7 @@ from ullage.memory.notes.sandbox import FileInfo
 if TYPE_CHECKING:
     from anthropic.lib.tools import BetaAbstractMemoryTool
 
-__all__ = ["DEFINITION", "MemoryAnswer", "MemoryTool", "anthropic_tool"]
+__all__ = ["MemoryAnswer", "MemoryTool", "anthropic_tool"]
 
 DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}
 """For the request's `tools`; with context editing put `memory` among the excluded tools."""

@@ -19,7 +19,7 @@ from ullage.messages import role_of
 from ullage.providers.errors import classify
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-__all__ = ["MAX_TURNS", "PLAIN_SYSTEM", "SOURCE", "ModelConversation", "NotesDraft", "talk_flow"]
+__all__ = ["PLAIN_SYSTEM", "SOURCE", "ModelConversation", "NotesDraft", "talk_flow"]
 
 SOURCE = "session_memory"
 """Who asks, in requests."""

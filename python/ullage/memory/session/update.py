@@ -32,7 +32,6 @@ from ullage.policy import SessionMemoryPolicy
 from ullage.summarizers.protocol import Writer
 
 __all__ = [
-    "COPIES",
     "Loaded",
     "UpdateJob",
     "foreign",
