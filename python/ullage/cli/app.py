@@ -25,6 +25,7 @@ _COMMANDS = {
     "replay": "Run a session turn by turn through every level, as if it were live.",
     "batch": "Inspect or compact whole folders on threads; resumes where it left off.",
     "validate": "Check a log against a provider's rules, and show what resume would repair.",
+    "proxy": "Relay the APIs of Anthropic and OpenAI for a client that nobody changes.",
     "policy": "Print every setting with its value, unit and reason.",
 }
 

@@ -1,0 +1,48 @@
+"""`ullage proxy`: a local gateway for clients that nobody changes."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ullage.cli.output import Output
+from ullage.exceptions import MissingExtra
+from ullage.proxy.proxy_settings import ProxySettings, is_loopback
+
+__all__ = ["proxy_command"]
+
+
+def proxy_command(
+    *,
+    upstream: Annotated[
+        str, Parameter(help="base URL of the provider; default: Anthropic's or OpenAI's own")
+    ] = "",
+    host: Annotated[
+        str, Parameter(help="address to listen on; others than loopback let other machines in")
+    ] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="port to listen on; 0: a free one")] = 8787,
+    ca_file: Annotated[
+        Path | None, Parameter(help="certificates to verify the upstream by (PEM)")
+    ] = None,
+) -> int:
+    """Relay Anthropic's and OpenAI's APIs on this machine until interrupted."""
+    settings = ProxySettings(upstream=upstream, host=host, port=port, ca_file=ca_file)
+    try:
+        from ullage.proxy.serving import serve
+    except ModuleNotFoundError as exc:
+        raise MissingExtra(exc.name or "uvicorn", "proxy") from exc
+    out = Output(as_json=False)
+    if not is_loopback(host):
+        out.line(f"note: {host} is reachable from other machines, which can use this gateway")
+    with contextlib.suppress(KeyboardInterrupt):  # the usual end
+        serve(settings, lambda url: _greet(out, url))
+    return 0
+
+
+def _greet(out: Output, url: str) -> None:
+    out.line(f"listening on {url}; stop with Ctrl-C")
+    out.line(f"  Claude Code   ANTHROPIC_BASE_URL={url} claude")
+    out.line(f"  OpenAI SDKs   OPENAI_BASE_URL={url}/v1")

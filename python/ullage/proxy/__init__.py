@@ -1,0 +1,27 @@
+"""A local gateway between a client that nobody changes and its provider: `ullage proxy`.
+
+```text
+proxy_settings   every setting of the gateway
+serving          the listening server; gateway: one request from arrival to answer
+incoming         a request as it arrives: bounded, and whether its client is still there
+endpoints        which path means which API; upstream: the connection to the provider, relayed byte for byte
+```
+
+Needs the extra `proxy`. What is assumed about clients and providers is listed in `docs/proxy.md`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.proxy.proxy_settings import ProxySettings
+    from ullage.proxy.serving import make_app, serve
+
+__all__ = ["ProxySettings", "make_app", "serve"]
+
+_HOMES = {"proxy_settings": ("ProxySettings",), "serving": ("make_app", "serve")}
+
+__getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -1,0 +1,82 @@
+"""Every setting of the gateway."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ullage.exceptions import InvalidPolicy
+
+__all__ = ["ANTHROPIC", "OPENAI", "ProxySettings", "is_loopback"]
+
+ANTHROPIC = "https://api.anthropic.com"
+OPENAI = "https://api.openai.com"
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """What the gateway needs to know.
+
+    Attributes:
+        upstream: Base URL of the provider, to which path and query are appended; empty: Anthropic's or OpenAI's own, by
+            what a request is.
+        host: Address to listen on; the default, like every loopback address, is reachable from this machine only.
+        port: Port to listen on; 0: a free one.
+        ca_file: Certificates to verify the upstream by (PEM); `None`: the system's.
+        max_body_bytes: Largest request that is read; a larger one is answered 413. Both APIs refuse more than 32 MiB.
+        max_header_bytes: All header names and values of a request together; more is answered 431.
+        read_seconds: Longest silence of a client that is sending its request; then 408.
+        connect_seconds: Longest wait for a connection to the upstream; then 504.
+        silence_seconds: Longest silence of the upstream before or in a response; then it is given up.
+
+    Raises:
+        InvalidPolicy: A value is out of range; names the field.
+    """
+
+    upstream: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8787
+    ca_file: Path | None = None
+    max_body_bytes: int = 64 * MIB
+    max_header_bytes: int = 64 * 1024
+    read_seconds: float = 60.0
+    connect_seconds: float = 30.0
+    silence_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        if self.upstream:
+            _checked_url(self.upstream)
+        if not 0 <= self.port <= 65_535:
+            raise InvalidPolicy("port", self.port, "must be from 0 to 65535")
+        for name in ("max_body_bytes", "max_header_bytes"):
+            if getattr(self, name) < 1:
+                raise InvalidPolicy(name, getattr(self, name), "must be at least 1")
+        for name in ("read_seconds", "connect_seconds", "silence_seconds"):
+            if not getattr(self, name) > 0:
+                raise InvalidPolicy(name, getattr(self, name), "must be above 0")
+
+
+def _checked_url(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidPolicy("upstream", url, "must be an http or https URL with a host")
+    if parts.query or parts.fragment or parts.username is not None:
+        raise InvalidPolicy("upstream", parts.hostname, "must have no query, fragment or password")
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        hint = "use https, or an address of this machine"
+        raise InvalidPolicy("upstream", url, "would send keys unencrypted", hint=hint)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name can only be this machine."""
+    name = host.strip("[]").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

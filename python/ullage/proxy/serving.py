@@ -1,0 +1,81 @@
+"""The listening server."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from ullage.proxy.gateway import Gateway
+from ullage.proxy.proxy_settings import ProxySettings
+
+__all__ = ["config_of", "make_app", "serve", "url_of"]
+
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than clients keep an idle connection, so that they close it and never meet a closed one."""
+
+
+def make_app(settings: ProxySettings | None = None) -> Starlette:
+    """The gateway as an ASGI application, for a server of your own.
+
+    Args:
+        settings: `None`: the defaults.
+    """
+    gateway = Gateway(settings or ProxySettings())
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        await gateway.upstream.open()
+        try:
+            yield
+        finally:
+            await gateway.upstream.close()
+
+    return Starlette(routes=[Mount("/", app=gateway)], lifespan=lifespan)
+
+
+def config_of(settings: ProxySettings) -> uvicorn.Config:
+    """How uvicorn serves it: adds nothing to responses, trusts no forwarding header, logs no request."""
+    return uvicorn.Config(
+        make_app(settings),
+        host=settings.host,
+        port=settings.port,
+        access_log=False,
+        log_config=None,
+        log_level="critical",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        http="httptools",
+        ws="none",
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+    )
+
+
+def serve(settings: ProxySettings, started: Callable[[str], None] | None = None) -> None:
+    """Serve until interrupted.
+
+    Args:
+        settings: Of the gateway.
+        started: Called with the URL once the port is open; `None`: nothing is.
+
+    Raises:
+        InvalidPolicy: The certificates cannot be read.
+        OSError: The port cannot be opened.
+    """
+    server = uvicorn.Server(config_of(settings))
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.create_server((settings.host, settings.port), family=family) as listening:
+        if started is not None:
+            started(url_of(listening))
+        server.run(sockets=[listening])
+
+
+def url_of(listening: socket.socket) -> str:
+    """Base URL of an open port."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
