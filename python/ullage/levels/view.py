@@ -261,6 +261,12 @@ class View:
             self.sent += len(back) - 1
         return changed
 
+    def weigh(self, weights: Weights | None) -> None:
+        """Estimate with another model's weights from now on; figures of the one before do not hold."""
+        self.weights = weights
+        self.ledger = core.Ledger(weights, self.shown)
+        self.forget_usage()
+
     def forget_usage(self) -> None:
         """Reported figures do not hold any more: all is estimated until the next (after a compaction)."""
         self.bases.clear()

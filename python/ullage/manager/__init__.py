@@ -3,6 +3,7 @@
 ```text
 manager          what a host calls; drives flows, synchronously or with await
 keeping          saved and restored, in a log of its own, forked, rewound
+whole_list       `view`, for frameworks that hand over their whole list; followed: what is known of it; written_back: the list to send
 accessors        what may be asked of it at any moment
 machine          the conversation as a pure state machine: history, view, states of the levels, counts
 prepare          every level, then the request; compactions: automatic and on request; recovery: after a refusal
@@ -24,5 +25,7 @@ from __future__ import annotations
 
 from ullage.manager.manager import ContextManager
 from ullage.manager.values import Decided, Recovery, Request, Usage
+from ullage.manager.whole_list import ListView
+from ullage.manager.written_back import PlanStep
 
-__all__ = ["ContextManager", "Decided", "Recovery", "Request", "Usage"]
+__all__ = ["ContextManager", "Decided", "ListView", "PlanStep", "Recovery", "Request", "Usage"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableSequence
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -23,7 +23,7 @@ from ullage.manager.call_ids import CallIds
 from ullage.manager.categories import Tally
 from ullage.manager.due import Tracking
 from ullage.manager.explain import RequestRecord
-from ullage.manager.host import Host
+from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.known import check_answer, check_item
 from ullage.manager.values import Usage
 from ullage.messages import Item, message_of
@@ -118,6 +118,19 @@ class Machine:
         if not self.window.compaction:
             off = {"collapse.enabled": False, "micro.provider_compact_tokens": 0}
             self.policy = self.policy.change(off)
+
+    def change_model(self, model: Model) -> None:
+        """Go on with another model: its window, its weights, and no figures of the one before."""
+        self.learned_limit, self.table_window = None, model.context_window
+        self.set_window(model)
+        self.correction, self.figure = Correction(model.name), None
+        if weights_for(model) != self.view.weights:
+            self.view.weigh(weights_for(model))
+
+    def change_overhead(self, system: Any, tools: Sequence[Mapping[str, Any]]) -> None:
+        """Count another system prompt and other tools from now on."""
+        self.overhead.update(overhead_of(system, tools, self.model))
+        self.tools = names_of(tools)
 
     def unlearn(self) -> None:
         """Use the table's window again."""

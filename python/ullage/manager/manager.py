@@ -22,14 +22,15 @@ from ullage.levels.report import StageReport
 from ullage.manager import compactions, prepare, tools
 from ullage.manager.clock import new_uuid, now_in_ms
 from ullage.manager.exclusive import ExclusiveGuard
+from ullage.manager.followed import Followed
 from ullage.manager.host import Host, names_of, overhead_of
-from ullage.manager.keeping import Keeping
 from ullage.manager.lighter import Lighter
 from ullage.manager.machine import Machine
 from ullage.manager.outside import Log
 from ullage.manager.recovery import recover
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
+from ullage.manager.whole_list import WholeLists
 from ullage.messages import Item, SystemPrompt
 from ullage.observe.events import Listener
 from ullage.observe.hooks import Hooks
@@ -52,7 +53,7 @@ _OF_JOBS = ("keep", "redact", "template", "session_id", "transcript_path", "cwd"
 """Arguments that go on to every compaction."""
 
 
-class ContextManager(Keeping):
+class ContextManager(WholeLists):
     """Keeps one conversation within its window: `add` new messages, `prepare` requests, `observe` responses.
 
     Everything that was added stays in `history`; a request is a view of it. There is no state outside of the object, so a
@@ -183,7 +184,7 @@ class ContextManager(Keeping):
             tools=tools,
             thinking=self.machine.thinking,
         )
-        self._outside = given
+        self._outside, self._followed = given, Followed()
         self._clock, self._ids = clock or now_in_ms, new_uuid
         if log is not None:
             self._keep_in(log)

@@ -12,7 +12,7 @@ from ullage.levels.report import StageReport
 from ullage.manager.explain import RequestRecord
 from ullage.manager.machine import Machine
 from ullage.manager.values import Request
-from ullage.messages import as_sent
+from ullage.messages import SystemPrompt, as_sent
 from ullage.providers import Loss, anthropic
 from ullage.providers.manual_thinking import Thinking
 from ullage.providers.registry import AnyProvider, provider_of
@@ -72,9 +72,31 @@ class RequestWriter:
             self._options["tools"] = head.parts["tools"] or None
         self._repairer = Repairer(**self._options)
         self._writer = anthropic.AnthropicWriter()
+        self.light = False  # requests are not translated: somebody else writes the list
         self._own_list = True  # what is repaired is the view's own list
         self._previous: Sequence[Any] = ()
         self._count = 0
+
+    @property
+    def system(self) -> SystemPrompt | None:
+        """The system prompt."""
+        found: SystemPrompt | None = self._system
+        return found
+
+    @property
+    def tools(self) -> list[Any]:
+        """The host's tool definitions."""
+        return self._tools
+
+    def of_other(self, machine: Machine, **changed: Any) -> RequestWriter:
+        """A writer that goes on from this one with another system prompt, other tools, or the machine's present model."""
+        given = {"system": self._system, "tools": self._tools, **changed}
+        thinking = self._options.get("thinking")
+        made = RequestWriter(
+            model=machine.model.name, provider=self._provider, thinking=thinking, **given
+        )
+        made.load(machine, self.dump(machine))
+        return made
 
     def request(
         self,
@@ -87,7 +109,9 @@ class RequestWriter:
         """The current request; from now on it counts as sent."""
         items, count = machine.view.snapshot()
         tools = [*self._tools, *extras.tools]
-        if self._provider.internal:
+        if self.light:
+            written = _Written(items, {}, (), (), {})
+        elif self._provider.internal:
             done, losses = self._repaired(machine)
             written = _Written(done.messages, self._parts(tools), done.repairs, losses, done.params)
         else:
@@ -198,7 +222,7 @@ class RequestWriter:
 
         The lists must be compared only if something was repaired, now or last time.
         """
-        if not self._provider.internal or not self._own_list:
+        if not self.light and (not self._provider.internal or not self._own_list):
             in_view = None  # a place in the view is none in the provider's list
         before, length = self._previous, self._count
         self._previous, self._count = sent, count

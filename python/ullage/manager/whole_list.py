@@ -1,0 +1,362 @@
+"""`view`: for frameworks that hand over their whole list of messages at each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Self, Unpack
+
+from ullage.counting.models import ModelTable
+from ullage.effects import Flow
+from ullage.exceptions import ContextTooLarge, InvalidPolicy
+from ullage.levels.report import StageReport
+from ullage.manager import prepare
+from ullage.manager.followed import Followed, print_of
+from ullage.manager.keeping import Keeping
+from ullage.manager.outside import Log, Outside
+from ullage.manager.saved_state import set_state, state_of
+from ullage.manager.values import Request
+from ullage.manager.written_back import PlanStep, legal_again, plan_of, written_back
+from ullage.messages import Item, SystemPrompt, Tools, message_of
+from ullage.policy import Policy
+from ullage.providers._common import normal_form
+from ullage.providers.native_lists import read_item
+
+__all__ = ["ListView", "WholeLists"]
+
+VERSION = 1
+"""Of `view_state`; raised when an older reader could not read it any more."""
+
+OFTEN = 64
+"""Requests after which a point to go back to is noted even if no level has acted."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ListView:
+    """A framework's list, made to fit.
+
+    Attributes:
+        messages: To send, in the form of the given list; those that need no change are the very objects given.
+        origin: For each of them the position of the given message that it is made of; `None`: Ullage wrote it.
+        plan: What became of every message, in order, as data.
+        reports: Of the levels that acted in this call.
+        tokens: Estimate of the request, system prompt and tools included.
+        tools: Definitions that levels offer to the model; usually none.
+    """
+
+    messages: list[Item]
+    origin: list[int | None]
+    plan: tuple[PlanStep, ...]
+    reports: tuple[StageReport, ...] = ()
+    tokens: int = 0
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is not as it was given."""
+        return any(step.action != "kept" for step in self.plan)
+
+    def __repr__(self) -> str:
+        acted = ", ".join(report.stage for report in self.reports) or "nothing done"
+        return f"ListView({len(self.messages)} messages, ≈{self.tokens:_} tokens, {acted})"
+
+
+class WholeLists(Keeping):
+    """Follows a list that somebody else keeps; see `ContextManager`."""
+
+    _followed: Followed
+    _run: Callable[..., Any]
+    _arun: Callable[..., Any]
+    _prepare: Callable[[int | None], Flow[Request]]
+    _exclusive: Callable[[str], AbstractContextManager[None]]
+    add: Callable[[Item], None]
+    observe: Callable[[object], None]
+
+    def view(
+        self,
+        messages: Sequence[Item],
+        *,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+        model: str | None = None,
+    ) -> ListView:
+        """The list to send in place of a framework's whole list of messages.
+
+        Messages are compared by content with those of the call before. New ones are taken; where the list was cut, edited or
+        continued in another way, the conversation goes back to the last message that is the same. Before each response in the list
+        that no request was prepared for, the levels run as they would have: a new manager makes the same view of a list as
+        one that followed it from the start (with equal arguments, the same time of day, and no summarizer that asks a model).
+
+        Args:
+            messages: All of the conversation, oldest first, in the manager's form; never changed.
+            system: The system prompt, to be counted; `None`: as before.
+            tools: Tool definitions, to be counted; `None`: as before.
+            model: Name of the model for this and later calls; `None`: as before.
+
+        Raises:
+            ContextTooLarge: What has to stay does not fit; names the smallest possible size.
+            InvalidMessage: A message is malformed; those before it have been taken.
+            ManagerBusy: Another call prepares a request of this conversation.
+
+        Example:
+            >>> from ullage import ContextManager
+            >>> given = [{"role": "user", "content": "hello"}]
+            >>> view = ContextManager(model="claude-opus-4-5").view(given)
+            >>> view.messages[0] is given[0], view.origin, view.plan[0].action
+            (True, [0], 'kept')
+        """
+        with self._exclusive("view"):
+            self.host.beside.stop_task()
+            self._meet(system, tools, model)
+            with self._whole("prepare", careful=False):
+                made: ListView = self._run(self._follow(messages))
+            prepare.write_ahead(self.machine, self.host, asynchronous=False)
+        return made
+
+    async def aview(
+        self,
+        messages: Sequence[Item],
+        *,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+        model: str | None = None,
+    ) -> ListView:
+        """`view`, without blocking the event loop."""
+        with self._exclusive("aview"):
+            self._meet(system, tools, model)
+            with self._whole("prepare"):
+                made: ListView = await self._arun(self._follow(messages))
+            prepare.write_ahead(self.machine, self.host, asynchronous=True)
+        return made
+
+    # ---- state for a framework's checkpoint --------------------------------------------------
+
+    def view_state(self) -> dict[str, Any]:
+        """What the next `view` goes on from, as small plain JSON: decisions and fingerprints, no messages, no account of the past.
+
+        It may be lost: `view` then starts from the list alone.
+        """
+        state, view = state_of(self.machine), self.machine.view
+        held = [each for each in state["view"]["decisions"] if view.ledger.find_result(each[0])]
+        shown = {**state["view"], "decisions": held}
+        return {"version": VERSION, **state, "view": shown, **self._beside()}
+
+    def load_view_state(self, stored: Mapping[str, Any], messages: Sequence[Item]) -> bool:
+        """Put a state of `view_state` into this manager, which is still empty.
+
+        Args:
+            stored: Also one that another process or version wrote; one that cannot be read is an error.
+            messages: The framework's list, from which the history is taken; it may have grown since.
+
+        Returns:
+            Whether it was of use: false where the list has been changed since, so that `view` starts from the list alone.
+
+        Raises:
+            InvalidPolicy: It is no such state, or the manager is not empty; names the field.
+        """
+        if len(self.machine.history):
+            limit = "must be empty: a state is loaded before the first view"
+            raise InvalidPolicy("manager", f"{len(self.machine.history)} messages", limit)
+        if stored.get("version") != VERSION:
+            raise InvalidPolicy("stored.version", stored.get("version"), f"must be {VERSION}")
+        followed = Followed.load(stored.get("followed") or {})
+        prints = [print_of(item) for item in messages[: len(followed.prints)]]
+        if not prints or prints != followed.prints:
+            return False
+        for item in messages[: len(prints)]:
+            self.machine.take(item)
+        held = list(self.machine.history)
+        if len(held) != stored.get("count"):
+            raise InvalidPolicy("stored.count", stored.get("count"), f"must be {len(held)}")
+        set_state(self.machine, stored, held)
+        self._load_beside(stored)
+        self._note_point()
+        return True
+
+    def _beside(self) -> dict[str, Any]:
+        return {**super()._beside(), "followed": self._followed.dump()}
+
+    def _load_beside(self, stored: Mapping[str, Any]) -> None:
+        super()._load_beside(stored)
+        points = self._followed.points
+        self._followed = Followed.load(stored.get("followed") or {})
+        count = len(self._followed.prints)
+        self._followed.points = [point for point in points if point[0] <= count]
+
+    def fork(
+        self,
+        *,
+        policy: Policy | str | None = None,
+        log: Log | None = None,
+        **outside: Unpack[Outside],
+    ) -> Self:
+        """Another manager of the same conversation in its current state; the two are independent from then on.
+
+        Args:
+            policy: `None`: this one's.
+            log: The fork's own log: a path, or an open and empty log. `None`: it has none.
+            **outside: What should differ from this manager, with the constructor's names.
+        """
+        made = super().fork(policy=policy, log=log, **outside)
+        made._followed = Followed.load(self._followed.dump())
+        made._followed.points = list(self._followed.points)
+        return made
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _follow(self, given: Sequence[Item]) -> Flow[ListView]:
+        """Take what is new, with a request before each response that had none, and one for the whole."""
+        prints = [print_of(item) for item in given]
+        self._find(given, prints)
+        followed, reports = self._followed, list[StageReport]()
+        request: Request | None = None
+        for at in range(len(followed.prints), len(given)):
+            answers = _speaks(given[at])
+            if answers and at and not _speaks(given[at - 1]) and self._followed.asked != at:
+                reports += yield from self._past_request()
+            last = answers and (at + 1 == len(given) or not _speaks(given[at + 1]))
+            (self.observe if last else self.add)(given[at])
+            self._took(prints[at])
+        if self._followed.asked != len(given) or self._followed.mark != self._mark():
+            request = yield from self._request()
+            reports += request.reports
+        return self._written(given, reports, request)
+
+    def _past_request(self) -> Flow[tuple[StageReport, ...]]:
+        """Have the levels do what they would have done before a response that is in the list already."""
+        try:
+            request = yield from self._request()
+        except (
+            ContextTooLarge
+        ):  # it was answered, so it was not too large for the model then in use
+            return ()
+        return request.reports
+
+    def _request(self) -> Flow[Request]:
+        with self._light():
+            request = yield from self._prepare(None)
+        self._followed.asked, self._followed.mark = len(self._followed.prints), self._mark()
+        if request.reports or request.number % OFTEN == 0:
+            self._note_point()
+        return request
+
+    @contextmanager
+    def _light(self) -> Iterator[None]:
+        """Meanwhile requests are not translated: the list that is sent is written at the end, of the framework's own objects."""
+        form = self.machine.provider
+        self._writer.light = not form.internal or form.name != "anthropic"
+        try:
+            yield
+        finally:
+            self._writer.light = False
+
+    def _note_point(self) -> None:
+        if self._journal is None:
+            self._followed.note({**state_of(self.machine), **self._beside()})
+
+    def _took(self, fingerprint: str) -> None:
+        self._followed.prints.append(fingerprint)
+        self._followed.ends.append(len(self.machine.history))
+
+    def _mark(self) -> list[int]:
+        """What changes when anything is done to the conversation between two views."""
+        machine = self.machine
+        view = machine.view
+        counts = machine.requests, view.rewrites, len(view), len(view.decisions), len(machine.pins)
+        return [*counts, machine.overhead_tokens, machine.window.context]
+
+    def _written(
+        self, given: Sequence[Item], reports: Sequence[StageReport], request: Request | None
+    ) -> ListView:
+        machine, form = self.machine, self.machine.provider
+        written = written_back(machine.view, given, self._followed, form)
+        written = legal_again(written, form, machine.model.name, self._writer.system)
+        return ListView(
+            [each.message for each in written],
+            [each.origin for each in written],
+            plan_of(written, len(given)),
+            tuple(reports),
+            machine.tokens,
+            () if request is None else tuple(request.tools),
+        )
+
+    # ---- back to what is the same ------------------------------------------------------------
+
+    def _find(self, given: Sequence[Item], prints: Sequence[str]) -> None:
+        """Go back to the last known message that the list still has."""
+        followed, history = self._followed, self.machine.history
+        fits = sum(end <= len(history) for end in followed.ends)
+        followed.cut(fits)  # the manager was rewound
+        same = followed.same(prints)
+        if same == len(followed.prints):
+            same = self._adopt(given, prints)
+        followed = self._followed
+        if same < len(followed.prints) or followed.start(same) != len(history):
+            self._return_to(same)
+
+    def _adopt(self, given: Sequence[Item], prints: Sequence[str]) -> int:
+        """Know what was added or observed since the last view, as far as the list goes on with it."""
+        history, followed = self.machine.history, self._followed
+        while (at := len(followed.prints)) < len(given) and followed.start(at) < len(history):
+            start = followed.start(at)
+            read = read_item(given[at], self.machine.provider, position=start, open_calls=list)
+            end = start + len(read)
+            if normal_form(history[start:end]) != normal_form(read):
+                break
+            followed.prints.append(prints[at])
+            followed.ends.append(end)
+        return len(followed.prints)
+
+    def _return_to(self, count: int) -> None:
+        """Go back to the state in which the first `count` messages were known, or an earlier one from which they are taken again."""
+        followed = self._followed
+        point = next((each for each in reversed(followed.points) if each[0] <= count), None)
+        asks = self.host.summarizer is not None
+        if self._journal is not None or (point is None and asks):
+            self.rewind(followed.start(count))
+            followed.cut(count)
+            return
+        state = self._empty_state() if point is None else point[1]
+        machine, kept = self.machine, int(state["requests"])
+        counts = (
+            sum(report.request <= kept for report in machine.reports),
+            sum(record.number <= kept for record in machine.records),
+        )
+        followed.cut(0 if point is None else point[0])
+        self._go_back(state, state["count"], counts)
+        del machine.prints[state["count"] :]
+
+    def _empty_state(self) -> Mapping[str, Any]:
+        """The state of a conversation that begins, with what the provider said of the window since."""
+        make: Any = type(self)
+        fresh: Self = make(**self._outside)
+        learned = {"learned_limit": self.machine.learned_limit}
+        return {**state_of(fresh.machine), **fresh._beside(), **learned}
+
+    # ---- what differs from call to call -----------------------------------------------------
+
+    def _meet(self, system: Any, tools: Any, model: str | None) -> None:
+        """Count with this system prompt, these tools and this model from now on."""
+        if model is not None and model != self.machine.model.name:
+            table = self._outside.get("table") or ModelTable.builtin()
+            row = table.stated(model, **self.machine.stated_window)
+            self.machine.change_model(row)
+            self._outside["model"] = model
+        writer = self._writer
+        given = {"system": system, "tools": tools}
+        changed = {name: value for name, value in given.items() if value is not None}
+        if model is None and all(getattr(writer, name) == each for name, each in changed.items()):
+            return
+        self._outside.update(changed)
+        self._writer = writer.of_other(self.machine, **changed)
+        self.machine.change_overhead(self._writer.system, self._writer.tools)
+
+
+def _speaks(item: Item) -> bool:
+    """Whether an item is the model's: a response, or a part of one."""
+    message = message_of(item)
+    if message is not None:
+        return message.get("role") in ("assistant", "model")
+    kind = item.get("type")
+    return isinstance(kind, str) and not kind.endswith(("_output", "_response", "_reference"))

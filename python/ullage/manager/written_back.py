@@ -1,0 +1,178 @@
+"""The view in the form in which a framework gave its list: its own objects where nothing changed, and where each message came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ullage.legality.repairs import repair
+from ullage.levels.view import View
+from ullage.manager.followed import Followed
+from ullage.messages import Item
+from ullage.providers.registry import Provider
+from ullage.requests.to_request import rules_model
+
+__all__ = ["Action", "PlanStep", "Written", "legal_again", "plan_of", "written_back"]
+
+Action: TypeAlias = Literal["kept", "replaced", "removed", "inserted"]
+
+
+class PlanStep(NamedTuple):
+    """What became of one message, as data.
+
+    Attributes:
+        action: `kept`: it is sent as it was given. `replaced`: in other words. `removed`: not at all. `inserted`: Ullage wrote it.
+        given: Its position in the given list; `None`: it was not there.
+        at: Its position in the list to send; `None`: it is not there.
+    """
+
+    action: Action
+    given: int | None
+    at: int | None
+
+
+class Written(NamedTuple):
+    """One message to send."""
+
+    message: Item
+    origin: int | None  # of which given message it is made
+    kept: bool  # as it was given
+
+
+def written_back(
+    view: View, given: Sequence[Item], followed: Followed, form: Provider
+) -> list[Written]:
+    """The messages to send, in the form of the given list; not yet checked."""
+    numbered = [
+        (at, followed.owner(source) if isinstance(source, int) else None)
+        for at, source in enumerate(view.sources)
+    ]
+    made: list[Written] = []
+    for owner, group in groupby(numbered, key=lambda each: each[1]):
+        at = [each for each, _ in group]
+        made += _of_owner(view, at, owner, given, followed, form)
+    return made
+
+
+def _of_owner(
+    view: View,
+    at: list[int],
+    owner: int | None,
+    given: Sequence[Item],
+    followed: Followed,
+    form: Provider,
+) -> Iterator[Written]:
+    if owner is None:
+        messages = [view.messages[each] for each in at]
+        yield from (Written(message, None, False) for message in _translated(messages, view, form))
+        return
+    whole = len(at) == followed.ends[owner] - followed.start(owner)
+    kept = whole and all(_untouched(view, each) for each in at)
+    if form.internal:
+        for each in at:
+            yield Written(view.messages[each], owner, kept and given[owner] is view.originals[each])
+    elif kept:
+        yield Written(given[owner], owner, True)
+    else:
+        messages = [view.messages[each] for each in at]
+        yield from (Written(message, owner, False) for message in _translated(messages, view, form))
+
+
+def _untouched(view: View, at: int) -> bool:
+    return view.shown[at] is view.originals[at]
+
+
+# ---- parts of a conversation in a provider's form ------------------------------------------------
+
+
+def _translated(messages: Sequence[Item], view: View, form: Provider) -> list[Any]:
+    """Some messages in the provider's form; a form that names a result's tool is shown the calls first."""
+    if form.internal:
+        return list(messages)
+    before = _calls_before(messages, view)
+    key = form.list_key
+    skip = len(form.shape.to_provider(before).parts[key]) if before else 0
+    return list(form.shape.to_provider([*before, *messages]).parts[key][skip:])
+
+
+def _calls_before(messages: Sequence[Item], view: View) -> list[Item]:
+    """A user's word and an answer with the calls whose results are among the messages."""
+    calls = []
+    for name in (str(block.get("tool_use_id")) for block in _blocks(messages, "tool_result")):
+        place = view.ledger.find_call(name)
+        found = () if place is None else _blocks([view.messages[place[0]]], "tool_use")
+        calls += [block for block in found if block.get("id") == name][:1]
+    if not calls:
+        return []
+    return [{"role": "user", "content": "."}, {"role": "assistant", "content": calls}]
+
+
+def _blocks(messages: Sequence[Item], kind: str) -> Iterator[Mapping[str, Any]]:
+    for message in messages:
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, Mapping) and block.get("type") == kind:
+                yield block
+
+
+# ---- legal, and said as data ----------------------------------------------------------------------
+
+
+def legal_again(
+    written: Sequence[Written], form: Provider, model: str, system: Any
+) -> list[Written]:
+    """The messages as the provider takes them; legal ones are the same objects, the others keep their origin."""
+    messages = [each.message for each in written]
+    if not messages:
+        return []
+    # A list that ends with the model's words gets the user's next message from its framework.
+    waits = _speaks_last(messages[-1], form)
+    asked = [*messages, form.user_message(".")] if waits else messages
+    done = repair(asked, provider=form, model=rules_model(model, form), system=system)
+    if done.messages is asked:
+        return list(written)
+    return aligned(written, list(done.messages)[: -1 if waits else None])
+
+
+def _speaks_last(message: Item, form: Provider) -> bool:
+    read = [message] if form.internal else form.shape.from_provider([message]).messages
+    return bool(read) and read[-1].get("role") == "assistant"
+
+
+def aligned(before: Sequence[Written], after: Sequence[Item]) -> list[Written]:
+    """Messages after a repair, each with the origin of the one that it stands in place of."""
+    places = {id(each.message): at for at, each in enumerate(before)}
+    made: list[Written] = []
+    following = 0
+    for at, message in enumerate(after):
+        place = places.get(id(message))
+        if place is not None:
+            made.append(before[place])
+            following = place + 1
+            continue
+        rest = next((places[id(each)] for each in after[at:] if id(each) in places), len(before))
+        fits = following < rest and before[following].message.get("role") == message.get("role")
+        made.append(Written(message, before[following].origin if fits else None, False))
+        following += fits
+    return made
+
+
+def plan_of(written: Sequence[Written], given: int) -> tuple[PlanStep, ...]:
+    """What became of each of so many given messages, in order, and what was put between them."""
+    steps: list[PlanStep] = []
+    seen: set[int] = set()
+    following = 0
+    for at, each in enumerate(written):
+        if each.origin is None:
+            steps.append(PlanStep("inserted", None, at))
+            continue
+        steps += _removed(range(following, each.origin), seen)
+        following = max(following, each.origin + 1)
+        seen.add(each.origin)
+        steps.append(PlanStep("kept" if each.kept else "replaced", each.origin, at))
+    return (*steps, *_removed(range(following, given), seen))
+
+
+def _removed(places: range, seen: set[int]) -> list[PlanStep]:
+    return [PlanStep("removed", at, None) for at in places if at not in seen]
