@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 __all__ = [
     "AUTOCOMPACT_PERCENT",
     "AUTO_COMPACT_WINDOW",
     "BLOCKING_LIMIT",
+    "CLAUDE_CONFIG",
+    "CODEX_HOME",
     "CONTEXT_COLLAPSE",
+    "COPILOT_HOME",
+    "DATA_HOME",
     "DISABLE_AUTO_COMPACT",
     "DISABLE_COMPACT",
     "ENGINE",
+    "GEMINI_HOME",
+    "HOME",
     "MAX_CONTEXT_TOKENS",
+    "PI_HOME",
+    "STATE_HOME",
     "WINDOW",
     "flag",
+    "folder",
     "is_truthy",
     "text",
     "values",
@@ -58,6 +68,30 @@ WINDOW = (
     DISABLE_AUTO_COMPACT,
 )
 
+HOME = "ULLAGE_HOME"
+"""Folder for what Ullage keeps between runs: the search index, archives, the log of hooks. Unset: `ullage` in `XDG_STATE_HOME`."""
+
+STATE_HOME = "XDG_STATE_HOME"
+"""Folder of programs' state; unset: `~/.local/state`."""
+
+DATA_HOME = "XDG_DATA_HOME"
+"""Folder of programs' data, where OpenCode keeps its sessions; unset: `~/.local/share`."""
+
+CLAUDE_CONFIG = "CLAUDE_CONFIG_DIR"
+"""Claude Code's folder; unset: `~/.claude`."""
+
+CODEX_HOME = "CODEX_HOME"
+"""Codex' folder; unset: `~/.codex`."""
+
+PI_HOME = "PI_CODING_AGENT_DIR"
+"""pi's folder; unset: `~/.pi/agent`."""
+
+GEMINI_HOME = "GEMINI_CLI_HOME"
+"""The home folder in which the Gemini CLI has its `.gemini`; unset: the user's."""
+
+COPILOT_HOME = "COPILOT_HOME"
+"""The Copilot CLI's folder; unset: `~/.copilot`."""
+
 _TRUTHY = frozenset({"1", "true", "yes", "on"})
 
 
@@ -69,6 +103,12 @@ def text(name: str) -> str:
 def flag(name: str) -> bool:
     """Whether a variable is true: `1`, `true`, `yes` or `on`, in any case."""
     return is_truthy(text(name))
+
+
+def folder(name: str, *otherwise: str) -> Path:
+    """The folder that a variable names; where it is unset, these parts below the user's home."""
+    found = text(name)
+    return Path(found).expanduser() if found else Path.home().joinpath(*otherwise)
 
 
 def is_truthy(value: str) -> bool:

@@ -85,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter(
                 "always", UserWarning
             )  # on the command line they are notes for the user
-            return run(sys.argv[1:] if argv is None else list(argv))
+            # Not `list(...)`: once it has run, `list` is the module of that command here.
+            return run(sys.argv[1:] if argv is None else [*argv])
     except BrokenPipeError:
         return _closed_pipe()
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ from cyclopts import App, CycloptsError
 
 import ullage
 from ullage.cli.printable import SafeConsole
+from ullage.cli.session_file import NoSession, with_last
 
 __all__ = ["app", "run"]
 
@@ -18,6 +19,7 @@ Start with `ullage demo`, then `ullage inspect FILE`.
 """
 
 _COMMANDS = {
+    "list": "List the sessions of this machine: title, age, size, fill, cost.",
     "demo": "Generate an example session, compact it, show before and after.",
     "inspect": "Show what fills the window, and how much each level would free.",
     "compact": "Compact a transcript, with or without a model, into one that can be resumed.",
@@ -53,7 +55,7 @@ def run(argv: list[str]) -> int:
     errors = SafeConsole(stderr=True)
     try:
         code = app(
-            argv,
+            with_last(argv),
             result_action="return_value",
             exit_on_error=False,
             error_console=errors,
@@ -61,4 +63,6 @@ def run(argv: list[str]) -> int:
         )
     except CycloptsError:
         return 2
+    except NoSession as exc:
+        raise exc.error from exc
     return code if isinstance(code, int) else 0

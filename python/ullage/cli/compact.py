@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.cli.part import part_of
+from ullage.cli.session_file import SessionArgument
 from ullage.cli.session_memory import memory_of
 from ullage.cli.target_option import read_target
 from ullage.compaction.prompt import load_template
@@ -25,7 +26,7 @@ NAMES = {"claude_code": "Claude Code", "codex": "Codex", "pi": "pi"}
 
 
 def compact_command(
-    file: Annotated[Path, Parameter(help="a transcript of any known format")],
+    file: SessionArgument,
     *,
     output: Annotated[
         Path | None,

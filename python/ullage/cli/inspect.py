@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
+from ullage.cli.session_file import SessionArgument
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
@@ -23,7 +24,7 @@ _TOP = 8
 
 
 def inspect_command(
-    file: Annotated[Path, Parameter(help="a transcript of any known format")],
+    file: SessionArgument,
     *,
     model: Annotated[
         str | None,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, share, tokens
+from ullage.cli.session_file import SessionArgument
 from ullage.policy import Policy
 from ullage.replay import DEFAULT_MODEL, ReplayedTurn, Run, SessionScript, replay_session, script_of
 from ullage.sessions import Session, open_session
@@ -35,7 +36,7 @@ LETTERS = {
 
 
 def replay_command(
-    file: Annotated[Path, Parameter(help="a transcript of any known format")],
+    file: SessionArgument,
     *,
     model: Annotated[
         str | None, Parameter(help="model whose window applies; default: the one in the file")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_module
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
@@ -13,6 +12,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output
 from ullage.cli.printable import json_printable
+from ullage.cli.session_file import SessionArgument
 from ullage.requests.to_request import Outgoing
 from ullage.sessions import open_session
 
@@ -22,7 +22,7 @@ _PREVIEW_CHARS = 160
 
 
 def resume_command(
-    file: Annotated[Path, Parameter(help="a transcript of any known format")],
+    file: SessionArgument,
     *,
     provider: Annotated[
         str,

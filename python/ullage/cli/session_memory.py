@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from ullage.cli.output import Output, share, tokens
+from ullage.cli.session_file import SessionArgument
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
 from ullage.memory.session import NotesState, SessionMemory, UpdateReport
@@ -17,7 +18,6 @@ from ullage.summarizers import summarizer_of
 
 __all__ = ["memory_of", "session_memory_app", "show_command"]
 
-File = Annotated[Path, Parameter(help="a transcript of any known format")]
 Folder = Annotated[
     Path | None,
     Parameter(
@@ -55,7 +55,7 @@ def memory_of(
 
 
 def show_command(
-    file: File, *, folder: Folder = None, conversation: Number = 0, json: Json = False
+    file: SessionArgument, *, folder: Folder = None, conversation: Number = 0, json: Json = False
 ) -> int:
     """Show the notes of a session: their text, their length, how far they reach. Exit code 1: there are none."""
     out = Output(as_json=json)
@@ -69,7 +69,7 @@ def show_command(
 
 
 def update_command(
-    file: File,
+    file: SessionArgument,
     *,
     folder: Folder = None,
     summarizer: Annotated[

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from ullage.cli.output import Output
 from ullage.cli.resume import notes_of
+from ullage.cli.session_file import SessionArgument
 from ullage.legality import describe
 from ullage.sessions import open_session
 
@@ -16,7 +16,7 @@ __all__ = ["validate_command"]
 
 
 def validate_command(
-    file: Annotated[Path, Parameter(help="a transcript of any known format")],
+    file: SessionArgument,
     *,
     provider: Annotated[
         str,

@@ -48,6 +48,9 @@ class Session:
         tools: Anthropic-shaped tool definitions; `None` if the file does not hold them.
         window_tokens: The context window that the client went by; 0 if the file does not say.
         pin: Which file was read, and how much of it: a compaction is written only while that holds.
+        id: By which its tool resumes it; empty if the file does not say.
+        cwd: The folder in which it ran; empty if the file does not say.
+        title: As its tool names it; empty for files without one, and for Claude Code files, which keep theirs in lines.
     """
 
     path: Path
@@ -65,6 +68,9 @@ class Session:
     tools: Sequence[Mapping[str, Any]] | None = None
     window_tokens: int = 0
     pin: FilePin | None = None
+    id: str = ""
+    cwd: str = ""
+    title: str = ""
 
     def request(self, *, provider: AnyProvider = "anthropic", model: str | None = None) -> Outgoing:
         """What can be sent to go on: the context in a provider's form, repaired where the log is damaged.
@@ -184,6 +190,8 @@ def _claude_code(path: Path) -> Session:
         boundaries=tuple(transcript.load(at) for at in transcript.boundaries),
         transcript=transcript,
         conversation=conversation,
+        id=transcript.session_id,
+        cwd=next((cwd for entry in conversation.entries if (cwd := _text(entry.get("cwd")))), ""),
     )
 
 
@@ -227,6 +235,9 @@ def _other(path: Path, kind: str, number: int) -> Session:
         system=session.system,
         tools=session.tools,
         window_tokens=_whole(session.metadata.get("context_window_tokens")),
+        id=session.id,
+        cwd=_text(session.metadata.get("cwd")),
+        title=_text(session.metadata.get("title")),
     )
 
 
@@ -234,6 +245,10 @@ def _overhead(items: Sequence[Item], weights: Weights | None) -> int | None:
     ledger = core.Ledger(weights, items)
     anchor = ledger.anchor()
     return max(0, int(anchor.usage) - int(ledger.tokens(0, anchor.covers))) if anchor else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _whole(value: Any) -> int:

@@ -30,11 +30,12 @@ _MODULES = (
     ("codex", "codex"),
     ("copilot", "copilot"),
     ("pi", "pi"),
+    ("gemini_cli", "gemini_cli"),
+    ("opencode", "opencode"),
     ("cline", "cline"),
     ("tau_bench", "tau_bench"),
     ("swe_agent", "swe_agent"),
     ("openhands", "openhands"),
-    ("gemini_cli", "gemini_cli"),
     ("anthropic", "_messages"),
     ("openai_chat", "openai_chat"),
 )

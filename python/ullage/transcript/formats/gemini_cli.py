@@ -1,6 +1,7 @@
-"""Histories of the Gemini CLI: a list of contents.
+"""Histories of the Gemini CLI: a list of contents, or the recording of a session in its folder.
 
-After a compression the history opens with a `<state_snapshot>` and the model's thanks for it.
+After a compression the history opens with a `<state_snapshot>` and the model's thanks for it. A recording is one
+document, or lines of which a later one with the same id replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.providers import gemini
-from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
+from ullage.providers._json import dumps
+from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
@@ -18,8 +20,13 @@ _SNAPSHOT = "<state_snapshot>"
 
 
 def sniff(source: OpenedFile) -> bool:
-    """Whether a file is a list of contents, at its top or under `history` or `contents`."""
-    return bool(_contents(source))
+    """Whether a file is a list of contents, at its top or under `history` or `contents`, or a recording."""
+    return _is_recording(source) or bool(_contents(source))
+
+
+def _is_recording(source: OpenedFile) -> bool:
+    first = source.head[0] if source.head else source.keyed("sessionId", "projectHash")
+    return {"sessionId", "projectHash"} <= first.keys() and "uuid" not in first
 
 
 def _contents(source: OpenedFile) -> list[Any]:
@@ -34,6 +41,8 @@ def _contents(source: OpenedFile) -> list[Any]:
 
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a history: one session."""
+    if _is_recording(source):
+        return _recording(source)
     contents = _contents(source)
     internal = gemini.from_provider({"contents": contents})
     entries = EntryList(source.stem, source.warn)
@@ -51,3 +60,98 @@ def _is_snapshot(message: Mapping[str, Any]) -> bool:
     content = message["content"]
     first = content[0].get("text", "") if isinstance(content, list) and content else content
     return isinstance(first, str) and first.lstrip().startswith(_SNAPSHOT)
+
+
+# ---- recordings --------------------------------------------------------------------------------
+
+
+def _recording(source: OpenedFile) -> ReadTranscript:
+    facts: dict[str, Any] = {}
+    entries = EntryList(source.stem, source.warn)
+    records = _records(source, facts)
+    entries.session = str(facts.get("sessionId") or source.stem)
+    for number, record in enumerate(records, start=1):
+        _take(entries, facts, number, record)
+    known = {"title": facts.get("summary"), "model": facts.get("model")}
+    metadata = {key: value for key, value in known.items() if isinstance(value, str)}
+    session = ReadSession(entries.session, entries.entries, metadata=metadata)
+    return ReadTranscript("gemini_cli", source.path, (session,), warnings=tuple(source.warnings))
+
+
+def _records(source: OpenedFile, facts: dict[str, Any]) -> list[Mapping[str, Any]]:
+    """Messages as they stand at the end: replaced by id, taken back by a rewind."""
+    found: dict[str, Mapping[str, Any]] = {}
+    document = source.keyed("sessionId", "projectHash", "messages")
+    listed = document.get("messages")
+    if isinstance(listed, list):
+        facts.update(document)
+        return [record for record in listed if isinstance(record, Mapping)]
+    for _, line in source.lines():
+        if isinstance(back := line.get("$rewindTo"), str):
+            names = list(found)
+            cut = names.index(back) if back in found else 0
+            found = {name: found[name] for name in names[:cut]}
+        elif isinstance(line.get("$set"), Mapping):
+            facts.update(line["$set"])
+        elif isinstance(line.get("id"), str):
+            found[line["id"]] = line
+        else:
+            facts.update(line)
+    return list(found.values())
+
+
+def _take(
+    entries: EntryList, facts: dict[str, Any], number: int, record: Mapping[str, Any]
+) -> None:
+    kind, stamp = record.get("type"), record.get("timestamp")
+    if kind == "user":
+        for message in _messages("user", _parts(record.get("content"))):
+            entries.add(message, line=number, timestamp=stamp)
+    elif kind == "gemini":
+        facts["model"] = record.get("model") or facts.get("model")
+        _response(entries, number, stamp, record)
+
+
+def _response(entries: EntryList, number: int, stamp: Any, record: Mapping[str, Any]) -> None:
+    calls = [call for call in record.get("toolCalls") or () if isinstance(call, Mapping)]
+    asked = [
+        {"functionCall": {key: call.get(key) for key in ("id", "name", "args")}} for call in calls
+    ]
+    for message in _messages("model", [*_parts(record.get("content")), *asked]):
+        said = {**message, "id": str(record.get("id")), "model": record.get("model")}
+        tokens = record.get("tokens")
+        if isinstance(tokens, Mapping):
+            output = (tokens.get("output") or 0) + (tokens.get("thoughts") or 0)
+            said["usage"] = usage_of(
+                prompt=tokens.get("input"),
+                output=output,
+                cache_read=tokens.get("cached"),
+                inclusive=True,
+            )
+        entries.add(said, line=number, timestamp=stamp)
+    for call in calls:
+        entries.add_result(_result(call), line=number, timestamp=stamp)
+
+
+def _messages(role: str, parts: list[Any]) -> list[dict[str, Any]]:
+    if not parts:
+        return []
+    return list(gemini.from_provider({"contents": [{"role": role, "parts": parts}]}).messages)
+
+
+def _parts(content: Any) -> list[Any]:
+    listed = content if isinstance(content, list) else [content]
+    parts = [{"text": part} if isinstance(part, str) else part for part in listed if part]
+    return [part for part in parts if isinstance(part, Mapping)]
+
+
+def _result(call: Mapping[str, Any]) -> dict[str, Any]:
+    texts = []
+    for part in _parts(call.get("result")):
+        response = part.get("functionResponse")
+        told = response.get("response") if isinstance(response, Mapping) else part.get("text")
+        if isinstance(told, Mapping):
+            told = told.get("output", told.get("error", told))
+        texts.append(told if isinstance(told, str) else dumps(told))
+    block = {"type": "tool_result", "tool_use_id": call.get("id"), "content": "\n".join(texts)}
+    return block if call.get("status") in (None, "success") else {**block, "is_error": True}

@@ -1,0 +1,53 @@
+"""FILE on the command line: a path, the id of a session of this machine, the beginning of one, or `--last`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ullage.exceptions import UllageError
+
+__all__ = ["LAST", "NoSession", "SessionArgument", "with_last"]
+
+LAST = "--last"
+HELP = "a transcript of any known format, the id of a session or its beginning (`ullage list`), or --last: the newest session"
+
+
+class NoSession(Exception):
+    """Takes an error past the parser, which would print a `ValueError` in its own words, without the hint."""
+
+    def __init__(self, error: UllageError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _converted(type_: Any, given: Sequence[Any]) -> Path:
+    from ullage.sessions.find import session_path  # commands without a file do not need it
+
+    try:
+        return session_path(given[0].value)
+    except UllageError as exc:
+        raise NoSession(exc) from exc
+
+
+SessionArgument = Annotated[Path, Parameter(help=HELP, converter=_converted)]
+"""The type of an argument that names a session."""
+
+
+def with_last(words: list[str]) -> list[str]:
+    """The arguments, with the newest session's file in place of the first `--last`.
+
+    Raises:
+        InvalidPolicy: There is no session.
+    """
+    if LAST not in words:
+        return words
+    from ullage.sessions.find import last_session, opened_path
+
+    at = words.index(LAST)
+    file = str(opened_path(last_session()))
+    rest = [*words[:at], *words[at + 1 :]]
+    return [*rest[:1], file, *rest[1:]]

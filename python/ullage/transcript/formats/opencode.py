@@ -1,0 +1,201 @@
+"""Sessions of OpenCode: what `opencode export` writes, and a session's file in the folder where older versions keep theirs.
+
+A response holds its tool calls with their results. A compaction is a response marked `summary`, after which the
+model is shown that summary in place of what came before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ullage.messages import Block
+from ullage.providers._common import carrying
+from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
+from ullage.transcript.formats._source import OpenedFile
+
+__all__ = ["read", "sniff"]
+
+_CLEARED = "[Old tool result content cleared]"
+_INTERRUPTED = "[Tool execution was interrupted]"
+"""What OpenCode sends in place of a result that it pruned, or that never came."""
+
+
+def sniff(source: OpenedFile) -> bool:
+    """Whether a file is an export, or the head of a stored session."""
+    return bool(_exported(source)) or _is_head(source.keyed("id", "projectID", "time"))
+
+
+def _is_head(document: Mapping[str, Any]) -> bool:
+    return str(document.get("id", "")).startswith("ses_")
+
+
+def _exported(source: OpenedFile) -> Mapping[str, Any]:
+    found = source.keyed("info", "messages")
+    info = found.get("info")
+    return found if isinstance(info, Mapping) and _is_head(info) else {}
+
+
+def read(source: OpenedFile) -> ReadTranscript:
+    """Reads one session."""
+    document = _exported(source)
+    info = document.get("info") or source.document
+    messages = document.get("messages") if document else _stored(Path(source.path), source)
+    entries = EntryList(str(info["id"]), source.warn)
+    facts = {"cwd": info.get("directory"), "title": info.get("title")}
+    for number, each in enumerate(messages or (), start=1):
+        if isinstance(each, Mapping) and isinstance(each.get("info"), Mapping):
+            _take(entries, facts, number, each["info"], each.get("parts") or ())
+        else:
+            source.warn(number, "no message, left out")
+    metadata = {key: value for key, value in facts.items() if value}
+    session = ReadSession(entries.session, entries.entries, metadata=metadata)
+    return ReadTranscript("opencode", source.path, (session,), warnings=tuple(source.warnings))
+
+
+def _stored(path: Path, source: OpenedFile) -> Iterator[dict[str, Any]]:
+    """Messages and their parts from the folders next to the one that holds the session's head."""
+    root = path.absolute().parents[2]
+    for info in _documents(root / "message" / path.stem, source):
+        parts = root / "part" / str(info.get("id"))
+        yield {"info": info, "parts": list(_documents(parts, source))}
+
+
+def _documents(folder: Path, source: OpenedFile) -> Iterator[dict[str, Any]]:
+    """Ids grow with time, and files are named by them."""
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found = orjson.loads(path.read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            source.warn(0, f"{path.name} cannot be read, left out")
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def _take(
+    entries: EntryList, facts: dict[str, Any], number: int, info: Mapping[str, Any], parts: Any
+) -> None:
+    time = info.get("time")
+    stamp = time.get("created") if isinstance(time, Mapping) else None
+    known = [
+        part for part in parts if isinstance(part, Mapping) and part.get("ignored") is not True
+    ]
+    if info.get("role") == "user":
+        said = [block for part in known for block in _user_blocks(part)]
+        if said:
+            meta = all(part.get("synthetic") for part in known if part.get("type") == "text")
+            message = {"role": "user", "content": _plain(said)}
+            entries.add(message, line=number, timestamp=stamp, isMeta=meta)
+    elif info.get("summary") is True:
+        text = "\n\n".join(
+            str(part.get("text", "")) for part in known if part.get("type") == "text"
+        )
+        if text:
+            entries.boundary(line=number, timestamp=stamp)
+            summary = {"role": "user", "content": text}
+            entries.add(summary, line=number, timestamp=stamp, isCompactSummary=True)
+    else:
+        facts["model"] = info.get("modelID") or facts.get("model")
+        _response(entries, number, stamp, info, known)
+
+
+def _plain(blocks: list[Block]) -> str | list[Block]:
+    one = len(blocks) == 1 and blocks[0]["type"] == "text"
+    return str(blocks[0]["text"]) if one else blocks
+
+
+def _user_blocks(part: Mapping[str, Any]) -> list[Block]:
+    kind = part.get("type")
+    if kind == "text" and part.get("text"):
+        return [{"type": "text", "text": str(part["text"])}]
+    if kind == "file":
+        return [_file(part)]
+    return []
+
+
+def _file(part: Mapping[str, Any]) -> Block:
+    mime, url = str(part.get("mime")), str(part.get("url"))
+    head, _, data = url.partition(";base64,")
+    if mime.startswith("image/") and head == f"data:{mime}":
+        source = {"type": "base64", "media_type": mime, "data": data}
+        return {"type": "image", "source": source}
+    return {"type": "text", "text": f"[file {part.get('filename') or url[:200]}]"}
+
+
+def _response(
+    entries: EntryList, number: int, stamp: Any, info: Mapping[str, Any], parts: list[Any]
+) -> None:
+    """One response for each step: results stand between them."""
+    steps: list[list[Mapping[str, Any]]] = [[]]
+    for part in parts:
+        if part.get("type") == "step-start" and steps[-1]:
+            steps.append([])
+        elif part.get("type") in ("text", "reasoning", "tool"):
+            steps[-1].append(part)
+    for at, step in enumerate(filter(None, steps)):
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": [block for block in map(_block, step) if block],
+            "id": f"{info.get('id')}{f'-{at}' if at else ''}",
+            "model": info.get("modelID"),
+        }
+        if at == len(steps) - 1 and (usage := _usage(info.get("tokens"))):
+            message["usage"] = usage
+        if message["content"]:
+            entries.add(message, line=number, timestamp=stamp)
+        for part in step:
+            if part.get("type") == "tool":
+                entries.add_result(_result(part), line=number, timestamp=stamp)
+
+
+def _usage(tokens: Any) -> dict[str, int] | None:
+    if not isinstance(tokens, Mapping) or not tokens.get("output"):
+        return None
+    told = tokens.get("cache")
+    cache: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    return usage_of(
+        prompt=tokens.get("input"),
+        output=tokens["output"] + (tokens.get("reasoning") or 0),
+        cache_read=cache.get("read"),
+        cache_write=cache.get("write"),
+    )
+
+
+def _block(part: Mapping[str, Any]) -> Block | None:
+    if part["type"] == "text":
+        return {"type": "text", "text": str(part["text"])} if part.get("text") else None
+    if part["type"] == "tool":
+        value = _state(part).get("input")
+        known = value if isinstance(value, Mapping) else {}
+        return {
+            "type": "tool_use",
+            "id": part.get("callID"),
+            "name": part.get("tool"),
+            "input": dict(known),
+        }
+    thought: Block = {"type": "thinking", "thinking": str(part.get("text", ""))}
+    metadata = part.get("metadata")
+    signed = metadata.get("anthropic") if isinstance(metadata, Mapping) else None
+    if isinstance(signed, Mapping) and signed.get("signature"):
+        return {**thought, "signature": signed["signature"]}
+    return carrying(thought, "opencode", {"metadata": metadata})
+
+
+def _state(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    state = part.get("state")
+    return state if isinstance(state, Mapping) else {}
+
+
+def _result(part: Mapping[str, Any]) -> Block:
+    state = _state(part)
+    block: Block = {"type": "tool_result", "tool_use_id": part.get("callID")}
+    if state.get("status") == "completed":
+        time = state.get("time")
+        pruned = isinstance(time, Mapping) and time.get("compacted")
+        return {**block, "content": _CLEARED if pruned else str(state.get("output", ""))}
+    failed = state.get("error") if state.get("status") == "error" else _INTERRUPTED
+    return {**block, "content": str(failed), "is_error": True}
