@@ -64,7 +64,7 @@ slow: ## What takes longer and `make test` leaves out, after it and in the same 
 # What `make integrations` runs, each with a dependency group of its own name, in a place of its own.
 IN_dropin := tests/dropin "tests/docs/test_examples.py::test_python_blocks_of_documents_run[dropin.md]"
 IN_frameworks := $(wildcard tests/frameworks)
-IN_doors := $(wildcard tests/proxy tests/clients tests/stores tests/report tests/tui)
+IN_doors := $(wildcard tests/proxy tests/clients tests/stores tests/report tests/tui) "tests/docs/test_examples.py::test_python_blocks_of_documents_run[report.md]"
 INTEGRATIONS ?= dropin $(if $(IN_frameworks),frameworks) $(if $(IN_doors),doors)
 
 integrations: $(INTEGRATIONS:%=integration-%) ## Drop-in functions, frameworks and front doors next to the libraries that they work with (after `make wheel`)

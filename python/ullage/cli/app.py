@@ -25,6 +25,7 @@ _COMMANDS = {
     "compact": "Compact a transcript, with or without a model, into one that can be resumed.",
     "resume": "Print exactly what would be sent to the model, for any provider.",
     "replay": "Run a session turn by turn through every level, as if it were live.",
+    "report": "Write an HTML report: what filled the window, what left it and why, what it cost.",
     "batch": "Inspect or compact whole folders on threads; resumes where it left off.",
     "validate": "Check a log against a provider's rules, and show what resume would repair.",
     "proxy": "Relay the APIs of Anthropic and OpenAI for a client that nobody changes.",

@@ -1,0 +1,98 @@
+"""`ullage report`: one HTML file about one or several sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ullage.cli.output import Output
+from ullage.exceptions import InvalidPolicy
+from ullage.observe.redact import Redactor
+from ullage.policy import Policy
+from ullage.report import SessionFigures, figures_of, write_report
+from ullage.report.removals import TextBudget
+from ullage.report.session_figures import PAGE_CHARS, STEPS
+from ullage.sessions import open_session
+
+__all__ = ["report_command"]
+
+DEFAULT = Path("ullage-report.html")
+
+
+def report_command(
+    *files: Annotated[Path, Parameter(help="one or several transcripts of any known format")],
+    output: Annotated[Path, Parameter(alias="-o", help="the file to write")] = DEFAULT,
+    force: Annotated[bool, Parameter(negative="", help="replace an existing output file")] = False,
+    model: Annotated[
+        str | None,
+        Parameter(help="model whose window and prices apply; default: the one in each file"),
+    ] = None,
+    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    redact: Annotated[
+        bool, Parameter(negative="", help="remove keys, tokens and passwords from the texts")
+    ] = False,
+    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+) -> int:
+    """Write a report about sessions as one HTML file: what filled the window, what left it and why, what it cost.
+
+    The file fetches nothing, is readable on a phone and on paper, and holds text of the sessions.
+    """
+    if not files:
+        raise InvalidPolicy("FILE", "none", "must be at least one transcript")
+    out = Output(as_json=json)
+    rules = Policy.load(policy)
+    budget = TextBudget(PAGE_CHARS, redact=Redactor() if redact else None)
+    figures = []
+    with out.progress("replaying", len(files) * STEPS) as step:
+        for file in files:
+            opened = open_session(file)
+            found = figures_of(
+                opened, policy=rules, model=model or "", budget=budget, step=lambda: step(1)
+            )
+            figures.append(found)
+    written = write_report(figures, output, overwrite=force)
+    report = _document(written, figures)
+    if json:
+        out.json(report)
+    else:
+        _show(out, report)
+    return 0
+
+
+def _document(written: Path, figures: list[SessionFigures]) -> dict[str, Any]:
+    return {
+        "output": str(written),
+        "bytes": written.stat().st_size,
+        "sessions": [
+            {
+                "file": each.name,
+                "model": each.model,
+                "requests": len(each.managed.turns),
+                "removals": len(each.removals),
+                "nanousd_managed": each.managed.nanousd,
+                "nanousd_unmanaged": each.unmanaged.nanousd,
+            }
+            for each in figures
+        ],
+    }
+
+
+def _show(out: Output, report: dict[str, Any]) -> None:
+    out.table(
+        ("session", "model", "requests", "removals", "unmanaged", "managed"),
+        (
+            (
+                each["file"],
+                each["model"],
+                f"{each['requests']:,}",
+                f"{each['removals']:,}",
+                f"${each['nanousd_unmanaged'] / 1e9:,.2f}",
+                f"${each['nanousd_managed'] / 1e9:,.2f}",
+            )
+            for each in report["sessions"]
+        ),
+        right=(2, 3, 4, 5),
+    )
+    out.line(f"written {report['output']}  ({report['bytes']:,} bytes)")

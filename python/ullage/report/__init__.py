@@ -1,0 +1,26 @@
+"""A report about sessions as one HTML file: what filled the window, what left it, and what that cost.
+
+`figures_of` collects everything about a session as plain values; `report_page` draws one or several of them as a page
+that fetches nothing; `write_report` does both and writes the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.report.page import report_page, write_report
+    from ullage.report.session_figures import SessionFigures, figures_of
+
+__all__ = ["SessionFigures", "figures_of", "report_page", "write_report"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(
+        __name__,
+        {
+            "page": ("report_page", "write_report"),
+            "session_figures": ("SessionFigures", "figures_of"),
+        },
+    )
