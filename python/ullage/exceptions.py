@@ -14,6 +14,8 @@ UllageError                     .code (stable), .hint (advice, not part of the m
 ├── PathRefused (PermissionError)    a path that could leave its folder; .path .reason
 ├── StoreError (OSError)             the log, the offload store or the memory folder failed; .path
 ├── LogConflict                      the log changed under a writer, or another writer holds it
+│   ├── LeaseHeld                    another worker holds the conversation; .conversation .owner
+│   └── LeaseExpired                 a lease was lost to another worker before the write; .conversation .owner
 ├── ManagerBusy                      a context manager was called while another call is running; .asked .running
 ├── EngineError (ImportError)        the Rust engine was required but is missing or has another version
 └── MissingExtra (ImportError)       an optional package is absent; .extra names what to install
@@ -32,6 +34,8 @@ __all__ = [
     "InvalidNote",
     "InvalidPolicy",
     "InvalidTranscript",
+    "LeaseExpired",
+    "LeaseHeld",
     "LogConflict",
     "ManagerBusy",
     "MissingExtra",
@@ -265,6 +269,42 @@ class LogConflict(UllageError):
     """Another writer holds the log, or it changed since it was read."""
 
     code = "log_conflict"
+
+
+class LeaseHeld(LogConflict):
+    """Another worker holds the conversation; nothing was read or written.
+
+    Attributes:
+        conversation: Its name.
+        owner: The worker that holds it.
+    """
+
+    code = "lease_held"
+
+    def __init__(self, conversation: str, owner: str) -> None:
+        super().__init__(
+            f"conversation {conversation!r} is held by worker {owner!r}",
+            hint="wait for it, with wait_seconds=, or hand the message back to the queue",
+        )
+        self.conversation, self.owner = conversation, owner
+
+
+class LeaseExpired(LogConflict):
+    """A lease ran out and another worker took the conversation over; nothing was written.
+
+    Attributes:
+        conversation: Its name.
+        owner: The worker that had the lease.
+    """
+
+    code = "lease_expired"
+
+    def __init__(self, conversation: str, owner: str) -> None:
+        super().__init__(
+            f"the lease of worker {owner!r} on conversation {conversation!r} is over",
+            hint="check the conversation out again: it holds everything that was written before",
+        )
+        self.conversation, self.owner = conversation, owner
 
 
 class ManagerBusy(UllageError):

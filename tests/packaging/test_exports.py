@@ -40,8 +40,10 @@ ROOMS = (
     "replay",
     "requests",
     "sessions",
+    "stores",
     "summarizers",
     "testing",
+    "testing.stores",
     "transcript",
 )
 MOST_NAMES = 40

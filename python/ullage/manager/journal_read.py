@@ -6,17 +6,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
-from ullage.exceptions import InvalidTranscript, StoreError
+from ullage.exceptions import InvalidTranscript
 from ullage.manager.delta import patch
 from ullage.manager.journal import ITEM, MARK, STATE
 from ullage.manager.saved_state import FORMAT
 from ullage.messages import Item
 from ullage.transcript.index import Transcript
+from ullage.transcript.log import TranscriptLog
 
 __all__ = ["Added", "Found", "ms_of", "read_journal", "read_message", "uuids_of"]
 
@@ -53,7 +53,7 @@ class Found:
     let_go: Any = (0, 0)
 
 
-def read_journal(path: str) -> Found:
+def read_journal(log: TranscriptLog) -> Found:
     """Read a log; one that no manager wrote to has no state.
 
     Raises:
@@ -62,16 +62,16 @@ def read_journal(path: str) -> Found:
     """
     found = Found()
     waiting: dict[int, Added] = {}
-    for number, (start, line) in enumerate(_lines(path), 1):
+    for number, (start, line) in enumerate(_lines(log), 1):
         if MARK_BYTES not in line and STATE_BYTES not in line:
             continue
         entry = _parsed(line)
         if entry.get("type") == STATE:
             try:
-                _take_state(found, waiting, entry, path, start)
+                _take_state(found, waiting, entry, log, start)
             except (KeyError, TypeError, ValueError, AttributeError) as exc:
                 raise InvalidTranscript(
-                    f"the manager's state cannot be read: {exc}", path=path, line=number,
+                    f"the manager's state cannot be read: {exc}", path=log.name, line=number,
                     hint="resume the transcript without it: ullage.resume",
                 ) from exc  # fmt: skip
         elif isinstance(entry.get(MARK), dict) and "at" in entry[MARK]:
@@ -84,13 +84,17 @@ MARK_BYTES, STATE_BYTES = f'"{MARK}":'.encode(), f'"{STATE}"'.encode()
 
 
 def _take_state(
-    found: Found, waiting: dict[int, Added], entry: Mapping[str, Any], path: str, start: int
+    found: Found,
+    waiting: dict[int, Added],
+    entry: Mapping[str, Any],
+    log: TranscriptLog,
+    start: int,
 ) -> None:
     if entry["format"] != FORMAT:
         raise ValueError(f"its form is {entry['format']!r}, this version reads {FORMAT}")
     found.state = patch(found.state, entry["state"])
     if entry.get("base"):
-        found.history = base_of(path, start)
+        found.history = base_of(log, start)
     known = [*found.history, *found.later]
     for at in sorted(waiting):
         if at == len(known):
@@ -105,22 +109,17 @@ def _take_state(
     found.let_go = entry.get("let_go", found.let_go)
 
 
-def read_message(path: str, offset: int) -> Added:
+def read_message(log: TranscriptLog, offset: int) -> Added:
     """The message in the line at an offset, in bytes.
 
     Raises:
         InvalidTranscript: There is none.
-        StoreError: The file cannot be read.
+        StoreError: The log cannot be read.
     """
-    try:
-        with Path(path).open("rb") as file:
-            file.seek(offset)
-            entry = _parsed(file.readline())
-    except OSError as exc:
-        raise StoreError((exc.strerror or str(exc)).lower(), path=path) from exc
+    entry = _parsed(log.line_at(offset))
     if not isinstance(entry.get(MARK), dict):
         raise InvalidTranscript(
-            f"no message of the conversation is at byte {offset}", path=path,
+            f"no message of the conversation is at byte {offset}", path=log.name,
             hint="the log was changed: ullage.resume shows what is left",
         )  # fmt: skip
     return _added(entry, offset)
@@ -152,29 +151,22 @@ def _item(entry: Mapping[str, Any], mark: Mapping[str, Any]) -> Item:
     return {key: entry[key] for key in keys if key in entry}
 
 
-def base_of(path: str, stop: int) -> list[Added]:
-    """The context of a transcript that a manager began with, as the file was up to a place."""
-    with Path(path).open("rb") as file:
-        data = file.read(stop)
+def base_of(log: TranscriptLog, stop: int) -> list[Added]:
+    """The context of a transcript that a manager began with, as the log was up to a place."""
     return [
         Added(entry, str(entry.get("uuid", "")), str(entry.get("timestamp", "")))
-        for entry in Transcript.from_bytes(data).conversation.entries
+        for entry in Transcript.from_bytes(log.head(stop)).conversation.entries
     ]
 
 
-def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+def _lines(log: TranscriptLog) -> Iterator[tuple[int, bytes]]:
     """Whole lines with the position where each begins; an incomplete last line does not count."""
     start = 0
-    try:
-        with Path(path).open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n") or _parsed(
-                    line
-                ):  # whole but for its end: the next write gives it one
-                    yield start, line
-                start += len(line)
-    except OSError as exc:
-        raise StoreError((exc.strerror or str(exc)).lower(), path=path) from exc
+    for line in log.lines():
+        # Whole but for its end: the next write gives it one.
+        if line.endswith(b"\n") or _parsed(line):
+            yield start, line
+        start += len(line)
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:

@@ -129,7 +129,7 @@ class Keeping(Accessors):
         clock = outside.get("clock") or now_in_ms
         log = opened_log(path, clock, create=False) if not isinstance(path, TranscriptLog) else path
         try:
-            found = read_journal(log.path)
+            found = read_journal(log)
             made = cls._begun(log, policy, outside) if not found.state else None
             if made is None:
                 made = cls._of_log(log, found, policy, outside)
@@ -201,9 +201,9 @@ class Keeping(Accessors):
             opened_log(log, self._clock, create=True) if not isinstance(log, TranscriptLog) else log
         )
         try:
-            if opened.leaf is not None or read_journal(opened.path).state:
+            if opened.leaf is not None or read_journal(opened).state:
                 raise LogConflict(
-                    f"{opened.path}: the log holds a conversation already",
+                    f"{opened.name}: the log holds a conversation already",
                     hint="ContextManager.resume(path) continues it",
                 )
             journal = Journal(opened, owned=owned, ids=self._ids)
@@ -258,7 +258,7 @@ class Keeping(Accessors):
         journal = self._journal
         if journal is None or not 0 <= at < len(journal.offsets) or journal.offsets[at] < 0:
             return None
-        return read_message(journal.log.path, journal.offsets[at])
+        return read_message(journal.log, journal.offsets[at])
 
     def _name(self, positions: Iterable[int]) -> None:
         """Have names and times of these messages of the history in memory again, which left it."""

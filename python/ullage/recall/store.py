@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ullage.exceptions import InvalidPolicy, StoreError
 
-__all__ = ["FileStore", "MemoryStore", "OffloadStore", "digest_of", "file_stem"]
+__all__ = ["FileStore", "MemoryStore", "OffloadStore", "digest_of", "file_stem", "write_whole"]
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|clock\$|com\d|lpt\d)\Z", re.IGNORECASE)
@@ -85,18 +85,13 @@ class FileStore:
             raise InvalidPolicy("suffix", suffix, "must be a dot and up to 8 small letters")
         target = self.folder / file_name(name, text, suffix)
         data = text.encode("utf-8", "surrogatepass")
-        draft = self.folder / f".{target.name}.{os.getpid()}-{threading.get_ident()}.part"
         try:
             # A file that was truncated or changed is written again.
             if _is_own(target) and target.read_bytes() == data:
                 return str(target)
             self.folder.mkdir(parents=True, exist_ok=True)
-            _write(draft, data)
-            draft.replace(target)
-            _sync(self.folder)
+            write_whole(target, data)
         except OSError as exc:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
             raise StoreError(exc.strerror or str(exc), path=str(target)) from exc
         return str(target)
 
@@ -129,15 +124,39 @@ def _is_own(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Write a new file, synced to disk; a leftover of a killed process under its name is removed first."""
+def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Writes a file whole or not at all, for its owner only.
+
+    Args:
+        path: In a folder that exists.
+        data: Its bytes.
+        sync: Wait for the disk.
+
+    Raises:
+        OSError: It cannot be written; what was there is still there.
+    """
+    draft = path.parent / f".{path.name}.{os.getpid()}-{threading.get_ident()}.part"
+    try:
+        _write(draft, data, sync=sync)
+        draft.replace(path)
+        if sync:
+            _sync(path.parent)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def _write(path: Path, data: bytes, *, sync: bool) -> None:
+    """Write a new file; a leftover of a killed process under its name is removed first."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
     try:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(fd, rest) :]
-        os.fsync(fd)
+        if sync:
+            os.fsync(fd)
     finally:
         os.close(fd)
 

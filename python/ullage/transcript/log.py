@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.messages import BOUNDARY, Item
 from ullage.transcript.conversation import Conversation
 from ullage.transcript.index import Transcript
+from ullage.transcript.log_bytes import LogBytes
 from ullage.transcript.logfile import LogFile
 
 __all__ = ["Durability", "TranscriptLog", "iso_of", "line_of"]
@@ -60,7 +61,7 @@ class TranscriptLog:
 
     def __init__(
         self,
-        file: LogFile,
+        file: LogBytes,
         *,
         durability: Durability = "flush",
         ids: Callable[[], str] = _new_id,
@@ -120,13 +121,23 @@ class TranscriptLog:
 
     @property
     def path(self) -> str:
-        """The file."""
+        """The file; empty: the log is in a store that is not one."""
         return self._file.path
+
+    @property
+    def name(self) -> str:
+        """What errors call it: the file, or its name in a store."""
+        return self._file.name
 
     @property
     def leaf(self) -> str | None:
         """Uuid of the newest entry, the parent of the next; `None` in an empty log."""
         return self._leaf
+
+    @property
+    def begun(self) -> bool:
+        """Whether it holds anything."""
+        return self._file.end > 0
 
     @property
     def session_id(self) -> str:
@@ -140,7 +151,7 @@ class TranscriptLog:
         return self._file.torn
 
     def __repr__(self) -> str:
-        return f"TranscriptLog({self.path}, {self._file.end} bytes)"
+        return f"TranscriptLog({self.name}, {self._file.end} bytes)"
 
     def __enter__(self) -> TranscriptLog:
         return self
@@ -162,8 +173,10 @@ class TranscriptLog:
             self._file.sync()
 
     def transcript(self) -> Transcript:
-        """The file as it is now, indexed."""
-        return Transcript.open(self.path)
+        """The log as it is now, indexed."""
+        if self.path:
+            return Transcript.open(self.path)
+        return Transcript.from_bytes(self._file.head(self._file.end))
 
     def resume(self) -> Conversation:
         """What the model was shown last, according to the file as it is now."""
@@ -261,6 +274,30 @@ class TranscriptLog:
         return [start, *(start + end for end in ends[:-1])]
 
     # ---- reading -----------------------------------------------------------------------------
+
+    def lines(self) -> Iterator[bytes]:
+        """All lines as they are, line ends included.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        return self._file.lines()
+
+    def line_at(self, offset: int) -> bytes:
+        """The line that begins at an offset in bytes; empty: there is none.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        return self._file.line_at(offset)
+
+    def head(self, stop: int) -> bytes:
+        """What stands before an offset in bytes.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        return self._file.head(stop)
 
     def _read_tail(self) -> None:
         """Finds the newest entry, and the envelope that new ones carry over."""

@@ -18,7 +18,7 @@ import orjson
 from ullage.exceptions import LogConflict, StoreError
 from ullage.transcript.pin import FilePin
 
-__all__ = ["LogFile", "sync_folder"]
+__all__ = ["LogFile", "lock_file", "sync_folder"]
 
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 16
@@ -56,7 +56,7 @@ class LogFile:
         self._file = _open(path, create=create)
         try:
             if lock:
-                _lock(self._file.fileno(), path)
+                lock_file(self._file.fileno(), path)
             self.refresh()
         except BaseException:
             self._file.close()
@@ -122,9 +122,30 @@ class LogFile:
         self._file.close()
 
     @property
+    def name(self) -> str:
+        """What errors call it."""
+        return self.path
+
+    @property
     def closed(self) -> bool:
         """Whether the file was closed."""
         return self._file.closed
+
+    def lines(self) -> Iterator[bytes]:
+        """Lines from the first to the last, line ends included."""
+        with _reported(self.path), Path(self.path).open("rb") as file:
+            yield from file
+
+    def line_at(self, offset: int) -> bytes:
+        """The line that begins at an offset in bytes; empty: there is none."""
+        with _reported(self.path), Path(self.path).open("rb") as file:
+            file.seek(offset)
+            return file.readline()
+
+    def head(self, stop: int) -> bytes:
+        """What stands before an offset in bytes."""
+        with _reported(self.path), Path(self.path).open("rb") as file:
+            return file.read(stop)
 
     def lines_backwards(self) -> Iterator[tuple[int, bytes, bool]]:
         """Lines from the last to the first: offset, bytes, and whether a line end follows."""
@@ -279,21 +300,43 @@ def sync_folder(path: str) -> None:
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(fd: int, path: str) -> None:
+    def lock_file(fd: int, path: str, *, wait: bool = False) -> None:
+        """Keep other writers out of an open file, until it is closed or the process ends.
+
+        Args:
+            fd: The open file.
+            path: For errors.
+            wait: Wait for the other writer, on Windows ten seconds.
+
+        Raises:
+            LogConflict: Another writer holds it.
+            StoreError: The system has no locks there.
+        """
         os.lseek(fd, _LOCK_AT, os.SEEK_SET)
         try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(fd, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         except OSError as exc:
             raise LogConflict(f"{path}: another writer holds the log") from exc
 
 else:
     import fcntl
 
-    def _lock(fd: int, path: str) -> None:
+    def lock_file(fd: int, path: str, *, wait: bool = False) -> None:
+        """Keep other writers out of an open file, until it is closed or the process ends.
+
+        Args:
+            fd: The open file.
+            path: For errors.
+            wait: Wait for the other writer.
+
+        Raises:
+            LogConflict: Another writer holds it.
+            StoreError: The system has no locks there.
+        """
         # flock, not lockf: it belongs to the open file, so a second writer in this process is kept
         # out too, and closing a reader does not drop it.
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
             raise LogConflict(f"{path}: another writer holds the log") from exc
         except OSError as exc:

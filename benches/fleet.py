@@ -1,0 +1,178 @@
+"""Worker processes on shared conversations, with workers killed at random: is anything lost or doubled, and how fast is it?
+
+    python -m benches.fleet --store sqlite:/tmp/fleet.db --workers 4 --conversations 40 --turns 10 --kills 10
+
+Each conversation is a list of turns that must be answered once each, in order. A worker takes a conversation, looks at which turns
+are there, and does the next few: user message, request, response. A killed worker's turns are delivered again. At the end every
+history must be what one worker alone, without kills, would have written, and so must the next request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ullage import ContextManager
+from ullage.exceptions import LeaseHeld, LogConflict, StoreError
+from ullage.stores import Worker
+from ullage.stores.addresses import open_store
+
+MODEL = "claude-opus-4-5"
+PER_CHECKOUT = 3
+
+
+def asked(name: str, turn: int) -> str:
+    return f"{name}, turn {turn}: " + "look at the next file and say what it does. " * (turn % 5)
+
+
+def answered(name: str, turn: int) -> str:
+    return f"{name}, answer {turn}: " + "it reads the settings and starts the server. " * (turn % 7)
+
+
+def names(args: argparse.Namespace) -> list[str]:
+    return [f"{args.run}-{number:05}" for number in range(args.conversations)]
+
+
+# ---- one worker ------------------------------------------------------------------------------
+
+
+def work(args: argparse.Namespace) -> None:
+    dice, left = random.Random(os.getpid()), names(args)
+    out = Path(args.times).open("a", buffering=1)
+    store = open_store(args.store)
+    worker = Worker(store, model=MODEL, lease_seconds=args.lease, clock=lambda: 1_700_000_000_000)
+    while left:
+        name = dice.choice(left)
+        try:
+            if turns(worker, name, args, out, dice):
+                left.remove(name)
+        except LeaseHeld:
+            time.sleep(0.002)
+        except (LogConflict, StoreError) as exc:  # delivered again
+            print(f"{type(exc).__name__}: {exc}", file=sys.stderr)
+            time.sleep(0.1)
+    worker.close()
+    store.close()
+
+
+def turns(worker: Worker, name: str, args: argparse.Namespace, out, dice: random.Random) -> bool:
+    """Does the next turns of a conversation; whether all are there."""
+    began = time.perf_counter()
+    with worker.checkout(name, at_end=args.at_end) as held:
+        done = 0
+        for turn in range(args.turns):
+            if held.has(f"a{turn}"):
+                continue
+            if done == PER_CHECKOUT:
+                return False
+            held.add({"role": "user", "content": asked(name, turn)}, key=f"u{turn}")
+            held.manager.prepare()
+            if args.delay:
+                time.sleep(dice.uniform(0, args.delay))
+            held.observe({"role": "assistant", "content": answered(name, turn)}, key=f"a{turn}")
+            done += 1
+            out.write(f"{time.perf_counter() - began - args.delay / 2:.6f}\n")
+            began = time.perf_counter()
+    return True
+
+
+# ---- all of them -----------------------------------------------------------------------------
+
+
+def start(args: argparse.Namespace) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "benches.fleet", "--worker", *args.given])
+
+
+def run(args: argparse.Namespace) -> dict[str, object]:
+    """Starts the workers, kills some, waits for the others."""
+    dice, began = random.Random(args.seed), time.monotonic()
+    workers = [start(args) for _ in range(args.workers)]
+    kills = 0
+    while any(each.poll() is None for each in workers):
+        time.sleep(args.pause)
+        alive = [at for at, each in enumerate(workers) if each.poll() is None]
+        if kills < args.kills and alive:
+            at = dice.choice(alive)
+            workers[at].send_signal(signal.SIGKILL)
+            workers[at].wait()
+            workers[at] = start(args)
+            kills += 1
+    seconds = time.monotonic() - began
+    failed = [each.returncode for each in workers if each.returncode]
+    times = sorted(map(float, Path(args.times).read_text().split()))
+    wrong = list(checked(args))
+    return {
+        "store": args.store.split("@")[-1],
+        "workers": args.workers,
+        "conversations": args.conversations,
+        "turns": args.conversations * args.turns,
+        "turns done, repeated ones included": len(times),
+        "kills": kills,
+        "failed workers": failed,
+        "seconds": round(seconds, 1),
+        "turns per second": round(args.conversations * args.turns / seconds, 1),
+        "p50 ms": round(times[len(times) // 2] * 1000, 2),
+        "p99 ms": round(times[len(times) * 99 // 100] * 1000, 2),
+        "wrong": wrong,
+    }
+
+
+def checked(args: argparse.Namespace) -> Iterator[str]:
+    """Conversations that are not what one worker alone would have made."""
+    store = open_store(args.store)
+    with Worker(store, model=MODEL, most_kept=0, clock=lambda: 1_700_000_000_000) as worker:
+        for name in names(args):
+            alone = ContextManager(model=MODEL, clock=lambda: 1_700_000_000_000)
+            for turn in range(args.turns):
+                alone.add({"role": "user", "content": asked(name, turn)})
+                alone.prepare()
+                alone.observe({"role": "assistant", "content": answered(name, turn)})
+            with worker.checkout(name, wait_seconds=2 * args.lease) as held:
+                same = list(held.manager.history) == list(alone.history)
+                if not same or held.manager.messages != alone.messages:
+                    yield name
+    store.close()
+
+
+def parsed(given: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", required=True, help="an address for open_store")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--conversations", type=int, default=40)
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--pause", type=float, default=0.5, help="seconds between two kills")
+    parser.add_argument("--delay", type=float, default=0.0, help="longest time the model takes")
+    parser.add_argument("--lease", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--at-end", action="store_true", help="one write a checkout")
+    parser.add_argument("--times", default="")
+    parser.add_argument("--run", default="")
+    parser.add_argument("--worker", action="store_true", help="(one of its processes)")
+    return parser.parse_args(given)
+
+
+def main(given: list[str]) -> dict[str, object] | None:
+    args = parsed(given)
+    if args.worker:
+        return work(args)
+    args.times = args.times or tempfile.mkstemp(prefix="fleet-")[1]
+    args.run = args.run or f"run{os.getpid()}"
+    args.given = [*given, "--times", args.times, "--run", args.run]
+    return run(args)
+
+
+if __name__ == "__main__":
+    found = main(sys.argv[1:])
+    if found is not None:
+        print(json.dumps(found, indent=2))
+        sys.exit(1 if found["wrong"] or found["failed workers"] else 0)

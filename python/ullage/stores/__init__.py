@@ -1,0 +1,74 @@
+"""Stores that many workers share: any worker picks up any conversation, a retry doubles nothing, a crash loses nothing.
+
+- `Worker`: checks conversations out of a store, with a lease, and gives each a `ContextManager`;
+- `FolderStore`, `SqliteStore`: stores without a server;
+- `open_store`: a store by its address;
+- `OffloadedResults`: large tool results in a store, by their contents;
+- `ConversationStore`: what a store does, for one of your own, which `ullage.testing.stores` checks.
+
+A log in a store is the transcript that a file would hold, byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.stores.addresses import open_store
+    from ullage.stores.folder_store import FolderStore
+    from ullage.stores.offloaded import OffloadedResults
+    from ullage.stores.sqlite_store import SqliteStore
+    from ullage.stores.store_protocols import (
+        AsyncLogStore,
+        BlobStore,
+        ConversationStore,
+        DocumentStore,
+        Lease,
+        LeaseStore,
+        LogStore,
+        StoredDocument,
+    )
+    from ullage.stores.stored_log import StoredLog
+    from ullage.stores.worker import Checkout, Worker
+
+__all__ = [
+    "AsyncLogStore",
+    "BlobStore",
+    "Checkout",
+    "ConversationStore",
+    "DocumentStore",
+    "FolderStore",
+    "Lease",
+    "LeaseStore",
+    "LogStore",
+    "OffloadedResults",
+    "SqliteStore",
+    "StoredDocument",
+    "StoredLog",
+    "Worker",
+    "open_store",
+]
+
+__getattr__, __dir__ = on_first_use(
+    __name__,
+    {
+        "folder_store": ["FolderStore"],
+        "offloaded": ["OffloadedResults"],
+        "addresses": ["open_store"],
+        "sqlite_store": ["SqliteStore"],
+        "store_protocols": [
+            "AsyncLogStore",
+            "BlobStore",
+            "ConversationStore",
+            "StoredDocument",
+            "DocumentStore",
+            "Lease",
+            "LeaseStore",
+            "LogStore",
+        ],
+        "stored_log": ["StoredLog"],
+        "worker": ["Checkout", "Worker"],
+    },
+)

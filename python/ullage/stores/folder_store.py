@@ -1,0 +1,296 @@
+"""Conversations as files in a folder: what a single machine, or a shared drive with working locks, needs no server for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+
+from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, StoreError
+from ullage.recall.store import write_whole
+from ullage.stores.store_protocols import Lease, StoredDocument, checked_name
+from ullage.transcript.logfile import LogFile, lock_file
+
+__all__ = ["FolderStore", "safe_name", "unsafe_name"]
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
+_LOG, _LEASE, _LAST = "log.jsonl", "lease.json", "last.json"
+
+
+def safe_name(name: str) -> str:
+    """A name as a file name or object key: different ones for different names, also where case does not count."""
+    # Device names of Windows are none after a dot.
+    return "c." + "".join(chr(b) if b in _PLAIN else f"%{b:02x}" for b in name.encode())
+
+
+def unsafe_name(safe: str) -> str:
+    """The name that `safe_name` was given."""
+    return unquote(safe.removeprefix("c."))
+
+
+class FolderStore:
+    """A `ConversationStore` in a folder; see there for what the methods do.
+
+    A conversation is a folder with the transcript `log.jsonl`, which other tools can read. Every call holds
+    the lock of its conversation for as long as it lasts; the lock ends with the process.
+
+    Args:
+        folder: Created if it is missing.
+
+    Raises:
+        StoreError: It cannot be created.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        with _reported(self.folder):
+            for name in ("conversations", "blobs", "references"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def __repr__(self) -> str:
+        return f"FolderStore({str(self.folder)!r})"
+
+    def close(self) -> None:
+        """See `ConversationStore.close`; nothing is open between calls."""
+
+    # ---- logs --------------------------------------------------------------------------------
+
+    def read(self, conversation: str, start: int = 0) -> bytes:
+        """See `LogStore.read`."""
+        path = self._of(conversation) / _LOG
+        with _reported(path):
+            if not path.exists():
+                return b""
+            with path.open("rb") as file:
+                file.seek(start)
+                return file.read()
+
+    def end(self, conversation: str) -> int:
+        """See `LogStore.end`."""
+        return _size(self._of(conversation) / _LOG)
+
+    def append(
+        self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
+    ) -> int:
+        """See `LogStore.append`."""
+        with self._locked(conversation) as folder:
+            path = folder / _LOG
+            last = _json(folder / _LAST)
+            size = _size(path)
+            if last.get("id") == write_id and last.get("at") == at and size >= at + len(data):
+                return int(last["end"])
+            if lease is not None and _json(folder / _LEASE).get("token") != lease.token:
+                raise LeaseExpired(conversation, lease.owner)
+            if size != at:
+                raise LogConflict(
+                    f"conversation {conversation!r}: the log has {size} bytes, its writer left {at}",
+                    hint="check the conversation out again",
+                )
+            file = LogFile(str(path), lock=False)
+            try:
+                file.append(data)
+                file.sync()
+            finally:
+                file.close()
+            # Only the caller's own repetition asks for it, and a caller that died does not repeat.
+            _put(folder / _LAST, {"id": write_id, "at": at, "end": file.end}, sync=False)
+            return file.end
+
+    # ---- leases ------------------------------------------------------------------------------
+
+    def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
+        """See `LeaseStore.acquire`."""
+        with self._locked(conversation) as folder:
+            held = _json(folder / _LEASE)
+            if held.get("owner") not in (owner, "", None) and held["until_ms"] > _now():
+                raise LeaseHeld(conversation, held["owner"])
+            token = max(int(held.get("token", 0)) + 1, _now())
+            return self._leased(folder, Lease(conversation, owner, token, _until(seconds)))
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        """See `LeaseStore.renew`."""
+        with self._locked(lease.conversation) as folder:
+            held = _json(folder / _LEASE)
+            if (held.get("token"), held.get("owner")) != (lease.token, lease.owner):
+                raise LeaseExpired(lease.conversation, lease.owner)
+            made = Lease(lease.conversation, lease.owner, lease.token, _until(seconds))
+            return self._leased(folder, made)
+
+    def release(self, lease: Lease) -> None:
+        """See `LeaseStore.release`."""
+        with self._locked(lease.conversation) as folder:
+            if _json(folder / _LEASE).get("token") == lease.token:
+                self._leased(folder, Lease(lease.conversation, "", lease.token, 0))
+
+    @staticmethod
+    def _leased(folder: Path, lease: Lease) -> Lease:
+        stored = {"owner": lease.owner, "token": lease.token, "until_ms": lease.until_ms}
+        _put(folder / _LEASE, stored, sync=False)
+        return lease
+
+    # ---- documents ---------------------------------------------------------------------------
+
+    def load(self, conversation: str, name: str) -> StoredDocument | None:
+        """See `DocumentStore.load`."""
+        path = self._document(conversation, name)
+        with _reported(path):
+            if not path.exists():
+                return None
+            version, _, data = path.read_bytes().partition(b"\n")
+        if not version.isdigit():
+            raise StoreError("is not a document of this store", path=str(path))
+        return StoredDocument(data, int(version))
+
+    def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
+        """See `DocumentStore.save`."""
+        path = self._document(conversation, name)
+        with self._locked(conversation):
+            found = self.load(conversation, name)
+            if (found.version if found else 0) != after:
+                raise LogConflict(
+                    f"conversation {conversation!r}: the document {name!r} is not at version {after}",
+                    hint="load it again, and decide again",
+                )
+            with _reported(path):
+                write_whole(path, b"%d\n" % (after + 1) + data)
+        return after + 1
+
+    def _document(self, conversation: str, name: str) -> Path:
+        return self._of(conversation) / f"{safe_name(checked_name(name, 'name'))}.document"
+
+    # ---- blobs -------------------------------------------------------------------------------
+
+    def put_blob(self, conversation: str, data: bytes) -> str:
+        """See `BlobStore.put_blob`."""
+        digest = hashlib.sha256(data).hexdigest()
+        path = self.folder / "blobs" / digest
+        with self._lock(self.folder), _reported(path):
+            folder = self.folder / "references" / digest
+            folder.mkdir(exist_ok=True, mode=0o700)
+            (folder / safe_name(checked_name(conversation))).touch(mode=0o600)
+            if _size(path) == len(data):
+                os.utime(path)
+            else:
+                write_whole(path, data)
+        return digest
+
+    def blob(self, digest: str) -> bytes | None:
+        """See `BlobStore.blob`."""
+        path = self.folder / "blobs" / safe_name(digest).removeprefix("c.")
+        with _reported(path):
+            data = path.read_bytes() if path.exists() else None
+        if data is not None and hashlib.sha256(data).hexdigest() != digest:
+            raise StoreError("holds other bytes than its digest names", path=str(path))
+        return data
+
+    def collect(self, *, unused_seconds: float = 3600) -> int:
+        """See `BlobStore.collect`."""
+        latest, found = time.time() - unused_seconds, 0
+        with self._lock(self.folder), _reported(self.folder):
+            for path in (self.folder / "blobs").iterdir():
+                folder = self.folder / "references" / path.name
+                used = folder.is_dir() and any(folder.iterdir())
+                if used or path.stat().st_mtime > latest:
+                    continue
+                path.unlink()
+                found += 1
+                with suppress(FileNotFoundError):
+                    folder.rmdir()
+        return found
+
+    # ---- all of a conversation ---------------------------------------------------------------
+
+    def conversations(self) -> Iterator[str]:
+        """See `ConversationStore.conversations`."""
+        with _reported(self.folder):
+            names = {path.name for path in (self.folder / "conversations").iterdir()}
+            names |= {path.name for path in (self.folder / "references").glob("*/c.*")}
+        yield from map(unsafe_name, sorted(names))
+
+    def forget(self, conversation: str) -> None:
+        """See `ConversationStore.forget`."""
+        folder = self._of(conversation)
+        with self._lock(self.folder), _reported(folder):
+            for path in (self.folder / "references").glob(f"*/{safe_name(conversation)}"):
+                path.unlink()
+            if not folder.is_dir():
+                return
+            with self._lock(folder):
+                for path in folder.iterdir():
+                    path.unlink()
+            folder.rmdir()
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _of(self, conversation: str) -> Path:
+        return self.folder / "conversations" / safe_name(checked_name(conversation))
+
+    @contextmanager
+    def _locked(self, conversation: str) -> Iterator[Path]:
+        folder = self._of(conversation)
+        with _reported(folder):
+            folder.mkdir(exist_ok=True, mode=0o700)
+        with self._lock(folder):
+            yield folder
+
+    @contextmanager
+    def _lock(self, folder: Path) -> Iterator[None]:
+        path = folder / ".lock"
+        with _reported(path):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            lock_file(fd, str(path), wait=True)
+            yield
+        finally:
+            os.close(fd)
+
+
+def _size(path: Path) -> int:
+    with _reported(path):
+        try:
+            return path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+
+def _json(path: Path) -> dict[str, Any]:
+    with _reported(path):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return {}
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise StoreError(f"cannot be read: {exc}", path=str(path)) from exc
+    return found if isinstance(found, dict) else {}
+
+
+def _put(path: Path, value: dict[str, Any], *, sync: bool) -> None:
+    with _reported(path):
+        write_whole(path, orjson.dumps(value), sync=sync)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _until(seconds: float) -> int:
+    return _now() + round(seconds * 1000)
+
+
+@contextmanager
+def _reported(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        if isinstance(exc, StoreError):
+            raise
+        raise StoreError((exc.strerror or str(exc)).lower(), path=str(path)) from exc

@@ -1,0 +1,241 @@
+"""What the SQL stores do, once: each function is one transaction, as a generator of statements."""
+
+from __future__ import annotations
+
+import hashlib
+
+from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, StoreError
+from ullage.stores.sql_schema import Row, Sql, SqlStatement
+from ullage.stores.store_protocols import Lease, StoredDocument, checked_name
+
+__all__ = [
+    "acquire",
+    "append",
+    "blob",
+    "collect",
+    "conversations",
+    "end",
+    "forget",
+    "load",
+    "put_blob",
+    "read",
+    "release",
+    "renew",
+    "save",
+]
+
+
+def _log(conversation: str) -> SqlStatement:
+    # Tokens begin at the time, so that none of a forgotten conversation is good for its successor.
+    return SqlStatement(
+        "INSERT INTO ullage_logs (conversation, bytes, token, owner, until_ms) VALUES (?, 0, {now}, '', 0)"
+        " ON CONFLICT (conversation) DO NOTHING",
+        (checked_name(conversation),),
+    )
+
+
+# ---- logs ------------------------------------------------------------------------------------
+
+
+def read(conversation: str, start: int = 0) -> Sql[bytes]:
+    """See `LogStore.read`."""
+    rows = yield SqlStatement(
+        "SELECT data FROM ullage_chunks WHERE conversation = ? AND start >= ? ORDER BY start",
+        (checked_name(conversation), start),
+    )
+    return b"".join(map(_bytes, rows))
+
+
+def end(conversation: str) -> Sql[int]:
+    """See `LogStore.end`."""
+    rows = yield SqlStatement(
+        "SELECT bytes FROM ullage_logs WHERE conversation = ?", (checked_name(conversation),)
+    )
+    return int(rows[0][0]) if rows else 0
+
+
+def append(
+    conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
+) -> Sql[int]:
+    """See `LogStore.append`."""
+    if at == 0:
+        yield _log(conversation)
+    token = -1 if lease is None else lease.token
+    rows = yield SqlStatement(
+        "UPDATE ullage_logs SET bytes = bytes + ? WHERE conversation = ? AND bytes = ?"
+        " AND (token = ? OR ? < 0) RETURNING bytes",
+        (len(data), checked_name(conversation), at, token, token),
+    )
+    if not rows:
+        return (yield from _not_appended(conversation, len(data), at, write_id, lease))
+    yield SqlStatement(
+        "INSERT INTO ullage_chunks (conversation, start, write_id, data) VALUES (?, ?, ?, ?)",
+        (conversation, at, write_id, data),
+    )
+    return int(rows[0][0])
+
+
+def _not_appended(
+    conversation: str, size: int, at: int, write_id: str, lease: Lease | None
+) -> Sql[int]:
+    written = yield SqlStatement(
+        "SELECT write_id FROM ullage_chunks WHERE conversation = ? AND start = ?",
+        (conversation, at),
+    )
+    if written and written[0][0] == write_id:
+        return at + size
+    rows = yield SqlStatement(
+        "SELECT bytes, token FROM ullage_logs WHERE conversation = ?", (conversation,)
+    )
+    bytes_now, token = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
+    if lease is not None and lease.token != token:
+        raise LeaseExpired(conversation, lease.owner)
+    raise LogConflict(
+        f"conversation {conversation!r}: the log has {bytes_now} bytes, its writer left {at}",
+        hint="check the conversation out again",
+    )
+
+
+# ---- leases ----------------------------------------------------------------------------------
+
+
+def acquire(conversation: str, owner: str, seconds: float) -> Sql[Lease]:
+    """See `LeaseStore.acquire`."""
+    yield _log(conversation)
+    rows = yield SqlStatement(
+        "UPDATE ullage_logs SET owner = ?, token = token + 1, until_ms = {now} + ?"
+        " WHERE conversation = ? AND (until_ms <= {now} OR owner = ?) RETURNING token, until_ms",
+        (owner, _ms(seconds), conversation, owner),
+    )
+    if rows:
+        return Lease(conversation, owner, int(rows[0][0]), int(rows[0][1]))
+    held = yield SqlStatement(
+        "SELECT owner FROM ullage_logs WHERE conversation = ?", (conversation,)
+    )
+    raise LeaseHeld(conversation, str(held[0][0]) if held else "")
+
+
+def renew(lease: Lease, seconds: float) -> Sql[Lease]:
+    """See `LeaseStore.renew`."""
+    rows = yield SqlStatement(
+        "UPDATE ullage_logs SET until_ms = {now} + ? WHERE conversation = ? AND token = ? AND owner = ?"
+        " RETURNING until_ms",
+        (_ms(seconds), lease.conversation, lease.token, lease.owner),
+    )
+    if not rows:
+        raise LeaseExpired(lease.conversation, lease.owner)
+    return Lease(lease.conversation, lease.owner, lease.token, int(rows[0][0]))
+
+
+def release(lease: Lease) -> Sql[None]:
+    """See `LeaseStore.release`."""
+    yield SqlStatement(
+        "UPDATE ullage_logs SET until_ms = 0, owner = '' WHERE conversation = ? AND token = ?",
+        (lease.conversation, lease.token),
+    )
+
+
+# ---- documents -------------------------------------------------------------------------------
+
+
+def load(conversation: str, name: str) -> Sql[StoredDocument | None]:
+    """See `DocumentStore.load`."""
+    rows = yield SqlStatement(
+        "SELECT data, version FROM ullage_documents WHERE conversation = ? AND name = ?",
+        (checked_name(conversation), checked_name(name, "name")),
+    )
+    return StoredDocument(_bytes(rows[0]), int(rows[0][1])) if rows else None
+
+
+def save(conversation: str, name: str, data: bytes, *, after: int) -> Sql[int]:
+    """See `DocumentStore.save`."""
+    place = checked_name(conversation), checked_name(name, "name")
+    if after == 0:
+        rows = yield SqlStatement(
+            "INSERT INTO ullage_documents (conversation, name, version, data) VALUES (?, ?, 1, ?)"
+            " ON CONFLICT (conversation, name) DO NOTHING RETURNING version",
+            (*place, data),
+        )
+    else:
+        rows = yield SqlStatement(
+            "UPDATE ullage_documents SET version = version + 1, data = ?"
+            " WHERE conversation = ? AND name = ? AND version = ? RETURNING version",
+            (data, *place, after),
+        )
+    if not rows:
+        raise LogConflict(
+            f"conversation {conversation!r}: the document {name!r} is not at version {after}",
+            hint="load it again, and decide again",
+        )
+    return int(rows[0][0])
+
+
+# ---- blobs -----------------------------------------------------------------------------------
+
+
+def put_blob(conversation: str, data: bytes) -> Sql[str]:
+    """See `BlobStore.put_blob`."""
+    digest = hashlib.sha256(data).hexdigest()
+    # The update locks the row against a collection at the same time, which then sees the reference.
+    yield SqlStatement(
+        "INSERT INTO ullage_blobs (digest, stored_ms, data) VALUES (?, {now}, ?)"
+        " ON CONFLICT (digest) DO UPDATE SET stored_ms = {now}",
+        (digest, data),
+    )
+    yield SqlStatement(
+        "INSERT INTO ullage_references (digest, conversation) VALUES (?, ?)"
+        " ON CONFLICT (digest, conversation) DO NOTHING",
+        (digest, checked_name(conversation)),
+    )
+    return digest
+
+
+def blob(digest: str) -> Sql[bytes | None]:
+    """See `BlobStore.blob`."""
+    rows = yield SqlStatement("SELECT data FROM ullage_blobs WHERE digest = ?", (digest,))
+    if not rows:
+        return None
+    data = _bytes(rows[0])
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise StoreError(f"blob {digest} holds other bytes than its digest names")
+    return data
+
+
+def collect(*, unused_seconds: float = 3600) -> Sql[int]:
+    """See `BlobStore.collect`."""
+    rows = yield SqlStatement(
+        "DELETE FROM ullage_blobs WHERE stored_ms <= {now} - ? AND NOT EXISTS"
+        " (SELECT 1 FROM ullage_references WHERE ullage_references.digest = ullage_blobs.digest)"
+        " RETURNING digest",
+        (_ms(unused_seconds),),
+    )
+    return len(rows)
+
+
+# ---- all of a conversation -------------------------------------------------------------------
+
+
+def conversations() -> Sql[list[str]]:
+    """See `ConversationStore.conversations`."""
+    rows = yield SqlStatement(
+        "SELECT conversation FROM ullage_logs UNION SELECT conversation FROM ullage_documents"
+        " UNION SELECT conversation FROM ullage_references"
+    )
+    return [str(row[0]) for row in rows]
+
+
+def forget(conversation: str) -> Sql[None]:
+    """See `ConversationStore.forget`."""
+    for table in ("logs", "chunks", "documents", "references"):
+        yield SqlStatement(
+            f"DELETE FROM ullage_{table} WHERE conversation = ?",  # noqa: S608 - a fixed list
+            (checked_name(conversation),),
+        )
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _bytes(row: Row) -> bytes:
+    return bytes(row[0])  # type: ignore[arg-type]

@@ -1,0 +1,115 @@
+"""Conversations in one SQLite database: many threads and processes of one machine."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from ullage.exceptions import StoreError
+from ullage.stores.sql_schema import Row, Sql, SqlDialect, SqlStatement, migrated
+from ullage.stores.sql_store import SqlStore
+
+__all__ = ["SqliteStore"]
+
+T = TypeVar("T")
+
+_DIALECT = SqlDialect(
+    now="CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", blob="BLOB", mark="?"
+)
+
+
+class SqliteStore(SqlStore):
+    r"""A `ConversationStore` in a file; see there for what the methods do.
+
+    Each write is on the disk when it returns (write-ahead log, `synchronous=FULL`).
+
+    Args:
+        path: The database; its folder must exist. Not on a network drive, where SQLite's locks do not hold.
+        create: Whether the database and its tables are made, and tables of an older version changed.
+        wait_seconds: Longest wait for another process that writes.
+
+    Raises:
+        StoreError: It cannot be opened, is no database, or a later version of Ullage made it.
+
+    Example:
+        >>> import tempfile
+        >>> store = SqliteStore(tempfile.mkdtemp() + "/fleet.db")
+        >>> store.append("one", b"{}\n", at=0, write_id="w1")
+        3
+        >>> store.append("one", b"{}\n", at=0, write_id="w1")
+        3
+        >>> store.read("one")
+        b'{}\n'
+        >>> store.close()
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, create: bool = True, wait_seconds: float = 30
+    ) -> None:
+        self.path = os.fspath(path)
+        self._one = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        try:
+            self._connection = self._opened(create=create, wait_seconds=wait_seconds)
+            self._run(migrated(_DIALECT, self.path, create=create))
+        except BaseException as exc:
+            self.close()
+            if isinstance(exc, sqlite3.Error | OSError) and not isinstance(exc, StoreError):
+                raise StoreError(str(exc), path=self.path) from exc
+            raise
+
+    def _opened(self, *, create: bool, wait_seconds: float) -> sqlite3.Connection:
+        if create and not Path(self.path).exists():
+            # As private as the conversations in it.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        elif not Path(self.path).exists():
+            raise StoreError("there is no such database", path=self.path)
+        made = sqlite3.connect(
+            self.path, timeout=wait_seconds, isolation_level=None, check_same_thread=False
+        )
+        made.execute("PRAGMA journal_mode=WAL")
+        made.execute("PRAGMA synchronous=FULL")
+        return made
+
+    def __repr__(self) -> str:
+        return f"SqliteStore({self.path!r})"
+
+    def close(self) -> None:
+        """See `ConversationStore.close`."""
+        with self._one:
+            found, self._connection = self._connection, None
+            if found is not None:
+                found.close()
+
+    def _run(self, flow: Sql[T]) -> T:
+        """One transaction: whole, or nothing of it."""
+        with self._one:
+            connection = self._connection
+            if connection is None:
+                raise StoreError("the store is closed", path=self.path)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                made = self._steps(connection, flow)
+                connection.execute("COMMIT")
+            except BaseException as exc:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                if isinstance(exc, sqlite3.Error):
+                    raise StoreError(str(exc), path=self.path) from exc
+                raise
+            return made
+
+    def _steps(self, connection: sqlite3.Connection, flow: Sql[T]) -> T:
+        try:
+            statement: SqlStatement = next(flow)
+            while True:
+                text = _DIALECT.written(statement.text)
+                rows: list[Row] = connection.execute(text, statement.values).fetchall()
+                statement = flow.send(rows)
+        except StopIteration as stop:
+            made: T = stop.value
+            return made

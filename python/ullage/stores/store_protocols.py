@@ -1,0 +1,269 @@
+"""What a store for conversations does. Every class of `ullage.stores` that ends in `Store` does all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from ullage.exceptions import InvalidPolicy
+
+__all__ = [
+    "AsyncLogStore",
+    "BlobStore",
+    "ConversationStore",
+    "DocumentStore",
+    "Lease",
+    "LeaseStore",
+    "LogStore",
+    "StoredDocument",
+    "checked_name",
+]
+
+LONGEST_NAME = 200
+"""Bytes of a name in UTF-8: escaped, it still fits an object key and a file name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write to a conversation, for a time.
+
+    Attributes:
+        conversation: Its name.
+        owner: The worker that holds it.
+        token: Grows whenever the conversation is taken; a write under an older one is refused.
+        until_ms: When others may take it, in milliseconds since the epoch, by the store's clock.
+    """
+
+    conversation: str
+    owner: str
+    token: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A value that is replaced whole.
+
+    Attributes:
+        data: Its bytes.
+        version: From 1; grows by one with each replacement.
+    """
+
+    data: bytes
+    version: int
+
+
+class LogStore(Protocol):
+    """Append-only logs by the name of their conversation. A missing log is an empty one."""
+
+    def read(self, conversation: str, start: int = 0) -> bytes:
+        """What stands in a log from an offset on, which must be where an append ended.
+
+        Raises:
+            StoreError: The store cannot be reached, or fails.
+        """
+        ...
+
+    def end(self, conversation: str) -> int:
+        """Bytes of a log.
+
+        Raises:
+            StoreError: See `read`.
+        """
+        ...
+
+    def append(
+        self,
+        conversation: str,
+        data: bytes,
+        *,
+        at: int,
+        write_id: str,
+        lease: Lease | None = None,
+    ) -> int:
+        """Appends whole lines, all of them or none; they are as durable as the store makes them when it returns.
+
+        Args:
+            conversation: Its name.
+            data: Not empty; ends with a line end.
+            at: Where the log must end now.
+            write_id: Unique for this write. Repeated with the same id it is not written again.
+            lease: The writer's; `None`: only `at` protects it.
+
+        Returns:
+            Where the log ends now.
+
+        Raises:
+            LeaseExpired: Another worker took the conversation since; nothing was written.
+            LogConflict: The log does not end at `at`; nothing was written.
+            StoreError: The store fails. Whether it was written is unknown: repeat it with the same id.
+        """
+        ...
+
+
+class LeaseStore(Protocol):
+    """Who may write to which conversation."""
+
+    def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
+        """Takes a free conversation, one whose lease is over, or one's own again.
+
+        Raises:
+            LeaseHeld: Another worker holds it.
+            StoreError: The store fails.
+        """
+        ...
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        """The same lease, from now on for so long.
+
+        Raises:
+            LeaseExpired: Another worker has the conversation, or it was given back.
+            StoreError: The store fails.
+        """
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Gives a conversation back; nothing happens if another worker has it already.
+
+        Raises:
+            StoreError: The store fails.
+        """
+        ...
+
+
+class DocumentStore(Protocol):
+    """Small values by conversation and name: saved states, notes, summaries."""
+
+    def load(self, conversation: str, name: str) -> StoredDocument | None:
+        """A document; `None`: there is none.
+
+        Raises:
+            StoreError: The store fails.
+        """
+        ...
+
+    def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
+        """Replaces a document if nobody did since it was loaded.
+
+        Args:
+            conversation: Its name.
+            name: The document's.
+            data: The new bytes.
+            after: The version that was loaded; 0: there was none.
+
+        Returns:
+            The new version.
+
+        Raises:
+            LogConflict: It has another version; nothing was written.
+            StoreError: The store fails.
+        """
+        ...
+
+
+class BlobStore(Protocol):
+    """Large values by their contents, each stored once however many conversations refer to it."""
+
+    def put_blob(self, conversation: str, data: bytes) -> str:
+        """Stores bytes, on which the conversation refers from then on; returns their digest (SHA-256, hexadecimal).
+
+        Raises:
+            StoreError: The store fails.
+        """
+        ...
+
+    def blob(self, digest: str) -> bytes | None:
+        """Bytes by their digest; `None`: there are none.
+
+        Raises:
+            StoreError: The store fails, or holds other bytes under this digest.
+        """
+        ...
+
+    def collect(self, *, unused_seconds: float = 3600) -> int:
+        """Deletes blobs to which no conversation refers; returns how many.
+
+        Args:
+            unused_seconds: Only those that were last stored so long ago.
+
+        Raises:
+            StoreError: The store fails.
+        """
+        ...
+
+
+class ConversationStore(LogStore, LeaseStore, DocumentStore, BlobStore, Protocol):
+    """All of it, for any number of threads; a process that forks opens its own."""
+
+    def conversations(self) -> Iterator[str]:
+        """Names of all conversations, in no order.
+
+        Raises:
+            StoreError: The store fails.
+        """
+        ...
+
+    def forget(self, conversation: str) -> None:
+        """Deletes a conversation's log, lease, documents and references; its blobs go with the next `collect`.
+
+        Raises:
+            StoreError: The store fails.
+        """
+        ...
+
+    def close(self) -> None:
+        """Closes connections; the store cannot be used afterwards."""
+        ...
+
+
+class AsyncLogStore(Protocol):
+    """`LogStore` and `LeaseStore` without blocking the event loop."""
+
+    def read(self, conversation: str, start: int = 0) -> Awaitable[bytes]:
+        """See `LogStore.read`."""
+        ...
+
+    def end(self, conversation: str) -> Awaitable[int]:
+        """See `LogStore.end`."""
+        ...
+
+    def append(
+        self,
+        conversation: str,
+        data: bytes,
+        *,
+        at: int,
+        write_id: str,
+        lease: Lease | None = None,
+    ) -> Awaitable[int]:
+        """See `LogStore.append`."""
+        ...
+
+    def acquire(self, conversation: str, owner: str, seconds: float) -> Awaitable[Lease]:
+        """See `LeaseStore.acquire`."""
+        ...
+
+    def renew(self, lease: Lease, seconds: float) -> Awaitable[Lease]:
+        """See `LeaseStore.renew`."""
+        ...
+
+    def release(self, lease: Lease) -> Awaitable[None]:
+        """See `LeaseStore.release`."""
+        ...
+
+
+def checked_name(conversation: str, field: str = "conversation") -> str:
+    """A name that every store can hold.
+
+    Raises:
+        InvalidPolicy: It is empty, too long, or no valid text.
+    """
+    limit = f"must be 1 to {LONGEST_NAME} bytes of UTF-8 without NUL"
+    try:
+        size = len(conversation.encode())
+    except (UnicodeEncodeError, AttributeError):
+        raise InvalidPolicy(field, conversation, limit) from None
+    if not 1 <= size <= LONGEST_NAME or "\0" in conversation:
+        raise InvalidPolicy(field, conversation, limit)
+    return conversation

@@ -1,0 +1,267 @@
+"""Workers that share conversations: any of them picks up any conversation, one at a time."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Unpack
+
+from ullage.exceptions import InvalidPolicy, LeaseHeld, UllageError
+from ullage.manager import ContextManager
+from ullage.messages import Item, message_of
+from ullage.stores.heartbeat import Heartbeat
+from ullage.stores.offloaded import OffloadedResults
+from ullage.stores.store_protocols import ConversationStore, Lease, checked_name
+from ullage.stores.stored_log import StoredLog
+from ullage.transcript.log import TranscriptLog
+
+if TYPE_CHECKING:
+    from ullage.manager.outside import Outside
+    from ullage.policy import Policy
+
+__all__ = ["Checkout", "Worker"]
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
+
+
+class Checkout:
+    """A conversation that this worker holds.
+
+    Attributes:
+        conversation: Its name.
+        manager: Its manager, which goes on where the last worker stopped.
+    """
+
+    def __init__(self, conversation: str, manager: ContextManager, log: StoredLog) -> None:
+        self.conversation, self.manager, self._log = conversation, manager, log
+
+    def __repr__(self) -> str:
+        return f"Checkout({self.conversation!r}, {self.manager!r})"
+
+    def add(self, message: Item, *, key: str = "") -> bool:
+        """Appends a message, unless one came in under the same key before.
+
+        Args:
+            message: See `ContextManager.add`.
+            key: What a queue calls the delivery, the same when it is delivered again; empty: always appended.
+
+        Returns:
+            Whether it was appended.
+
+        Raises:
+            InvalidMessage, LogConflict, StoreError: See `ContextManager.add`.
+        """
+        return self._once(key, lambda: self.manager.add(message))
+
+    def observe(self, response: object, *, key: str = "") -> bool:
+        """Appends a response, unless one came in under the same key before; see `add`."""
+        return self._once(key, lambda: self.manager.observe(response))
+
+    def has(self, key: str) -> bool:
+        """Whether a message came in under this key; ask before a model is called again."""
+        return key in self._log.keys
+
+    def _once(self, key: str, append: Callable[[], None]) -> bool:
+        if key and self.has(key):
+            return False
+        self._log.keyed(key)
+        try:
+            append()
+        finally:
+            self._log.keyed("")
+        return True
+
+    @property
+    def answered(self) -> bool:
+        """Whether the newest message is the model's and asks for no tool: there is nothing to do."""
+        newest = self.manager.history[-1] if len(self.manager.history) else None
+        message = message_of(newest) if newest is not None else None
+        if message is None or message.get("role") != "assistant":
+            return False
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else []
+        return not any(block.get("type") == "tool_use" for block in blocks)
+
+
+class Worker:
+    """Holds the conversations that this process works on; for any number of threads.
+
+    A conversation is leased while it is checked out, and the lease is renewed in the background. What protects
+    its log is the position of each write: a worker that lost its lease cannot write.
+
+    Args:
+        store: Shared by all workers.
+        owner: Name of this worker, different from all others; empty: a random one.
+        lease_seconds: How long a conversation stays with a worker that died.
+        most_kept: Managers of conversations that were given back and stay in memory; each is used again if no other
+            worker wrote to it. 0: none.
+        policy: See `ContextManager`; `None`: for a conversation that exists, the one it was begun with.
+        of: Further arguments for one conversation, such as its `memory`; `None`: none.
+        **outside: Arguments of `ContextManager`. `model` is needed for new conversations; `store` is the shared one if
+            it is not given.
+
+    Raises:
+        InvalidPolicy: A number is out of range.
+
+    Example:
+        >>> import tempfile
+        >>> from ullage.stores import SqliteStore
+        >>> store = SqliteStore(tempfile.mkdtemp() + "/fleet.db")
+        >>> with Worker(store, model="claude-opus-4-5") as worker:
+        ...     for delivery in ("d1", "d1"):
+        ...         with worker.checkout("one") as held:
+        ...             print(held.add({"role": "user", "content": "hello"}, key=delivery))
+        True
+        False
+        >>> store.close()
+    """
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        /,
+        *,
+        owner: str = "",
+        lease_seconds: float = 60,
+        most_kept: int = 64,
+        policy: Policy | str | None = None,
+        of: Callable[[str], Outside] | None = None,
+        **outside: Unpack[Outside],
+    ) -> None:
+        if not 1 <= lease_seconds <= 86_400:
+            raise InvalidPolicy("lease_seconds", lease_seconds, "must be from 1 to 86,400")
+        if most_kept < 0:
+            raise InvalidPolicy("most_kept", most_kept, "must not be negative")
+        self.store, self.owner = store, owner or uuid.uuid4().hex
+        self._seconds, self._most = lease_seconds, most_kept
+        self._policy, self._of, self._outside = policy, of, outside
+        self._kept: OrderedDict[str, Checkout] = OrderedDict()
+        self._out: set[str] = set()
+        self._one = threading.Lock()
+        self._beat = Heartbeat(store.renew, lease_seconds)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops renewing leases; the store stays open."""
+        self._beat.close()
+        self._kept.clear()
+
+    def __repr__(self) -> str:
+        return f"Worker({self.owner!r}, {self.store!r})"
+
+    @contextmanager
+    def checkout(
+        self, conversation: str, *, wait_seconds: float = 0, at_end: bool = False
+    ) -> Iterator[Checkout]:
+        """Holds a conversation for a block; what it wrote is in the store when a call returns.
+
+        Args:
+            conversation: Its name; one that does not exist is begun.
+            wait_seconds: Longest wait for another worker. 0: none.
+            at_end: Write once when the block ends, all or nothing: fewer writes, and a worker that dies
+                in the block leaves nothing of it. A block that raises writes nothing.
+
+        Raises:
+            LeaseHeld: Another worker, or another thread of this one, holds it.
+            LeaseExpired: At a write: another worker took it over; what was written before stays.
+            LogConflict: At a write: a writer without a lease was there; nothing was written.
+            StoreError: The store fails.
+        """
+        self._claim(conversation)
+        try:
+            lease = self._leased(conversation, wait_seconds)
+            try:
+                yield from self._held(lease, at_end=at_end)
+            finally:
+                self._beat.forget(lease)
+                with suppress(UllageError):  # it ends by itself
+                    self.store.release(lease)
+        finally:
+            with self._one:
+                self._out.discard(conversation)
+
+    def _claim(self, conversation: str) -> None:
+        with self._one:
+            if checked_name(conversation) in self._out:
+                raise LeaseHeld(conversation, self.owner)
+            self._out.add(conversation)
+
+    def _leased(self, conversation: str, wait_seconds: float) -> Lease:
+        until, pause = time.monotonic() + wait_seconds, _FIRST_WAIT
+        while True:
+            try:
+                lease = self.store.acquire(conversation, self.owner, self._seconds)
+            except LeaseHeld:
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise
+                time.sleep(min(left, pause * random.uniform(0.5, 1)))  # noqa: S311 - spreads the workers
+                pause = min(2 * pause, _LONGEST_WAIT)
+            else:
+                self._beat.keep(lease)
+                return lease
+
+    def _held(self, lease: Lease, *, at_end: bool) -> Iterator[Checkout]:
+        held = self._again(lease, at_end=at_end) or self._opened(lease, at_end=at_end)
+        log = held._log
+        try:
+            yield held
+            if at_end and log.pending[1]:
+                at, data = log.pending
+                log.stored(
+                    self.store.append(
+                        lease.conversation, data, at=at, write_id=uuid.uuid4().hex, lease=lease
+                    )
+                )
+        finally:
+            log.close()
+        self._keep(held)
+
+    def _again(self, lease: Lease, *, at_end: bool) -> Checkout | None:
+        """The manager of the last time, if nobody wrote since."""
+        with self._one:
+            held = self._kept.pop(lease.conversation, None)
+        if held is None or held._log.end != self.store.end(lease.conversation):
+            return None
+        held._log.reopen(lease)
+        held._log.hold_back(at_end)
+        return held
+
+    def _keep(self, held: Checkout) -> None:
+        with self._one:
+            self._kept[held.conversation] = held
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+
+    def _opened(self, lease: Lease, *, at_end: bool) -> Checkout:
+        name = lease.conversation
+        bytes_ = StoredLog(self.store, name, self.store.read(name), lease)
+        bytes_.hold_back(at_end)
+        log = TranscriptLog(bytes_, envelope={"sessionId": name})
+        outside = self._outside.copy()
+        if self._of is not None:
+            outside.update(self._of(name))
+        outside.setdefault("store", OffloadedResults(self.store, name))
+        if log.begun:
+            manager = ContextManager.resume(log, policy=self._policy, **outside)
+        else:
+            manager = _new(log, self._policy, outside)
+        return Checkout(name, manager, bytes_)
+
+
+def _new(log: TranscriptLog, policy: Policy | str | None, outside: Outside) -> ContextManager:
+    if "model" not in outside:
+        raise InvalidPolicy(
+            "model", None, "is needed: the conversation is new", hint="Worker(store, model=...)"
+        )
+    return ContextManager(policy=policy, log=log, **outside)

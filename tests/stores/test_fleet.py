@@ -1,0 +1,42 @@
+"""Processes that share conversations and are killed: nothing is lost, nothing is doubled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from benches import fleet
+
+import ullage
+
+ROOT = Path(__file__).parents[2]
+
+
+def checked(store: str, tmp_path: Path, *more: str) -> dict[str, object]:
+    found = fleet.main(
+        ["--store", store, "--times", str(tmp_path / "times"), "--lease", "1", *more]
+    )
+    assert (found["wrong"], found["failed workers"]) == ([], [])
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _sources(monkeypatch):
+    """The workers import what this process does."""
+    paths = [str(ROOT), str(Path(ullage.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize("more", [(), ("--at-end",)], ids=["each-call", "at-end"])
+def test_workers_that_are_killed_lose_and_double_nothing(tmp_path, more):
+    size = "--workers 3 --conversations 4 --turns 6 --kills 3 --pause 1 --delay 0.1".split()
+    found = checked(f"sqlite:{tmp_path / 'fleet.db'}", tmp_path, *size, *more)
+    assert found["turns"] == 24
+
+
+@pytest.mark.slow
+def test_many_workers_in_a_folder(tmp_path):
+    size = "--workers 4 --conversations 30 --turns 8 --kills 8 --pause 0.7 --delay 0.05".split()
+    assert checked(str(tmp_path / "fleet"), tmp_path, *size)["kills"] == 8
