@@ -57,3 +57,11 @@ def call(url, method, target, body=None, headers=None, timeout=20):
         return answer.status, kept, answer.read()
     finally:
         connection.close()
+
+
+SUMMARY_REQUEST = """CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.
+
+Your task is to create a detailed summary of the conversation so far. Think in <analysis> tags first, then write nine
+sections in <summary> tags.
+"""
+"""In the shape of Claude Code's request, with the marks by which it is recognised."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -27,9 +27,17 @@ def proxy_command(
     ca_file: Annotated[
         Path | None, Parameter(help="certificates to verify the upstream by (PEM)")
     ] = None,
+    compaction: Annotated[
+        Literal["pass", "extractive", "repair"],
+        Parameter(
+            help="who answers when the client compacts: the provider; code, without a model; or the provider, completed by code"
+        ),
+    ] = "extractive",
 ) -> int:
     """Relay Anthropic's and OpenAI's APIs on this machine until interrupted."""
-    settings = ProxySettings(upstream=upstream, host=host, port=port, ca_file=ca_file)
+    settings = ProxySettings(
+        upstream=upstream, host=host, port=port, ca_file=ca_file, compaction=compaction
+    )
     try:
         from ullage.proxy.serving import serve
     except ModuleNotFoundError as exc:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 
 import aiohttp
 
-from ullage.proxy.endpoints import GatewayError, endpoint_of, error_body
+from ullage.proxy.client_answer import BROKEN, ClientAnswer
+from ullage.proxy.client_calls import ClientCall
+from ullage.proxy.client_compaction import AskedCompaction
+from ullage.proxy.endpoints import Endpoint, GatewayError, endpoint_of
 from ullage.proxy.incoming import ClientLeft, Incoming, Receive, Scope, Send
 from ullage.proxy.proxy_settings import ProxySettings, is_loopback
-from ullage.proxy.upstream import Upstream, end_to_end
+from ullage.proxy.summaries import ClientCompactions, completed, with_opened_items
+from ullage.proxy.upstream import Upstream
 
 __all__ = ["Gateway"]
-
-LOG = logging.getLogger("ullage.proxy")
 
 
 class Gateway:
@@ -29,10 +30,11 @@ class Gateway:
     def __init__(self, settings: ProxySettings) -> None:
         self.settings = settings
         self.upstream = Upstream(settings)
+        self._compactions = ClientCompactions(settings.compaction)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        answer = _Answer(send)
+        answer = ClientAnswer(send)
         try:
             incoming = Incoming(scope, receive, self.settings)
             _check_host(incoming, self.settings)
@@ -42,19 +44,65 @@ class Gateway:
         except ClientLeft:
             return
 
-    async def _exchange(self, incoming: Incoming, answer: _Answer) -> None:
+    async def _exchange(self, incoming: Incoming, answer: ClientAnswer) -> None:
         endpoint = endpoint_of(incoming.method, incoming.path, incoming.headers)
+        if ClientCall.can_be_read(endpoint, incoming):
+            await self._known(ClientCall(endpoint, incoming, await incoming.body()), answer)
+            return
         body = incoming.chunks() if incoming.has_body else None
         if body is None:
             await incoming.body()
+        response = await self._request(endpoint, incoming, body)
+        with contextlib.closing(response):
+            await answer.relay(response)
+
+    async def _known(self, call: ClientCall, answer: ClientAnswer) -> None:
+        local = await self._compactions.answer(call)
+        if local is not None:
+            await answer.give(local)
+            return
+        to_complete = self._compactions.to_complete(call)
+        sent = with_opened_items(call)
+        response = await self._request(sent.endpoint, sent.incoming, sent.raw)
+        with contextlib.closing(response):
+            if to_complete is None or response.status != 200:
+                await answer.relay(response)
+            else:
+                await self._complete(to_complete, call, response, answer)
+
+    async def _complete(
+        self,
+        asked: AskedCompaction,
+        call: ClientCall,
+        response: aiohttp.ClientResponse,
+        answer: ClientAnswer,
+    ) -> None:
+        """Wait for a summary as a whole, and pass it on with what it lost; as it came, if it broke off."""
+        held = bytearray()
         try:
-            response = await self.upstream.request(
+            async for piece in response.content.iter_any():
+                held += piece
+        except BROKEN:
+            await answer.give_up(response, bytes(held))
+            return
+        data = bytes(held)
+        kind = response.headers.get("content-type", "")
+        packed = response.headers.get("content-encoding", "")
+        made = await asyncio.to_thread(completed, asked, kind, packed, data, stream=call.streams)
+        if made is None:
+            await answer.give_whole(response, data)
+        else:
+            await answer.give(made)
+
+    async def _request(
+        self, endpoint: Endpoint, incoming: Incoming, body: bytes | AsyncIterator[bytes] | None
+    ) -> aiohttp.ClientResponse:
+        try:
+            return await self.upstream.request(
                 endpoint, incoming.method, incoming.target, incoming.headers, body
             )
         except GatewayError as error:
             raise incoming.failure or error from None
-        with contextlib.closing(response):
-            await answer.relay(response)
 
 
 async def _while_connected(exchange: Coroutine[None, None, None], incoming: Incoming) -> None:
@@ -71,47 +119,6 @@ async def _while_connected(exchange: Coroutine[None, None, None], incoming: Inco
             await watch
     with contextlib.suppress(asyncio.CancelledError):
         await work
-
-
-class _Answer:
-    """What goes back to the client."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.begun = False
-
-    async def relay(self, response: aiohttp.ClientResponse) -> None:
-        """Pass a response on as it arrives; the sender waits for a slow reader.
-
-        A response that breaks off is left incomplete, so that the client sees that it does.
-        """
-        await self._start(response.status, end_to_end(response.raw_headers))
-        try:
-            async for piece in response.content.iter_any():
-                await self._body(piece, more=True)
-        except (aiohttp.ClientError, TimeoutError, OSError) as exc:
-            LOG.warning("the upstream's response broke off: %s", type(exc).__name__)
-            return
-        await self._body(b"", more=False)
-
-    async def refuse(self, refused: GatewayError) -> None:
-        """An error of the gateway itself."""
-        if self.begun:
-            return
-        body = error_body(refused)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        await self._start(refused.status, headers)
-        await self._body(body, more=False)
-
-    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        self.begun = True
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def _body(self, piece: bytes, *, more: bool) -> None:
-        await self._send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 def _check_host(incoming: Incoming, settings: ProxySettings) -> None:

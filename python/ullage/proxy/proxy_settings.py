@@ -5,14 +5,18 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["ANTHROPIC", "OPENAI", "ProxySettings", "is_loopback"]
+__all__ = ["ANTHROPIC", "OPENAI", "CompactionMode", "ProxySettings", "is_loopback"]
 
 ANTHROPIC = "https://api.anthropic.com"
 OPENAI = "https://api.openai.com"
+
+CompactionMode = Literal["pass", "extractive", "repair"]
+MODES = get_args(CompactionMode)
 
 MIB = 1024 * 1024
 
@@ -32,6 +36,8 @@ class ProxySettings:
         read_seconds: Longest silence of a client that is sending its request; then 408.
         connect_seconds: Longest wait for a connection to the upstream; then 504.
         silence_seconds: Longest silence of the upstream before or in a response; then it is given up.
+        compaction: Who answers when a client compacts by itself: `pass`: the provider. `extractive`: code, without a model.
+            `repair`: the provider, and code completes what its summary lost.
 
     Raises:
         InvalidPolicy: A value is out of range; names the field.
@@ -46,12 +52,15 @@ class ProxySettings:
     read_seconds: float = 60.0
     connect_seconds: float = 30.0
     silence_seconds: float = 600.0
+    compaction: CompactionMode = "extractive"
 
     def __post_init__(self) -> None:
         if self.upstream:
             _checked_url(self.upstream)
         if not 0 <= self.port <= 65_535:
             raise InvalidPolicy("port", self.port, "must be from 0 to 65535")
+        if self.compaction not in MODES:
+            raise InvalidPolicy("compaction", self.compaction, f"must be one of {', '.join(MODES)}")
         for name in ("max_body_bytes", "max_header_bytes"):
             if getattr(self, name) < 1:
                 raise InvalidPolicy(name, getattr(self, name), "must be at least 1")

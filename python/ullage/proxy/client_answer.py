@@ -1,0 +1,75 @@
+"""What goes back to the client."""
+
+from __future__ import annotations
+
+import logging
+
+import aiohttp
+
+from ullage.proxy.endpoints import GatewayError, error_body
+from ullage.proxy.incoming import Send
+from ullage.proxy.local_answers import LocalAnswer
+from ullage.proxy.upstream import end_to_end
+
+__all__ = ["BROKEN", "ClientAnswer"]
+
+BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
+"""What a response raises that ends too early."""
+
+LOG = logging.getLogger("ullage.proxy")
+
+
+class ClientAnswer:
+    """What goes back to the client."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+
+    async def relay(self, response: aiohttp.ClientResponse) -> None:
+        """Pass a response on as it arrives; the sender waits for a slow reader.
+
+        A response that breaks off is left incomplete, so that the client sees that it does.
+        """
+        await self._start(response.status, end_to_end(response.raw_headers))
+        try:
+            async for piece in response.content.iter_any():
+                await self._body(piece, more=True)
+        except BROKEN as exc:
+            LOG.warning("the upstream's response broke off: %s", type(exc).__name__)
+            return
+        await self._body(b"", more=False)
+
+    async def give_whole(self, response: aiohttp.ClientResponse, data: bytes) -> None:
+        """Pass on a response that was read already."""
+        await self._start(response.status, end_to_end(response.raw_headers))
+        await self._body(data, more=False)
+
+    async def give_up(self, response: aiohttp.ClientResponse, data: bytes) -> None:
+        """Pass on what there is of a response that broke off, and leave it incomplete."""
+        await self._start(response.status, end_to_end(response.raw_headers))
+        await self._body(data, more=True)
+
+    async def give(self, made: LocalAnswer) -> None:
+        """An answer that was written here."""
+        await self._start(200, made.headers)
+        await self._body(made.body, more=False)
+
+    async def refuse(self, refused: GatewayError) -> None:
+        """An error of the gateway itself."""
+        if self.begun:
+            return
+        body = error_body(refused)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await self._start(refused.status, headers)
+        await self._body(body, more=False)
+
+    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.begun = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _body(self, piece: bytes, *, more: bool) -> None:
+        await self._send({"type": "http.response.body", "body": piece, "more_body": more})

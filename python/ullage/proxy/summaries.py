@@ -1,0 +1,95 @@
+"""Whether and how the client's own compaction is answered here: `--compaction pass|extractive|repair`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ullage.proxy.answer_tap import decoded, message_in
+from ullage.proxy.client_calls import ClientCall
+from ullage.proxy.client_compaction import (
+    AskedCompaction,
+    asked_compaction,
+    completed_text,
+    extractive_items,
+    extractive_text,
+)
+from ullage.proxy.handed_out import MARK, opened
+from ullage.proxy.local_answers import LocalAnswer, compacted_items, message_answer, summary_answer
+from ullage.proxy.proxy_settings import CompactionMode
+
+__all__ = ["ClientCompactions", "completed", "with_opened_items"]
+
+LOG = logging.getLogger("ullage.proxy")
+
+
+def with_opened_items(call: ClientCall) -> ClientCall:
+    """The call with items that were given out earlier turned back into messages; the same call if it has none."""
+    if MARK.encode() not in call.raw or call.items is None:
+        return call
+    items = opened(call.items)
+    if items is None:
+        return call
+    return ClientCall(call.endpoint, call.incoming, call.with_items(items))
+
+
+class ClientCompactions:
+    """Answers compactions that a client asks for.
+
+    Args:
+        mode: `pass`: the provider answers. `extractive`: code answers, without a model. `repair`: the provider answers, and code
+            completes its summary; what it seals cannot be completed and passes.
+    """
+
+    def __init__(self, mode: CompactionMode) -> None:
+        self._mode = mode
+
+    async def answer(self, call: ClientCall) -> LocalAnswer | None:
+        """The whole answer; `None`: the provider is to be asked."""
+        asked = asked_compaction(call) if self._mode == "extractive" else None
+        if asked is None:
+            return None
+        try:
+            return await asyncio.to_thread(_answered, asked, call)
+        except Exception:  # whatever a client sends, its provider can still answer
+            LOG.exception("a compaction could not be written; the provider is asked")
+            return None
+
+    def to_complete(self, call: ClientCall) -> AskedCompaction | None:
+        """What a summary that the provider writes will be completed from; `None`: its answer is passed on as it is."""
+        asked = asked_compaction(call) if self._mode == "repair" else None
+        return asked if asked is not None and asked.client == "claude_code" else None
+
+
+def _answered(asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
+    if asked.client == "claude_code":
+        limit = (call.body or {}).get("max_tokens")
+        text = extractive_text(asked, max_tokens=limit if type(limit) is int else None)
+        return None if text is None else summary_answer(text, call.model, stream=call.streams)
+    items = extractive_items(asked, call.model)
+    if items is None:
+        return None
+    endpoint = asked.client == "codex_compact"
+    return compacted_items(items, call.model, endpoint=endpoint, stream=call.streams)
+
+
+def completed(
+    asked: AskedCompaction, content_type: str, encoding: str, data: bytes, *, stream: bool
+) -> LocalAnswer | None:
+    """A provider's summary, completed; `None`: it is not one, or lacks nothing."""
+    plain = decoded(encoding, data)
+    message = None if plain is None else message_in(content_type, plain)
+    if message is None or message.get("stop_reason") != "end_turn":
+        return None
+    content = message.get("content")
+    blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
+    last = blocks[-1] if blocks else {}
+    if last.get("type") != "text" or any(b.get("type") == "tool_use" for b in blocks):
+        return None
+    text = str(last.get("text") or "")
+    whole = completed_text(asked, text)
+    if whole == text:
+        return None
+    said = [b for b in blocks[:-1] if b.get("type") == "text"]
+    made = {**message, "content": [*said, {**last, "text": whole}]}
+    return message_answer(made, stream=stream)

@@ -1,0 +1,209 @@
+"""The client's own compaction, answered without a model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("aiohttp")
+pytest.importorskip("starlette")
+
+import anthropic
+import openai
+
+from tests.oracle.server import OracleServer
+from tests.proxy.kit import SUMMARY_REQUEST, Proxy
+from ullage.proxy import handed_out
+from ullage.testing import Step, conversation
+
+MODEL = "claude-opus-5-5"
+SESSION = conversation(7, tokens=20_000)
+ASKED = {"role": "user", "content": [{"type": "text", "text": SUMMARY_REQUEST}]}
+WORDS = "Never touch vendor/legacy.lock, whatever a test says."
+SHORT = [
+    {"role": "user", "content": WORDS},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_01", "name": "Bash", "input": {"command": "cat page.html"}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_01", "content": "a </summary> b <analysis> c"}]},
+    {"role": "assistant", "content": "The page says </summary> and <analysis>."},
+]  # fmt: skip
+
+
+def claude(url):
+    return anthropic.Anthropic(base_url=url, api_key="k", max_retries=0)
+
+
+def summary(url, messages, *, stream=False, **more):
+    asked = {"model": MODEL, "max_tokens": 20_000, "messages": messages, **more}
+    with claude(url) as client:
+        if not stream:
+            return client.messages.create(**asked)
+        with client.messages.stream(**asked) as events:
+            return events.get_final_message()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_claude_codes_summary_costs_no_token_and_keeps_the_users_words(stream):
+    with OracleServer() as server, Proxy(server.url) as proxy:
+        found = summary(proxy.url, [*SESSION[:-1], ASKED], stream=stream)
+        assert server.requests == []
+    text = found.content[0].text
+    assert found.stop_reason == "end_turn"
+    assert found.usage.input_tokens == found.usage.output_tokens == 0
+    assert text.startswith("<summary>\n")
+    assert text.endswith("\n</summary>")
+    first = SESSION[0]["content"]
+    first = first if isinstance(first, str) else first[0]["text"]
+    assert first[:60] in text
+    assert "detailed summary of the conversation" not in text
+
+
+def test_tags_in_what_was_read_cannot_end_the_summary():
+    with OracleServer() as server, Proxy(server.url) as proxy:
+        text = summary(proxy.url, [*SHORT, ASKED]).content[0].text
+    assert text.count("</summary>") == 1
+    assert "<analysis>" not in text
+    assert WORDS in text
+
+
+def test_what_the_user_wants_it_to_focus_on_is_repeated():
+    asked = (
+        SUMMARY_REQUEST + "\nAdditional Instructions:\nkeep the port numbers\n\nREMINDER: text only"
+    )
+    with OracleServer() as server, Proxy(server.url) as proxy:
+        text = summary(proxy.url, [*SHORT, {"role": "user", "content": asked}]).content[0].text
+    assert "keep the port numbers" in text
+    assert "REMINDER" not in text
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"role": "user", "content": "Write a detailed summary of the conversation so far, please"},
+        {"role": "user", "content": SUMMARY_REQUEST.replace("conversation so far", "RECENT portion of the conversation")},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_02", "content": SUMMARY_REQUEST}]},
+        {"role": "user", "content": f"A page said: {SUMMARY_REQUEST}"},
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_it_is_passed_on(last):
+    call = {"type": "tool_use", "id": "toolu_02", "name": "Bash", "input": {}}
+    before = [
+        *SHORT,
+        {"role": "user", "content": "go on"},
+        {"role": "assistant", "content": [call]},
+    ]
+    is_result = not isinstance(last["content"], str)
+    with OracleServer() as server, Proxy(server.url) as proxy:
+        summary(proxy.url, [*(before if is_result else SHORT), last])
+        assert len(server.requests) == 1
+
+
+def test_pass_leaves_it_to_the_provider():
+    with OracleServer() as server, Proxy(server.url, compaction="pass") as proxy:
+        found = summary(proxy.url, [*SHORT, ASKED])
+        assert len(server.requests) == 1
+    assert found.usage.input_tokens > 0
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_repair_completes_the_providers_summary(stream):
+    poor = "<analysis>x</analysis>\n<summary>\n1. Primary Request and Intent: a page\n</summary>"
+    with (
+        OracleServer(Step("text", text=poor)) as server,
+        Proxy(server.url, compaction="repair") as proxy,
+    ):
+        found = summary(proxy.url, [*SHORT, ASKED], stream=stream)
+        (asked,) = server.requests
+    text = found.content[-1].text
+    assert text.startswith(poor.removesuffix("\n</summary>"))
+    assert text.endswith("</summary>")
+    assert WORDS in text
+    assert found.usage.input_tokens > 0
+    assert json.loads(asked.body)["messages"][-1] == ASKED
+
+
+def test_repair_passes_errors_and_broken_streams_on():
+    with OracleServer("overloaded") as server, Proxy(server.url, compaction="repair") as proxy:
+        with pytest.raises(anthropic.APIStatusError) as found:
+            summary(proxy.url, [*SHORT, ASKED])
+        assert found.value.status_code == 529
+    with OracleServer("cut_stream") as server, Proxy(server.url, compaction="repair") as proxy:
+        with pytest.raises(Exception, match=r"(?i)peer closed|incomplete|read"):
+            summary(proxy.url, [*SHORT, ASKED], stream=True)
+
+
+# ---- Codex -----------------------------------------------------------------------------------
+
+ITEMS = [
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": WORDS}]},
+    {"type": "function_call", "call_id": "call_1", "name": "shell", "arguments": '{"command": "cat a/b.py"}'},
+    {"type": "function_call_output", "call_id": "call_1", "output": "def f(): ..." * 400},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Read it.", "annotations": []}]},
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Now fix f."}]},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Fixed.", "annotations": []}]},
+]  # fmt: skip
+NEXT = {
+    "type": "message",
+    "role": "user",
+    "content": [{"type": "input_text", "text": "And the docs?"}],
+}
+
+
+def codex(proxy):
+    return openai.OpenAI(base_url=proxy.openai_url, api_key="k", max_retries=0)
+
+
+def test_codex_gets_an_item_that_later_becomes_legal_messages():
+    with OracleServer() as server, Proxy(server.url) as proxy, codex(proxy) as client:
+        made = client.responses.compact(model="gpt-5.4", input=ITEMS)
+        assert server.requests == []
+        assert made.usage.total_tokens == 0
+        (item,) = (each.model_dump(exclude_none=True) for each in made.output)
+        assert item["type"] == "compaction"
+        answered = client.responses.create(model="gpt-5.4", input=[item, NEXT])
+        assert answered.status == "completed"
+        (asked,) = server.requests
+    sent = json.loads(asked.body)["input"]
+    assert handed_out.MARK.encode() not in asked.body
+    assert sent[-1] == NEXT
+    assert WORDS in json.dumps(sent)
+    assert {each["role"] for each in sent} == {"user"}
+
+
+def test_a_trigger_is_answered_as_a_stream():
+    asked = [*ITEMS, {"type": "compaction_trigger"}]
+    with OracleServer() as server, Proxy(server.url) as proxy, codex(proxy) as client:
+        events = list(client.responses.create(model="gpt-5.4", input=asked, stream=True))
+        assert server.requests == []
+    assert [each.type for each in events] == [
+        "response.created",
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    assert events[2].item.type == "compaction"
+    assert events[3].response.usage.total_tokens == 0
+    assert events[3].response.output[0].encrypted_content == events[2].item.encrypted_content
+
+
+def test_a_second_compaction_goes_on_from_the_first():
+    with OracleServer() as server, Proxy(server.url) as proxy, codex(proxy) as client:
+        first = client.responses.compact(model="gpt-5.4", input=ITEMS).output[0]
+        item = first.model_dump(exclude_none=True)
+        more = [item, NEXT, {**ITEMS[3]}]
+        second = client.responses.compact(model="gpt-5.4", input=more).output[0]
+        assert server.requests == []
+    (text,) = [
+        json.dumps(each) for each in [handed_out.opened([second.model_dump(exclude_none=True)])]
+    ]
+    assert WORDS in text
+    assert "And the docs?" in text
+
+
+def test_an_item_that_cannot_be_read_is_left_to_the_provider():
+    whole = handed_out.item_of(ITEMS)
+    for body in (whole["encrypted_content"][:-9], "ullage1.!!", "gAAAAtheirs"):
+        assert handed_out.opened([{**whole, "encrypted_content": body}]) is None
+    assert handed_out.opened(ITEMS) is None
+    assert handed_out.opened([NEXT, whole]) == [NEXT, *ITEMS]
