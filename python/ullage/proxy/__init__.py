@@ -6,7 +6,7 @@ serving          the listening server; gateway: one request from arrival to answ
 incoming         a request as it arrives: bounded, and whether its client is still there
 endpoints        which path means which API; upstream: the connection to the provider, relayed byte for byte
 client_calls     a call that may be changed or answered here; client_answer: what goes back
-summaries        the client's own compaction: client_compaction recognises it and writes the summary,
+compaction_answers  the client's own compaction: client_compaction recognises it and writes the summary,
                  local_answers puts it on the wire, handed_out turns opaque items back into messages
 answer_tap       what a relayed answer says
 ```

@@ -11,10 +11,10 @@ import aiohttp
 from ullage.proxy.client_answer import BROKEN, ClientAnswer
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import AskedCompaction
+from ullage.proxy.compaction_answers import ClientCompactions, completed, with_opened_items
 from ullage.proxy.endpoints import Endpoint, GatewayError, endpoint_of
 from ullage.proxy.incoming import ClientLeft, Incoming, Receive, Scope, Send
 from ullage.proxy.proxy_settings import ProxySettings, is_loopback
-from ullage.proxy.summaries import ClientCompactions, completed, with_opened_items
 from ullage.proxy.upstream import Upstream
 
 __all__ = ["Gateway"]

@@ -84,8 +84,8 @@ def _message_events(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"type": "content_block_start", "index": index, "content_block": opened}
         if block["type"] == "text":
             for piece in _pieces(block["text"]):
-                delta = {"type": "text_delta", "text": piece}
-                yield {"type": "content_block_delta", "index": index, "delta": delta}
+                added = {"type": "text_delta", "text": piece}
+                yield {"type": "content_block_delta", "index": index, "delta": added}
         yield {"type": "content_block_stop", "index": index}
     delta: dict[str, Any] = {key: message.get(key) for key in ("stop_reason", "stop_sequence")}
     yield {"type": "message_delta", "delta": delta, "usage": message.get("usage")}
