@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,8 @@ from ullage.exceptions import InvalidPolicy
 from ullage.observe.redact import Redactor
 from ullage.policy import Policy
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
+from ullage.sessions.fresh_session import FreshSession
+from ullage.sessions.fresh_session import new_session as fresh_session
 from ullage.summarizers import summarizer_of
 from ullage.transcript import resume
 
@@ -34,6 +37,13 @@ def compact_command(
     ] = None,
     in_place: Annotated[
         bool, Parameter(negative="", help="append to the file itself (Claude Code, Codex, pi)")
+    ] = False,
+    new_session: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="write a new session with an id of its own next to the old one, and print the line that resumes it",
+        ),
     ] = False,
     format: Annotated[
         Literal["own", "claude-code"] | None,
@@ -113,10 +123,11 @@ def compact_command(
     memory = None
     if session_memory or memory_folder is not None:
         memory = memory_of(opened, memory_folder, policy=rules.session_memory)
-    with out.progress("compacting", 1) as step:
-        done = compact_session(
-            opened,
-            output=path,
+
+    def act(found: Session, into: Path | None) -> CompactedSession:
+        return compact_session(
+            found,
+            output=into,
             overwrite=force,
             format=_format(format, opened),
             instructions=instructions,
@@ -131,13 +142,27 @@ def compact_command(
             redact=Redactor() if redact else None,
             model=model or None,
         )
+
+    with out.progress("compacting", 1) as step:
+        fresh = _fresh(opened, path, act) if new_session and not dry_run else None
+        done = fresh.done if fresh else act(opened, path)
         step(1)
     report = report_of(opened, done, target_tokens=size, with_summary=summary)
+    if fresh and done.result.compacted:
+        report |= {"session": fresh.id, "resume": fresh.resume_line}
     if json:
         out.json(report)
     else:
         show(out, report)
     return 0 if done.result.compacted else 1
+
+
+def _fresh(
+    opened: Session, output: Path | None, act: Callable[[Session, Path], CompactedSession]
+) -> FreshSession:
+    if output is not None and (opened.path.exists() and output == opened.path):
+        raise InvalidPolicy("--new-session", True, "cannot be given together with --in-place")
+    return fresh_session(opened, act)
 
 
 def _path(
@@ -239,7 +264,10 @@ def show(out: Output, report: dict[str, Any]) -> None:
     for text in report.get("summary", ()):
         out.heading("The summary")
         out.text(text)
-    if report["written"]:
+    if "resume" in report:
+        out.line(f"written {report['written']}")
+        out.line(f"resume  {report['resume']}")
+    elif report["written"]:
         out.line(
             f"written {report['written']}  (format: {NAMES[report['format']]}; includes the whole history; resume it with: ullage resume)"
         )

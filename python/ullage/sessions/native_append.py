@@ -8,6 +8,7 @@ pi's line has no words for everything.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ullage.providers._responses_out import ResponsesWriter
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 
-__all__ = ["APPENDED", "lines_of", "shown"]
+__all__ = ["APPENDED", "lines_of", "replaced_history", "shown"]
 
 APPENDED = ("codex", "pi")
 """Formats with a line of their own for a compaction."""
@@ -63,6 +64,20 @@ def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]
         {"timestamp": stamp, "type": "compacted", "payload": payload},
         {"timestamp": stamp, "type": "event_msg", "payload": {"type": "context_compacted"}},
     ]
+
+
+def replaced_history(source: OpenedFile, messages: Sequence[Item], **more: str) -> list[Line]:
+    """The lines after which Codex goes on from these messages, whatever stands before them.
+
+    Args:
+        source: The file as it is now.
+        messages: The context that is to hold.
+        **more: Further keys of the line, which Codex passes over.
+    """
+    stamp = iso(time.time_ns() // 1_000_000)
+    window = _window(source, str(uuid.uuid4()))
+    payload: Line = {"message": "", "replacement_history": _items(messages), **window, **more}
+    return [{"timestamp": stamp, "type": "compacted", "payload": payload}]
 
 
 def _items(messages: Sequence[Item]) -> list[Line]:

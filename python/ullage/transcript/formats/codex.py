@@ -146,7 +146,9 @@ class _Rollout:
         self.close()
         self._response = None
         before = self._last_prompt_tokens()
-        self.list.boundary(line=number, timestamp=stamp, preTokens=before, replacementHistory=True)
+        undone = {"undoes": payload["undoes"]} if isinstance(payload.get("undoes"), str) else {}
+        facts: dict[str, Any] = {"preTokens": before, "replacementHistory": True, **undone}
+        self.list.boundary(line=number, timestamp=stamp, **facts)
         self.list.forget_ids()
         history, self._summary = payload.get("replacement_history"), payload.get("message")
         if not isinstance(history, Sequence):

@@ -1,0 +1,104 @@
+"""Another view of a session, appended to its file: what the model is shown from now on, while every line before stays.
+
+In a Claude Code file it is a boundary, followed by copies on one chain of parents, so that a reader that walks the parents and
+one that takes what follows the boundary find the same. In a Codex file it is a line with a replaced history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from ullage.compaction.chain import COPY_OF
+from ullage.exceptions import InvalidPolicy, StoreError
+from ullage.messages import Item
+from ullage.sessions.drafts import copy_of, draft_of
+from ullage.sessions.load import CLAUDE_CODE, Session, open_session
+from ullage.sessions.native_append import replaced_history, shown
+from ullage.transcript import TranscriptLog, records, resume
+from ullage.transcript.formats import OpenedFile
+from ullage.transcript.log import line_of
+from ullage.transcript.logfile import LogFile
+
+__all__ = ["REWRITTEN", "append_view"]
+
+REWRITTEN = (CLAUDE_CODE, "codex")
+"""Formats whose files can be given another view by appended lines."""
+
+
+def append_view(session: Session, items: Sequence[Item], **about: str) -> Session:
+    """Appends a view, and opens the file again.
+
+    The lines are tried on a copy first: unless that reads back as these items, nothing is written.
+
+    Args:
+        session: From `open_session`; its file must not have changed since.
+        items: Entries of the session, in the order of the context.
+        **about: Recorded with the boundary, such as `undoes`.
+
+    Raises:
+        InvalidPolicy: A format without words for it.
+        StoreError: It cannot be written, or reads back differently.
+        LogConflict: The file changed since it was opened.
+    """
+    if session.format not in REWRITTEN:
+        limit = f"files of Claude Code and Codex can be changed, this is one of {session.format}"
+        hint = "`ullage handoff FILE --to claude-code` writes it as one that can"
+        raise InvalidPolicy("FILE", str(session.path), limit, hint=hint)
+    wanted = resume(_bare(items)).messages
+    with draft_of(session.path) as draft:
+        copy_of(session.path, draft, session.pin)
+        size = draft.stat().st_size
+        _write(session, draft, items, wanted, about)
+        read = open_session(draft).messages
+        if shown(session.format, read) != shown(session.format, wanted):
+            raise StoreError("reads back differently from what was chosen", path=str(session.path))
+        with draft.open("rb") as file:
+            file.seek(size)
+            added = file.read()
+    with closing(LogFile(str(session.path), create=False)) as log:
+        log.append(added.removeprefix(b"\n"), session.pin)
+        log.sync()
+    return open_session(session.path)
+
+
+def _bare(items: Sequence[Item]) -> list[Item]:
+    """The messages without their links, which name entries that are not among them."""
+    kept = ("type", "uuid", "message", "isMeta", "isCompactSummary")
+    return [{key: item[key] for key in kept if key in item} for item in items]
+
+
+def _write(
+    session: Session,
+    draft: Path,
+    items: Sequence[Item],
+    messages: Sequence[Item],
+    about: Mapping[str, str],
+) -> None:
+    if session.format == CLAUDE_CODE:
+        with TranscriptLog.open(draft, create=False, durability="none") as log:
+            log.write(_copies(log, items, about))
+        return
+    lines = replaced_history(OpenedFile(draft), messages, **about)
+    with closing(LogFile(str(draft), create=False)) as file:
+        file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
+
+
+def _copies(
+    log: TranscriptLog, items: Sequence[Item], about: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    metadata = {"trigger": "manual", "preTokens": 0, "replacementHistory": True, **about}
+    mark = log.entry(records.compact_boundary(metadata, content="View changed"), parent=log.leaf)
+    made, parent = [mark], str(mark["uuid"])
+    for item in items:
+        rest = {key: value for key, value in item.items() if key not in ("uuid", "parentUuid")}
+        origin = item.get(COPY_OF) or item.get("uuid")
+        message = {key: value for key, value in item["message"].items() if key != "usage"}
+        entry = log.entry({**rest, "message": message, COPY_OF: origin}, parent=parent)
+        made.append(entry)
+        parent = str(entry["uuid"])
+    mark["compactMetadata"]["groupUuids"] = [entry["uuid"] for entry in made[1:]]
+    # Titles again at the end: lists of sessions only read the last part of a file.
+    return [*made, *map(dict, log.transcript().metadata.values())]

@@ -1,0 +1,164 @@
+"""Turns and tool results of a session by name and size, and a view without some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ullage._engine import core
+from ullage.counting.estimate import weights_for
+from ullage.exceptions import InvalidPolicy
+from ullage.facts.collector import is_user_input
+from ullage.facts.reading import blocks_of, text_of
+from ullage.messages import CLEARED, Item, is_summary
+from ullage.recall.searched_text import call_title, content_text
+from ullage.sessions.append_view import append_view
+from ullage.sessions.load import Session
+from ullage.transcript import resume
+
+__all__ = ["SessionPart", "remove_parts", "session_parts"]
+
+_TITLE_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPart:
+    """Something that can be removed from the view.
+
+    Attributes:
+        name: `t3`: the third turn, everything from a user's input to the next. `r7`: the seventh tool result.
+        kind: `turn`, or `result`.
+        title: How the input begins, or the call and its target.
+        tokens: Estimated.
+        messages: Of a turn; 1 for a result.
+        first: Position in the context of its first entry.
+        last: Position of its last one.
+        call: Id of the call that a result answers; empty for a turn.
+        cleared: A result of which the view shows a marker already.
+    """
+
+    name: str
+    kind: Literal["turn", "result"]
+    title: str
+    tokens: int
+    messages: int
+    first: int
+    last: int
+    call: str = ""
+    cleared: bool = False
+
+
+def session_parts(session: Session) -> list[SessionPart]:
+    """The turns and results in a session's context, in its order; a turn stands before its results.
+
+    Args:
+        session: From `open_session`.
+    """
+    ledger = core.Ledger(weights_for(session.model or None), session.items)
+    starts = [at for at, item in enumerate(session.items) if _opens(item)]
+    if session.items and 0 not in starts:
+        starts.insert(0, 0)
+    titles = _call_titles(session.items)
+    found: list[SessionPart] = []
+    results = 0
+    for number, (start, stop) in enumerate(_spans(starts, len(session.items)), start=1):
+        title = _short(text_of(session.items[start]))
+        size = int(ledger.tokens(start, stop))
+        found.append(SessionPart(f"t{number}", "turn", title, size, stop - start, start, stop - 1))
+        for at in range(start, stop):
+            for index, block in enumerate(blocks_of(session.items[at])):
+                if block.get("type") == "tool_result":
+                    results += 1
+                    found.append(_result(f"r{results}", ledger, titles, at, index, block))
+    return found
+
+
+def _spans(starts: Sequence[int], end: int) -> Iterable[tuple[int, int]]:
+    return zip(starts, [*starts[1:], end], strict=True)
+
+
+def _opens(item: Item) -> bool:
+    return is_user_input(item) or is_summary(item)
+
+
+def _call_titles(items: Sequence[Item]) -> dict[str, str]:
+    return {
+        str(block.get("id")): call_title(block.get("name"), block.get("input"))
+        for item in items
+        for block in blocks_of(item)
+        if block.get("type") == "tool_use"
+    }
+
+
+def _result(
+    name: str, ledger: Any, titles: dict[str, str], at: int, index: int, block: Any
+) -> SessionPart:
+    call = str(block.get("tool_use_id"))
+    sizes = ledger.blocks(at)
+    size = int(sizes[index].tokens) if index < len(sizes) else 0
+    gone = content_text(block.get("content")) == CLEARED
+    return SessionPart(name, "result", _short(titles.get(call, call)), size, 1, at, at, call, gone)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[: 4 * _TITLE_CHARS].split())
+    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
+
+
+def remove_parts(session: Session, names: Iterable[str], *, write: bool = True) -> Session:
+    """Removes parts from what the model is shown; every line stays in the file, and `undo_compaction` takes it back.
+
+    A removed result leaves a marker, since its call needs an answer; a removed turn leaves nothing.
+
+    Args:
+        session: From `open_session`.
+        names: Names of parts; a result also by the id of its call.
+        write: Whether the file is changed; else the result is what it would become.
+
+    Raises:
+        InvalidPolicy: An unknown name; nothing would be left, or nothing would change; or the format has no words for it.
+        StoreError: It cannot be written.
+        LogConflict: The file changed since it was opened.
+    """
+    chosen = _chosen(session_parts(session), names)
+    calls = {part.call for part in chosen if part.kind == "result"}
+    out = {at for part in chosen if part.kind == "turn" for at in range(part.first, part.last + 1)}
+    items = [_cleared(item, calls) for at, item in enumerate(session.items) if at not in out]
+    if not items:
+        raise InvalidPolicy("--remove", sorted(names), "leaves nothing of the session")
+    view = replace(session, items=items, messages=resume(_bare(items)).messages)
+    left = view.request().left
+    if left:
+        limit = f"would be refused by the provider: {left[0].detail}"
+        raise InvalidPolicy("--remove", sorted(names), limit)
+    return append_view(session, items) if write else view
+
+
+def _bare(items: Sequence[Item]) -> list[Item]:
+    return [{k: v for k, v in item.items() if k != "parentUuid"} for item in items]
+
+
+def _chosen(parts: Sequence[SessionPart], names: Iterable[str]) -> list[SessionPart]:
+    by_name = {part.name: part for part in parts} | {part.call: part for part in parts if part.call}
+    found = []
+    for name in names:
+        if name not in by_name:
+            hint = "`ullage edit FILE` lists the names"
+            raise InvalidPolicy(
+                "--remove", name, "names no turn or result of the context", hint=hint
+            )
+        found.append(by_name[name])
+    return found
+
+
+def _cleared(item: Item, calls: set[str]) -> Item:
+    blocks = list(blocks_of(item))
+    if not any(_answers(block, calls) for block in blocks):
+        return item
+    changed = [{**b, "content": CLEARED} if _answers(b, calls) else dict(b) for b in blocks]
+    return {**item, "message": {**item["message"], "content": changed}}
+
+
+def _answers(block: Any, calls: set[str]) -> bool:
+    return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in calls

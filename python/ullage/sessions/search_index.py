@@ -1,0 +1,345 @@
+"""Full-text search over all sessions of this machine: an SQLite index that reads only files that changed since.
+
+The index holds text of sessions. It lies in Ullage's own folder, readable by its owner alone, and can be deleted at any time: the
+next search builds it again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ullage.exceptions import InvalidPolicy, StoreError, UllageError
+from ullage.facts.reading import blocks_of
+from ullage.messages import Item, message_of, role_of
+from ullage.recall.searched_text import content_text
+from ullage.sessions.find import opened_path
+from ullage.sessions.load import Session, open_session
+from ullage.sessions.private_file import private_folder
+from ullage.sessions.session_list import title_of
+from ullage.sessions.usual_folders import FoundSession, found_sessions, state_folder
+
+__all__ = ["SearchHit", "SearchIndex", "SearchedSession"]
+
+_SCHEMA_VERSION = 1
+_TEXT_CHARS = 20_000
+"""Of one block: half from each end. Longer results are data, and the file itself holds them."""
+
+_BUSY_SECONDS = 10.0
+_SCHEMA = """
+CREATE TABLE session (
+  number INTEGER PRIMARY KEY, tool TEXT, id TEXT, path TEXT, size INTEGER, modified REAL,
+  title TEXT, cwd TEXT, lines INTEGER, newest TEXT, UNIQUE (path, id)
+);
+CREATE TABLE part (number INTEGER PRIMARY KEY, session INTEGER, position INTEGER, who TEXT);
+CREATE INDEX part_session ON part (session);
+CREATE VIRTUAL TABLE words USING fts5 (body, tokenize = "unicode61 remove_diacritics 2");
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A place in a session.
+
+    Attributes:
+        position: Of the entry among the session's entries, from 0.
+        who: `user`, `assistant`, `call` or `result`.
+        text: The words around the hit, one line; hits stand between `open_mark` and `close_mark`.
+    """
+
+    position: int
+    who: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedSession:
+    """A session that was found, with its best places.
+
+    Attributes:
+        tool: See `FoundSession`.
+        id: See `FoundSession`.
+        path: See `FoundSession`.
+        title: As its tool names it, or how it begins.
+        cwd: Where it ran.
+        modified: Seconds since the epoch.
+        score: Higher is better; comparable within one search.
+        hits: Best first.
+    """
+
+    tool: str
+    id: str
+    path: Path
+    title: str
+    cwd: str
+    modified: float
+    score: float
+    hits: tuple[SearchHit, ...]
+
+
+class SearchIndex:
+    """The index; opened when it is first used, and closed by `close`.
+
+    Args:
+        path: The database; `None`: `search.db` in Ullage's own folder.
+
+    Raises:
+        StoreError: It cannot be opened or written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = Path(path) if path is not None else state_folder() / "search.db"
+        self._store = self._opened()
+
+    def __enter__(self) -> SearchIndex:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._store.close()
+
+    # ---- keeping it up to date ----------------------------------------------------------------
+
+    def update(
+        self,
+        sessions: Sequence[FoundSession] | None = None,
+        *,
+        step: Callable[[int], object] = lambda done: None,
+    ) -> dict[str, str]:
+        """Reads what is new since the last time; sessions whose files are missing leave the index.
+
+        Args:
+            sessions: All there are; `None`: those of this machine.
+            step: Called with 1 after each session that was read.
+
+        Returns:
+            For each file that cannot be read the reason; its old text stays.
+
+        Raises:
+            StoreError: The index cannot be written.
+        """
+        found = found_sessions() if sessions is None else sessions
+        problems: dict[str, str] = {}
+        with self._reported():
+            known = {(row[0], row[1]): row[2:] for row in self._known()}
+            for each in found:
+                if known.pop((str(each.path), each.id), None) != (each.size, each.modified):
+                    try:
+                        self._read(each)
+                    except (UllageError, OSError) as exc:
+                        if isinstance(exc, StoreError) and exc.path == str(self.path):
+                            raise
+                        problems[str(each.path)] = str(getattr(exc, "reason", "") or exc)
+                    step(1)
+            with self._store:
+                for path, name in known:
+                    self._forget(path, name)
+        return problems
+
+    def _known(self) -> list[tuple[Any, ...]]:
+        return self._store.execute("SELECT path, id, size, modified FROM session").fetchall()
+
+    def _read(self, found: FoundSession) -> None:
+        opened = open_session(opened_path(found))
+        entries = list(_entries(opened))
+        with self._store:
+            number, start = self._begun(found, entries)
+            for position in range(start, len(entries)):
+                for who, text in _texts(entries[position]):
+                    told = (number, position, who)
+                    row = self._store.execute("INSERT INTO part VALUES (NULL, ?, ?, ?)", told)
+                    body = (row.lastrowid, _storable(text))
+                    self._store.execute("INSERT INTO words (rowid, body) VALUES (?, ?)", body)
+            self._store.execute(
+                "UPDATE session SET size=?, modified=?, title=?, cwd=?, lines=?, newest=? WHERE number=?",
+                (found.size, found.modified, _storable(title_of(opened)), _storable(opened.cwd),
+                 len(entries), _name(entries[-1]) if entries else "", number),
+            )  # fmt: skip
+
+    def _begun(self, found: FoundSession, entries: Sequence[Item]) -> tuple[int, int]:
+        """The session's row, and the first entry that is not in the index yet; 0 if the file was rewritten."""
+        place = (str(found.path), found.id)
+        query = "SELECT number, lines, newest FROM session WHERE path = ? AND id = ?"
+        row = self._store.execute(query, place).fetchone()
+        if row and row[1] and row[1] <= len(entries) and _name(entries[row[1] - 1]) == row[2]:
+            return row[0], row[1]
+        self._forget(*place)
+        added = (found.tool, found.id, str(found.path))
+        made = self._store.execute("INSERT INTO session (tool, id, path) VALUES (?, ?, ?)", added)
+        return int(made.lastrowid or 0), 0
+
+    def _forget(self, path: str, name: str) -> None:
+        which = "(SELECT number FROM session WHERE path = ? AND id = ?)"
+        parts = f"(SELECT number FROM part WHERE session IN {which})"  # noqa: S608 - no value in it
+        self._store.execute(f"DELETE FROM words WHERE rowid IN {parts}", (path, name))  # noqa: S608
+        self._store.execute(f"DELETE FROM part WHERE session IN {which}", (path, name))  # noqa: S608
+        self._store.execute("DELETE FROM session WHERE path = ? AND id = ?", (path, name))
+
+    # ---- searching ----------------------------------------------------------------------------
+
+    def search(
+        self,
+        words: str,
+        *,
+        most: int = 10,
+        hits: int = 3,
+        tool: str = "",
+        cwd: str = "",
+        session: str = "",
+        marks: tuple[str, str] = ("", ""),
+    ) -> list[SearchedSession]:
+        """Sessions with these words, best first: those with all words in one place, or if there are none, with any.
+
+        Args:
+            words: Words, or phrases in double quotes; case and accents do not matter.
+            most: Sessions at most.
+            hits: Places of each at most.
+            tool: Only sessions of this tool; empty: of all.
+            cwd: Only sessions that ran in this folder; empty: in any.
+            session: Only this id; empty: any.
+            marks: Put before and after each word that was found.
+
+        Raises:
+            InvalidPolicy: There is no word, or a number is below 1.
+            StoreError: The index cannot be read.
+        """
+        terms = _terms(words)
+        if not terms:
+            raise InvalidPolicy("words", words, "holds no word to search for")
+        for name, value in (("most", most), ("hits", hits)):
+            if value < 1:
+                raise InvalidPolicy(name, value, "must be at least 1")
+        kept = (tool, tool, cwd, cwd, session, session)
+        for join in (" AND ", " OR "):
+            with self._reported():
+                rows = self._matches(join.join(terms), marks, kept)
+            if rows:
+                return _grouped(rows, most, hits)
+        return []
+
+    def _matches(
+        self, query: str, marks: tuple[str, str], kept: tuple[str, ...]
+    ) -> list[tuple[Any, ...]]:
+        return self._store.execute(
+            "SELECT s.tool, s.id, s.path, s.title, s.cwd, s.modified, -bm25(words), p.position, p.who,"
+            " snippet(words, 0, ?, ?, '…', 24) FROM words JOIN part p ON p.number = words.rowid"
+            " JOIN session s ON s.number = p.session WHERE words MATCH ?"
+            " AND (? = '' OR s.tool = ?) AND (? = '' OR s.cwd = ?) AND (? = '' OR s.id = ?)"
+            " ORDER BY bm25(words) LIMIT 2000",
+            (*marks, query, *kept),
+        ).fetchall()
+
+    # ---- the database -------------------------------------------------------------------------
+
+    def _opened(self) -> sqlite3.Connection:
+        private_folder(self.path.parent)
+        with self._reported():
+            try:
+                return self._prepared()
+            except sqlite3.DatabaseError as exc:
+                if isinstance(exc, sqlite3.OperationalError):
+                    raise
+                self._removed()  # damaged, or no database: it can be built again
+                return self._prepared()
+
+    def _prepared(self) -> sqlite3.Connection:
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
+        store = sqlite3.connect(self.path, timeout=_BUSY_SECONDS)
+        try:
+            version = store.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, _SCHEMA_VERSION):
+                raise sqlite3.DatabaseError("of another version")
+            store.execute("PRAGMA journal_mode = WAL")
+            if version == 0:
+                store.executescript(f"{_SCHEMA} PRAGMA user_version = {_SCHEMA_VERSION};")
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _removed(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+    def _reported(self) -> _ReportedStore:
+        return _ReportedStore(self.path)
+
+
+class _ReportedStore:
+    """Faults of the database as `StoreError`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
+        if isinstance(exc, sqlite3.Error) or (
+            isinstance(exc, OSError) and not isinstance(exc, UllageError)
+        ):
+            hint = "delete the file: the next search builds it again"
+            raise StoreError(f"search index: {exc}", path=str(self._path), hint=hint) from exc
+
+
+def _entries(opened: Session) -> Iterator[Item]:
+    lines = (
+        opened.transcript.entries() if opened.transcript else iter(opened.history or opened.items)
+    )
+    return (line for line in lines if message_of(line) is not None)
+
+
+def _name(entry: Item) -> str:
+    return str(entry.get("uuid") or "")
+
+
+def _texts(entry: Item) -> Iterator[tuple[Literal["user", "assistant", "call", "result"], str]]:
+    role: Any = "assistant" if role_of(entry) == "assistant" else "user"
+    for block in blocks_of(entry):
+        kind = block.get("type")
+        if kind == "tool_use":
+            yield "call", f"{block.get('name')} {content_text(block.get('input'))}"
+        elif kind == "tool_result":
+            yield "result", content_text(block.get("content"))
+        elif kind == "text" and isinstance(text := block.get("text"), str) and text.strip():
+            yield role, text
+
+
+def _storable(text: str) -> str:
+    """A text without what SQLite cannot hold, its middle left out if it is long."""
+    if len(text) > _TEXT_CHARS:
+        text = text[: _TEXT_CHARS // 2] + "\n…\n" + text[-_TEXT_CHARS // 2 :]
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")
+
+
+def _terms(words: str) -> list[str]:
+    """Quoted for FTS5, in whose language nothing a user types then has a meaning."""
+    pieces = words.split('"')
+    found = [piece for at, piece in enumerate(pieces) if at % 2]  # phrases
+    found += [word for at, piece in enumerate(pieces) if at % 2 == 0 for word in piece.split()]
+    kept = [term.encode("utf-8", "replace").decode().replace("\0", " ") for term in found]
+    return [f'"{term}"' for term in kept if any(char.isalnum() for char in term)]
+
+
+def _grouped(rows: Sequence[tuple[Any, ...]], most: int, hits: int) -> list[SearchedSession]:
+    found: dict[tuple[str, str], SearchedSession] = {}
+    for tool, name, path, title, cwd, modified, score, position, who, text in rows:
+        hit = SearchHit(position, who, " ".join(text.split()))
+        known = found.get((path, name))
+        if known is None:
+            found[path, name] = SearchedSession(
+                tool, name, Path(path), title or "", cwd or "", modified or 0.0, score, (hit,)
+            )
+        elif len(known.hits) < hits:
+            told = (*known.hits, hit)
+            found[path, name] = SearchedSession(
+                tool, name, Path(path), known.title, known.cwd, known.modified, known.score, told
+            )
+    return list(found.values())[:most]
