@@ -17,7 +17,9 @@ import ullage
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(ullage.__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+# Frameworks are not installed here.
+DOCUMENTS = [ROOT / "README.md", *(path for path in PAGES if path.name != "integrations.md")]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -16,12 +16,14 @@ PARALLEL = {
     "anthropic.py",
     "bedrock.py",
     "gemini.py",
+    "langchain.py",
+    "litellm.py",
     "mistral.py",
     "openai.py",
     "openai_chat.py",
     "openai_responses.py",
 }
-"""One for each provider or interface, in every room that knows them apart."""
+"""One for each provider, interface or framework, in every room that knows them apart."""
 
 TWINS = ("_reference/",)
 """Named as the files and types of the Rust core that they are twins of."""

@@ -75,6 +75,25 @@ class Followed:
         if self.asked > count:
             self.asked = -1
 
+    def become(self, prints: Sequence[str], origin: Sequence[int | None], end: int) -> None:
+        """From now on the list is what was made of it.
+
+        Args:
+            prints: Of its messages.
+            origin: For each the message of the old list that it is made of; `None`: it stands for all before the next that has one.
+            end: The length of the history.
+        """
+        ends: list[int] = []
+        for at in range(len(prints)):
+            following = next((each for each in origin[at + 1 :] if each is not None), None)
+            own = origin[at]
+            if own is None or own == following:
+                ends.append(end if following is None else self.start(following))
+            else:
+                ends.append(self.ends[own])
+        self.prints, self.ends, self.points = list(prints), ends, []
+        self.asked = len(prints)
+
     def note(self, state: Mapping[str, Any]) -> None:
         """A point to go back to: the state as it is now."""
         self.points.append((len(self.prints), state))

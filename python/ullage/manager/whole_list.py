@@ -130,6 +130,13 @@ class WholeLists(Keeping):
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
         return made
 
+    def view_kept(self, view: ListView) -> None:
+        """The framework has put the newest view in place of its own list, which the next call hands over."""
+        prints = [print_of(message) for message in view.messages]
+        self._followed.become(prints, view.origin, len(self.machine.history))
+        self._note_point()
+        self._commit("view")
+
     # ---- state for a framework's checkpoint --------------------------------------------------
 
     def view_state(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from ullage.legality.repairs import repair
 from ullage.levels.view import View
 from ullage.manager.followed import Followed
-from ullage.messages import Item
+from ullage.messages import Item, as_sent, message_of
 from ullage.providers.registry import Provider
 from ullage.requests.to_request import rules_model
 
@@ -68,10 +68,12 @@ def _of_owner(
         yield from (Written(message, None, False) for message in _translated(messages, view, form))
         return
     whole = len(at) == followed.ends[owner] - followed.start(owner)
-    kept = whole and all(_untouched(view, each) for each in at)
+    kept = whole and all(view.shown[each] is view.originals[each] for each in at)
     if form.internal:
         for each in at:
-            yield Written(view.messages[each], owner, kept and given[owner] is view.originals[each])
+            mine = kept and _says_the_same(given[owner], view.originals[each])
+            as_it_is = mine and as_sent(given[owner]) is given[owner]
+            yield Written(given[owner] if as_it_is else view.messages[each], owner, mine)
     elif kept:
         yield Written(given[owner], owner, True)
     else:
@@ -79,8 +81,10 @@ def _of_owner(
         yield from (Written(message, owner, False) for message in _translated(messages, view, form))
 
 
-def _untouched(view: View, at: int) -> bool:
-    return view.shown[at] is view.originals[at]
+def _says_the_same(given: Item, taken: Item) -> bool:
+    """Whether a message was taken as it is: a second call under a used id is given another."""
+    one, other = message_of(given) or {}, message_of(taken) or {}
+    return one is other or one.get("content") == other.get("content")
 
 
 # ---- parts of a conversation in a provider's form ------------------------------------------------

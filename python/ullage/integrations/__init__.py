@@ -1,0 +1,10 @@
+"""Agent frameworks with Ullage in them: one module each, which imports its framework.
+
+| framework | what is added |
+| --- | --- |
+| LangChain | `create_agent(..., middleware=[UllageMiddleware()])` of `ullage.integrations.langchain` |
+
+Each needs its extra, `pip install 'ullage[langchain]'`; without it the import raises `MissingExtra`.
+"""
+
+__all__: list[str] = []

@@ -1,0 +1,257 @@
+"""What every integration shares: a manager for each conversation, and a framework's own messages in and out of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from ullage import ContextManager, ContextTooLarge, ManagerBusy, Policy
+from ullage.manager import ListView, PlanStep
+from ullage.messages import Item, SystemPrompt, Tools
+from ullage.observe import Listener
+from ullage.providers import AnyProvider, Provider, classify
+from ullage.recall.store import OffloadStore
+from ullage.summarizers.protocol import WriterLike
+
+__all__ = ["FRAMEWORK", "Conversation", "Conversations", "Fitted", "ModelFacts", "Translator"]
+
+M = TypeVar("M")
+
+FRAMEWORK: Final = Provider(
+    name="framework", form="ullage.providers.anthropic", internal=True, read_as_is=True
+)
+"""The internal view, judged by what holds for every provider: the framework writes the provider's request itself."""
+
+MOST: Final = 64
+"""Conversations that are held; of an older one the view is made from its list again."""
+
+_TOO_LONG: Final = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long"}}  # fmt: skip
+
+
+class Translator(Protocol[M]):
+    """A framework's messages, one by one, as messages of the internal view and back."""
+
+    def read(self, message: M) -> Item:
+        """The message in the internal view; never changed."""
+        ...
+
+    def changed(self, message: M, now: Item) -> M:
+        """A copy of the message that says what its reading says now."""
+        ...
+
+    def made(self, item: Item) -> M:
+        """A message that Ullage wrote."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a framework says of the model in use.
+
+    Attributes:
+        name: As its provider calls it.
+        context_window: In tokens; `None`: the model table's.
+        max_output_tokens: Likewise.
+    """
+
+    name: str
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted(Generic[M]):
+    """A framework's list, made to fit.
+
+    Attributes:
+        messages: To send; those that need no change are the framework's own objects.
+        view: What was done, with positions in the given list.
+    """
+
+    messages: list[M]
+    view: ListView
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is not as it was given."""
+        return self.view.changed
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation(Generic[M]):
+    """One conversation of a framework."""
+
+    manager: ContextManager
+    translator: Translator[M]
+    fresh: Callable[[], ContextManager]  # where another call of the same conversation is at work
+
+    def fit(
+        self,
+        messages: Sequence[M],
+        *,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+    ) -> Fitted[M]:
+        """The messages to send; see `ContextManager.view`."""
+        read = [self.translator.read(message) for message in messages]
+        try:
+            view = self.manager.view(read, system=system, tools=tools)
+        except ManagerBusy:
+            view = self.fresh().view(read, system=system, tools=tools)
+        return self._fitted(messages, view)
+
+    async def afit(
+        self,
+        messages: Sequence[M],
+        *,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+    ) -> Fitted[M]:
+        """`fit`, without blocking the event loop."""
+        read = [self.translator.read(message) for message in messages]
+        try:
+            view = await self.manager.aview(read, system=system, tools=tools)
+        except ManagerBusy:
+            view = await self.fresh().aview(read, system=system, tools=tools)
+        return self._fitted(messages, view)
+
+    def _fitted(self, messages: Sequence[M], view: ListView) -> Fitted[M]:
+        steps = [step for step in view.plan if step.at is not None]
+        pairs = zip(steps, view.messages, strict=True)  # a plan names what is sent in its order
+        return Fitted([self._back(step, messages, sent) for step, sent in pairs], view)
+
+    def _back(self, step: PlanStep, messages: Sequence[M], sent: Item) -> M:
+        if step.given is None:
+            return self.translator.made(sent)
+        given = messages[step.given]
+        return given if step.action == "kept" else self.translator.changed(given, sent)
+
+    def refused(self, error: Exception, *, overflow: bool = False) -> None:
+        """Make room after an error; the next `fit` of the same list is smaller.
+
+        Args:
+            error: Raised again where it is none of a request that is too long, or no room can be made.
+            overflow: The framework says that it is one, whatever its text says.
+        """
+        told = _told(error, overflow)
+        try:
+            # The first answer may be that a smaller output would fit, which a framework cannot be told.
+            made = self.manager.on_overflow(told).step or self.manager.on_overflow(told).step
+        except ContextTooLarge as exc:
+            raise error from exc
+        if not made:
+            raise error
+
+    async def arefused(self, error: Exception, *, overflow: bool = False) -> None:
+        """`refused`, without blocking the event loop."""
+        told = _told(error, overflow)
+        try:
+            first = await self.manager.aon_overflow(told)
+            made = first.step or (await self.manager.aon_overflow(told)).step
+        except ContextTooLarge as exc:
+            raise error from exc
+        if not made:
+            raise error
+
+
+def _told(error: Exception, overflow: bool) -> Any:
+    found = classify(error)
+    return _TOO_LONG if overflow and not found.is_overflow else error
+
+
+@dataclass(slots=True)
+class Conversations(Generic[M]):
+    """The conversations that an integration has seen, the newest ones held.
+
+    What is not held costs nothing but time: the view of a list is the same when it is made from the list alone, unless a model
+    writes the summaries.
+
+    Attributes:
+        translator: Of the framework's messages.
+        provider: Their form.
+        policy: As `ContextManager` takes it.
+        summarizer: Writes summaries; `None`: code does.
+        context_window: Stated by the user; `None`: what the framework says of the model.
+        max_output_tokens: Likewise.
+        store: For large tool results; `None`: they stay, and are snipped.
+        listeners: Called with every event.
+    """
+
+    translator: Translator[M]
+    provider: AnyProvider = FRAMEWORK
+    policy: Policy | str | None = None
+    summarizer: WriterLike | None = None
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    store: OffloadStore | None = None
+    listeners: Iterable[Listener] = ()
+    _held: OrderedDict[tuple[str, ModelFacts], Conversation[M]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(
+        self, name: str, model: ModelFacts, summarizer: WriterLike | None = None
+    ) -> Conversation[M]:
+        """The conversation of that name with a model.
+
+        Args:
+            name: Such as the id of a thread.
+            model: In use.
+            summarizer: The host's; `None`: the one of these conversations.
+        """
+        with self._lock:
+            found = self._held.pop((name, model), None) or self._begun(model, summarizer)
+            self._held[name, model] = found
+            while len(self._held) > MOST:
+                self._held.popitem(last=False)
+        return found
+
+    def held(self, name: str) -> Conversation[M] | None:
+        """The newest one of that name, if it is held."""
+        with self._lock:
+            names = [key for key in self._held if key[0] == name]
+            return self._held[names[-1]] if names else None
+
+    def _begun(self, model: ModelFacts, summarizer: WriterLike | None) -> Conversation[M]:
+        def fresh() -> ContextManager:
+            return ContextManager(
+                model=model.name,
+                provider=self.provider,
+                policy=self.policy,
+                summarizer=summarizer or self.summarizer,
+                context_window=self.context_window or model.context_window,
+                max_output_tokens=self.max_output_tokens or model.max_output_tokens,
+                store=self.store,
+                listeners=self.listeners,
+            )
+
+        return Conversation(fresh(), self.translator, fresh)
+
+
+def blocks_of(item: Item) -> list[Mapping[str, Any]]:
+    """The content of a message of the internal view as blocks."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [block for block in content or () if isinstance(block, Mapping)]
+
+
+def text_of(item: Item) -> str:
+    """The text of a message of the internal view, of its tool results too."""
+    parts = []
+    for block in blocks_of(item):
+        if isinstance(block.get("text"), str):
+            parts.append(block["text"])
+        elif block.get("type") == "tool_result":
+            parts.append(text_of({"content": block.get("content")}))
+        elif block.get("type") == "tool_use":
+            parts.append(f"[{block.get('name')} {block.get('input')}]")
+    return "\n\n".join(part for part in parts if part)
+
+
+def transcript_of(items: Iterable[Item], prompt: str) -> str:
+    """Messages as one text for a model that writes a summary, with its prompt at the end."""
+    lines = [f"<{item.get('role')}>\n{text_of(item)}\n</{item.get('role')}>" for item in items]
+    return "\n\n".join([*lines, prompt])

@@ -1,0 +1,170 @@
+"""LangChain's messages as messages of the internal view, and what changed there in LangChain's messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ullage.exceptions import MissingExtra
+from ullage.integrations.conversations import blocks_of, text_of
+from ullage.messages import THINKING, Item
+from ullage.providers._common import from_url
+
+try:
+    from langchain_core.messages import (
+        AIMessage,
+        AnyMessage,
+        FunctionMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+    )
+except ImportError as exc:
+    raise MissingExtra("langchain-core", "langchain") from exc
+
+__all__ = ["LangChainTranslator"]
+
+_CALLS = frozenset(("tool_use", "tool_call", "function_call", "tool_call_chunk", "input_json_delta", "invalid_tool_call"))  # fmt: skip
+_REASONING = frozenset((*THINKING, "reasoning", "reasoning_content"))
+
+
+class LangChainTranslator:
+    """Reads messages, and writes changes into copies of them; ids, artifacts, usage and metadata stay."""
+
+    def read(self, message: AnyMessage) -> Item:
+        """The message in the internal view."""
+        if isinstance(message, AIMessage):
+            return _response(message)
+        if isinstance(message, ToolMessage):
+            return {"role": "user", "content": [_result(message)]}
+        role = "system" if isinstance(message, SystemMessage) else "user"
+        if getattr(message, "role", None) == "assistant":
+            role = "assistant"
+        return {"role": role, "content": _content(message.content)}
+
+    def changed(self, message: AnyMessage, now: Item) -> AnyMessage:
+        """A copy of the message that says what its reading says now."""
+        if isinstance(message, ToolMessage):
+            results = (block for block in blocks_of(now) if block.get("type") == "tool_result")
+            content = next((block.get("content") for block in results), "")
+            return message.model_copy(update={"content": _plain(content)})
+        if isinstance(message, AIMessage):
+            return _response_now(message, blocks_of(now))
+        if isinstance(message, FunctionMessage):
+            return message.model_copy(update={"content": text_of(now)})
+        before = blocks_of(self.read(message))
+        more = [dict(block) for block in blocks_of(now)[len(before) :]]
+        return message.model_copy(update={"content": [*_as_list(message.content), *more]})
+
+    def made(self, item: Item) -> AnyMessage:
+        """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
+        result = next((each for each in blocks_of(item) if each.get("type") == "tool_result"), None)
+        if result is not None:
+            call = str(result.get("tool_use_id"))
+            return ToolMessage(_plain(result.get("content")), tool_call_id=call)
+        text = text_of(item)
+        own = {"additional_kwargs": {"lc_source": "ullage"}}
+        if item.get("role") == "assistant":
+            return AIMessage(text, **own)
+        return (
+            SystemMessage(text, **own)
+            if item.get("role") == "system"
+            else HumanMessage(text, **own)
+        )
+
+
+# ---- in ---------------------------------------------------------------------------------------
+
+
+def _content(content: str | list[Any]) -> str | list[dict[str, Any]]:
+    return content if isinstance(content, str) else list(_blocks(content))
+
+
+def _blocks(content: list[Any]) -> Iterator[dict[str, Any]]:
+    for block in content:
+        if isinstance(block, str):
+            yield {"type": "text", "text": block}
+        elif not isinstance(block, Mapping) or block.get("type") in _CALLS:
+            continue
+        elif block.get("type") == "image_url":
+            url = block.get("image_url")
+            found = url.get("url") if isinstance(url, Mapping) else url
+            yield {"type": "image", "source": from_url(str(found))}
+        elif block.get("type") in ("reasoning", "reasoning_content"):
+            yield {"type": "thinking", "thinking": json.dumps(block, default=str), "signature": ""}
+        else:
+            yield dict(block)
+
+
+def _response(message: AIMessage) -> Item:
+    content = message.content
+    blocks = list(_blocks([content] if isinstance(content, str) and content else content or []))
+    for at, call in enumerate([*message.tool_calls, *message.invalid_tool_calls]):
+        given = call["args"] if isinstance(call["args"], dict) else {"arguments": call["args"]}
+        name = call["id"] or f"call_{message.id}_{at}"
+        blocks.append({"type": "tool_use", "id": name, "name": call["name"] or "", "input": given})
+    read: dict[str, Any] = {"role": "assistant", "content": blocks}
+    usage = message.usage_metadata
+    if usage:
+        read["usage"] = {name: usage[name] for name in ("input_tokens", "output_tokens")}
+    return read
+
+
+def _result(message: ToolMessage) -> dict[str, Any]:
+    block = {
+        "type": "tool_result",
+        "tool_use_id": message.tool_call_id,
+        "content": _content(message.content),
+    }
+    return {**block, "is_error": True} if message.status == "error" else block
+
+
+# ---- back -------------------------------------------------------------------------------------
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, str):
+        return content
+    return [dict(block) for block in content or () if isinstance(block, Mapping)] or ""
+
+
+def _as_list(content: str | list[Any]) -> list[Any]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content)
+
+
+def _response_now(message: AIMessage, now: list[Mapping[str, Any]]) -> AIMessage:
+    """The response with what its calls hold now, and without thinking where that left."""
+    given = {str(each["id"]): each["input"] for each in now if each.get("type") == "tool_use"}
+    calls = [
+        {**call, "args": given[call["id"]]} for call in message.tool_calls if call["id"] in given
+    ]
+    thinks = any(block.get("type") in _REASONING for block in now)
+    content = message.content
+    if isinstance(content, list):
+        content = [
+            _call_now(block, given) for block in content if thinks or _kind(block) not in _REASONING
+        ]
+    more = dict(message.additional_kwargs)
+    for name in () if calls == message.tool_calls else ("tool_calls", "function_call"):
+        more.pop(name, None)
+    if not thinks:
+        more.pop("reasoning_content", None)
+    update = {"content": content, "tool_calls": calls, "additional_kwargs": more}
+    return message.model_copy(update=update)
+
+
+def _kind(block: Any) -> Any:
+    return block.get("type") if isinstance(block, Mapping) else None
+
+
+def _call_now(block: Any, given: Mapping[str, Any]) -> Any:
+    kind = _kind(block)
+    if kind in ("tool_use", "tool_call") and block.get("id") in given:
+        key = "input" if kind == "tool_use" else "args"
+        return {**block, key: given[block["id"]]}
+    if kind == "function_call" and block.get("call_id") in given:
+        return {**block, "arguments": json.dumps(given[block["call_id"]])}
+    return block

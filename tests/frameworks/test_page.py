@@ -1,0 +1,65 @@
+"""The page about frameworks: each block runs where its framework is, each line of its table names what exists."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+NEEDED = {
+    "LangChain": "langchain",
+}
+
+
+def test_every_section_is_known():
+    assert set(SECTIONS) == set(NEEDED)
+
+
+@pytest.mark.parametrize("title", NEEDED)
+def test_the_block_of_each_section_runs(title, tmp_path, monkeypatch):
+    pytest.importorskip(NEEDED[title], reason="`make integrations` installs it")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", SECTIONS[title], re.MULTILINE | re.DOTALL)
+    assert blocks
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, title, "exec"), names)
+
+
+def test_extras_of_the_table_exist():
+    extras = set(re.findall(r"`ullage\[([a-z-]+)\]`", PAGE))
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for extra in extras:
+        assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
+
+
+def test_examples_of_frameworks_run():
+    pytest.importorskip("langchain", reason="`make integrations` installs it")
+    import runpy
+
+    from langchain_core.language_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+
+    class Model(GenericFakeChatModel):
+        def bind_tools(self, tools, **more):
+            return self
+
+    names = runpy.run_path(str(ROOT / "examples" / "frameworks" / "langchain_agent.py"))
+    call = {"name": "read", "args": {"path": "nowhere"}, "id": "c1"}
+    answers = iter([AIMessage("", tool_calls=[call]), AIMessage("There is no such file.")])
+    assert names["main"](Model(messages=answers), "What is in it?") == "There is no such file."
+
+
+def test_modules_are_imported_by_nobody_else():
+    import subprocess
+    import sys
+
+    program = "import sys, ullage, ullage.integrations; print([n for n in sys.modules if n.startswith('ullage.integrations.')])"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+    assert importlib.import_module("ullage.integrations").__doc__

@@ -1,0 +1,39 @@
+"""An integration without its framework: one error, which names the extra."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import ullage.integrations
+from ullage.exceptions import MissingExtra
+
+FRAMEWORKS = {
+    "langchain": ("langchain", "langchain_core", "langgraph"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_extra_is_named(name, monkeypatch):
+    for module in list(sys.modules):
+        if module.partition(".")[0] in FRAMEWORKS[name] or module.startswith("ullage.integrations."):
+            monkeypatch.delitem(sys.modules, module)
+    for package in FRAMEWORKS[name]:
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match="this needs the package") as caught:
+        importlib.import_module(f"ullage.integrations.{name}")
+    assert caught.value.hint == f"pip install 'ullage[{caught.value.extra}]'"
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    assert re.search(rf"^{caught.value.extra} = \[", project.read_text("utf-8"), re.MULTILINE)
+
+
+def test_every_integration_is_listed():
+    shared = ("conversations",)
+    names = {info.name for info in pkgutil.iter_modules(ullage.integrations.__path__)}
+    own = {name for name in names if not name.endswith(("_messages", "_summary"))}
+    assert own - set(shared) == set(FRAMEWORKS)
