@@ -32,7 +32,10 @@ def _talk(rng: random.Random) -> list[dict[str, Any]]:
         for _ in range(rng.randrange(3)):
             names = [f"call_{made + at}" for at in range(rng.choice((1, 1, 2, 3)))]
             made += len(names)
-            calls = [use(name, rng.choice(("Read", "Bash", "search")), path=_words(rng)) for name in names]
+            calls = [
+                use(name, rng.choice(("Read", "Bash", "search")), path=_words(rng))
+                for name in names
+            ]
             messages.append(said([*([text(_words(rng))] if rng.random() < 0.5 else []), *calls]))
             messages.append(user([_result(rng, name) for name in names]))
         messages += [said(_words(rng)), user(_words(rng))]

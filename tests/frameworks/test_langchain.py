@@ -19,12 +19,13 @@ from langchain_core.messages.utils import convert_to_openai_messages
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import Field
 
 from tests.frameworks.generated import COUNTS, SMALL, short_talks
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage.exceptions import ContextTooLarge
-from ullage.integrations.conversations import Conversations, ModelFacts
-from ullage.integrations.langchain import UllageMiddleware, trim_messages
+from ullage.integrations.conversations import HeldConversations, ModelFacts
+from ullage.integrations.langchain import UllageMiddleware
 from ullage.integrations.langchain_messages import LangChainTranslator
 from ullage.testing import ScriptedSummarizer, assert_legal
 
@@ -45,8 +46,8 @@ class Model(BaseChatModel):
 
     rounds: int = 12
     window_chars: int = 10**9
-    sent: list[Any] = []
-    refused: list[int] = []
+    sent: list[Any] = Field(default_factory=list)
+    refused: list[int] = Field(default_factory=list)
     overflow: Any = ContextOverflowError
 
     @property
@@ -75,11 +76,17 @@ class Model(BaseChatModel):
         return AIMessage("", tool_calls=calls, id=f"answer-{number}")
 
     def _generate(
-        self, messages: Any, stop: Any = None, run_manager: CallbackManagerForLLMRun | None = None, **more: Any
+        self,
+        messages: Any,
+        stop: Any = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **more: Any,
     ) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=self._answer(messages))])
 
-    def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any) -> Iterator[Any]:
+    def _stream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any
+    ) -> Iterator[Any]:
         answer = self._answer(messages)
         chunks = [
             {"name": call["name"], "args": '{"place": "x"}', "id": call["id"], "index": at}
@@ -91,7 +98,7 @@ class Model(BaseChatModel):
 
 
 def model(**more: Any) -> Model:
-    return Model(sent=[], refused=[], **{"profile": WINDOW, **more})
+    return Model(**{"profile": WINDOW, **more})
 
 
 @tool
@@ -107,7 +114,9 @@ look.handle_tool_error = True
 
 def agent(chat: Model, middleware: Any = None, **more: Any) -> Any:
     middleware = UllageMiddleware() if middleware is None else middleware
-    return create_agent(chat, tools=[look], middleware=[middleware], system_prompt="Be brief.", **more)
+    return create_agent(
+        chat, tools=[look], middleware=[middleware], system_prompt="Be brief.", **more
+    )
 
 
 def ask(made: Any, thread: str = "one", words: str = "Look everywhere.") -> list[AnyMessage]:
@@ -170,11 +179,9 @@ def test_asynchronously_and_streamed():
     made = agent(chat)
 
     async def run() -> list[Any]:
-        seen = []
         config = {"recursion_limit": 200}
-        async for chunk in made.astream({"messages": [HumanMessage("Look.")]}, config, stream_mode="messages"):
-            seen.append(chunk)
-        return seen
+        chunks = made.astream({"messages": [HumanMessage("Look.")]}, config, stream_mode="messages")
+        return [chunk async for chunk in chunks]
 
     assert asyncio.run(run())
     assert len(chat.sent) == 13
@@ -201,7 +208,7 @@ def test_other_errors_pass():
             raise RuntimeError("no network")
 
     with pytest.raises(RuntimeError, match="no network"):
-        ask(agent(Broken(sent=[], refused=[], profile=WINDOW)))
+        ask(agent(Broken(profile=WINDOW)))
 
 
 def test_what_cannot_fit_is_an_error():
@@ -216,7 +223,7 @@ def test_persisted_the_state_stays_small_and_nothing_is_written_twice():
     made = agent(chat, UllageMiddleware(persist=True), checkpointer=saver)
     messages = ask(made)
     assert size(messages) < 30_000
-    legal([message for message in messages])
+    legal(list(messages))
     ids = [message.id for message in messages]
     assert len(set(ids)) == len(ids)
     ask(made, words="And again.")
@@ -240,13 +247,6 @@ def test_deepagents_summarization_is_replaced():
     made = deepagents.create_deep_agent(chat, tools=[look], middleware=[middleware])
     made.invoke({"messages": [HumanMessage("Look.")]}, {"recursion_limit": 200})
     assert len(chat.sent) == 13
-
-
-def test_trimming_keeps_pairs():
-    messages = given(next(short_talks(1)))
-    kept = trim_messages(messages, max_tokens=6, token_counter=len)
-    calls = {call["id"] for message in kept for call in getattr(message, "tool_calls", ())}
-    assert {m.tool_call_id for m in kept if isinstance(m, ToolMessage)} == calls
 
 
 # ---- round trip -------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def given(messages: list[dict[str, Any]]) -> list[AnyMessage]:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
-    held = Conversations[AnyMessage](LangChainTranslator(), **SMALL)
+    held = HeldConversations[AnyMessage](LangChainTranslator(), **SMALL)
     changed = 0
     for number, talk in enumerate(short_talks(count)):
         messages = given(talk)
@@ -297,7 +297,11 @@ def test_generated_conversations_there_and_back(count):
                 assert fitted.messages[step.at] is messages[step.given]
             elif step.action == "replaced":
                 one, other = messages[step.given], fitted.messages[step.at]
-                assert (type(one), one.id, one.response_metadata) == (type(other), other.id, other.response_metadata)
+                assert (type(one), one.id, one.response_metadata) == (
+                    type(other),
+                    other.id,
+                    other.response_metadata,
+                )
                 assert getattr(one, "artifact", None) == getattr(other, "artifact", None)
         assert [message.model_dump_json() for message in messages] == before
         assert_legal("openai_chat", convert_to_openai_messages(fitted.messages))

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+WINDOW = {"max_input_tokens": 32_000, "max_output_tokens": 2_000}
 NEEDED = {
     "LangChain": "langchain",
 }
@@ -52,7 +53,10 @@ def test_examples_of_frameworks_run():
     names = runpy.run_path(str(ROOT / "examples" / "frameworks" / "langchain_agent.py"))
     call = {"name": "read", "args": {"path": "nowhere"}, "id": "c1"}
     answers = iter([AIMessage("", tool_calls=[call]), AIMessage("There is no such file.")])
-    assert names["main"](Model(messages=answers), "What is in it?") == "There is no such file."
+    assert (
+        names["main"](Model(messages=answers, profile=WINDOW), "What is in it?")
+        == "There is no such file."
+    )
 
 
 def test_modules_are_imported_by_nobody_else():
@@ -60,6 +64,8 @@ def test_modules_are_imported_by_nobody_else():
     import sys
 
     program = "import sys, ullage, ullage.integrations; print([n for n in sys.modules if n.startswith('ullage.integrations.')])"
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
     assert done.stdout.strip() == "[]"
     assert importlib.import_module("ullage.integrations").__doc__

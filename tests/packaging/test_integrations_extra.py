@@ -21,7 +21,9 @@ FRAMEWORKS = {
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_the_extra_is_named(name, monkeypatch):
     for module in list(sys.modules):
-        if module.partition(".")[0] in FRAMEWORKS[name] or module.startswith("ullage.integrations."):
+        if module.partition(".")[0] in FRAMEWORKS[name] or module.startswith(
+            "ullage.integrations."
+        ):
             monkeypatch.delitem(sys.modules, module)
     for package in FRAMEWORKS[name]:
         monkeypatch.setitem(sys.modules, package, None)

@@ -16,7 +16,14 @@ from ullage.providers import AnyProvider, Provider, classify
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import WriterLike
 
-__all__ = ["FRAMEWORK", "Conversation", "Conversations", "Fitted", "ModelFacts", "Translator"]
+__all__ = [
+    "FRAMEWORK",
+    "Fitted",
+    "HeldConversation",
+    "HeldConversations",
+    "ModelFacts",
+    "Translator",
+]
 
 M = TypeVar("M")
 
@@ -26,7 +33,7 @@ FRAMEWORK: Final = Provider(
 """The internal view, judged by what holds for every provider: the framework writes the provider's request itself."""
 
 MOST: Final = 64
-"""Conversations that are held; of an older one the view is made from its list again."""
+"""HeldConversations that are held; of an older one the view is made from its list again."""
 
 _TOO_LONG: Final = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long"}}  # fmt: skip
 
@@ -81,7 +88,7 @@ class Fitted(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation(Generic[M]):
+class HeldConversation(Generic[M]):
     """One conversation of a framework."""
 
     manager: ContextManager
@@ -138,7 +145,7 @@ class Conversation(Generic[M]):
         """
         told = _told(error, overflow)
         try:
-            # The first answer may be that a smaller output would fit, which a framework cannot be told.
+            # The first answer may be that a smaller output would fit, which a framework has no place for.
             made = self.manager.on_overflow(told).step or self.manager.on_overflow(told).step
         except ContextTooLarge as exc:
             raise error from exc
@@ -163,7 +170,7 @@ def _told(error: Exception, overflow: bool) -> Any:
 
 
 @dataclass(slots=True)
-class Conversations(Generic[M]):
+class HeldConversations(Generic[M]):
     """The conversations that an integration has seen, the newest ones held.
 
     What is not held costs nothing but time: the view of a list is the same when it is made from the list alone, unless a model
@@ -188,12 +195,14 @@ class Conversations(Generic[M]):
     max_output_tokens: int | None = None
     store: OffloadStore | None = None
     listeners: Iterable[Listener] = ()
-    _held: OrderedDict[tuple[str, ModelFacts], Conversation[M]] = field(default_factory=OrderedDict)
+    _held: OrderedDict[tuple[str, ModelFacts], HeldConversation[M]] = field(
+        default_factory=OrderedDict
+    )
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(
         self, name: str, model: ModelFacts, summarizer: WriterLike | None = None
-    ) -> Conversation[M]:
+    ) -> HeldConversation[M]:
         """The conversation of that name with a model.
 
         Args:
@@ -208,13 +217,13 @@ class Conversations(Generic[M]):
                 self._held.popitem(last=False)
         return found
 
-    def held(self, name: str) -> Conversation[M] | None:
+    def held(self, name: str) -> HeldConversation[M] | None:
         """The newest one of that name, if it is held."""
         with self._lock:
             names = [key for key in self._held if key[0] == name]
             return self._held[names[-1]] if names else None
 
-    def _begun(self, model: ModelFacts, summarizer: WriterLike | None) -> Conversation[M]:
+    def _begun(self, model: ModelFacts, summarizer: WriterLike | None) -> HeldConversation[M]:
         def fresh() -> ContextManager:
             return ContextManager(
                 model=model.name,
@@ -227,7 +236,7 @@ class Conversations(Generic[M]):
                 listeners=self.listeners,
             )
 
-        return Conversation(fresh(), self.translator, fresh)
+        return HeldConversation(fresh(), self.translator, fresh)
 
 
 def blocks_of(item: Item) -> list[Mapping[str, Any]]:

@@ -13,9 +13,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
 
-from ullage.dropin.langchain import trim_messages
 from ullage.exceptions import MissingExtra
-from ullage.integrations.conversations import Conversation, Conversations, Fitted, ModelFacts
+from ullage.integrations.conversations import (
+    Fitted,
+    HeldConversation,
+    HeldConversations,
+    ModelFacts,
+)
 from ullage.integrations.langchain_messages import LangChainTranslator
 from ullage.integrations.langchain_summary import ChatSummarizer
 from ullage.manager.followed import print_of
@@ -36,7 +40,7 @@ try:
 except ImportError as exc:
     raise MissingExtra("langchain", "langchain") from exc
 
-__all__ = ["UllageMiddleware", "trim_messages"]
+__all__ = ["UllageMiddleware"]
 
 Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -78,7 +82,7 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         super().__init__()
         self._host_writes, self._persist, self._name = summarizer == "host", persist, name
         self._tools: tuple[list[Any], list[dict[str, Any]]] = ([], [])
-        self.conversations = Conversations[AnyMessage](
+        self.conversations = HeldConversations[AnyMessage](
             LangChainTranslator(),
             policy=policy,
             summarizer=None if self._host_writes else summarizer,
@@ -140,13 +144,13 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             return None
         return _written(conversation, await conversation.afit(state["messages"]))
 
-    def _persisted(self, messages: Sequence[AnyMessage]) -> Conversation[AnyMessage] | None:
+    def _persisted(self, messages: Sequence[AnyMessage]) -> HeldConversation[AnyMessage] | None:
         """The conversation, from its second request on: the first one names the model."""
         return self.conversations.held(_thread(messages)) if self._persist else None
 
     # ---- inside ------------------------------------------------------------------------------
 
-    def _of(self, request: ModelRequest[Any]) -> Conversation[AnyMessage]:
+    def _of(self, request: ModelRequest[Any]) -> HeldConversation[AnyMessage]:
         host = ChatSummarizer(request.model) if self._host_writes else None
         return self.conversations.of(_thread(request.messages), _facts(request.model), host)
 
@@ -169,7 +173,7 @@ def _sending(request: ModelRequest[Any], fitted: Fitted[AnyMessage]) -> ModelReq
 
 
 def _written(
-    conversation: Conversation[AnyMessage], fitted: Fitted[AnyMessage]
+    conversation: HeldConversation[AnyMessage], fitted: Fitted[AnyMessage]
 ) -> dict[str, Any] | None:
     if not fitted.changed:
         return None
