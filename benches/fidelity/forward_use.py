@@ -5,7 +5,8 @@
 At a cut (see `cuts.py`), take the identifiers (paths, symbols, ids, commands, options, error names) that the next 20 tool
 calls name in their parameters and that stood in the context before the cut. The score of a compacted context is the share of
 them that it still holds. A path counts as held if its last two parts are there. *Remembered* leaves out what the agent saw
-again after the cut before it used it: only what it had to know.
+again after the cut before it used it: only what it had to know. *Own names* are those that stand in the sessions of one
+repository only: not what any model knows.
 
 All contexts of a cut have the same size, counted by one vocabulary: that of the summary which the session's own model wrote,
 where there is one, else `--size`. The score of the written summary flatters it: the agent that went on knew nothing else.
@@ -18,7 +19,7 @@ import json
 import re
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -98,12 +99,34 @@ def score(text: str, names: set[str]) -> float:
     return sum(name in text for name in names) / len(names)
 
 
-def measure(cut: Cut, size: int) -> dict[str, Any] | None:
+Texts = dict[str, set[str]]
+"""The names in the contexts of each repository."""
+
+
+def note_own(cut: Cut, seen: Texts) -> None:
+    """Adds what a context names to what its repository does."""
+    repository = re.sub(r"^[a-z]+_(?:[a-z]+-)?|/.*", "", cut.session)
+    words = {word.strip(".:/") for word in WORD.findall("\n".join(map(text_of, cut.before)))}
+    seen[repository] |= {_short(word) for word in words if TELLING.search(word)}
+
+
+def add_own(rows: Sequence[dict[str, Any]], seen: Texts) -> None:
+    """Scores own names, when the contexts of all repositories are known."""
+    places = Counter(name for names in seen.values() for name in names)
+    for row in rows:
+        used, held = row.pop("used"), row.pop("held")
+        own = {name for name in used if places[name] == 1}
+        for name, told in row["scores"].items():
+            told["own"] = len(own & held[name]) / len(own) if len(own) >= LEAST else None
+
+
+def measure(cut: Cut, size: int, *, ours: bool) -> dict[str, Any] | None:
     used, remembered = needs(cut)
     if len(used) < LEAST:
         return None
     size = count(cut.written) if cut.written else size
-    texts = {name: reduce(cut.before, size) for name, reduce in REDUCERS.items()}
+    chosen = {n: f for n, f in REDUCERS.items() if not ours or n == OURS}
+    texts = {name: reduce(cut.before, size) for name, reduce in chosen.items()}
     if cut.written:
         texts["the session's own summary"] = cut.written
     rows = {
@@ -116,7 +139,9 @@ def measure(cut: Cut, size: int) -> dict[str, Any] | None:
     }
     over = [name for name, row in rows.items() if row["tokens"] > size]
     assert not over, (over, size)  # nobody may have more room than the others
-    return {"cut": f"{cut.session} {cut.kind}", "kind": cut.kind, "size": size, "scores": rows}
+    held = {name: {each for each in used if each in text} for name, text in texts.items()}
+    row = {"cut": f"{cut.session} {cut.kind}", "kind": cut.kind, "size": size, "scores": rows}
+    return {**row, "used": used, "held": held}
 
 
 def quartile(values: Sequence[float]) -> float:
@@ -131,7 +156,7 @@ def table(rows: Sequence[dict[str, Any]]) -> None:
         sizes = sorted(row["size"] for row in found)
         print(f"\n{kind}: {len(found)} cuts, {sizes[len(sizes) // 2]:,} tokens in the median")
         print(
-            f"  {'':36} {'mean':>6} {'lower quarter':>14} {'remembered':>11} {'lower quarter':>14} {'better than ours':>17}"
+            f"  {'':36} {'mean':>6} {'lower quarter':>14} {'remembered':>11} {'lower quarter':>14} {'own names':>10} {'better than ours':>17}"
         )
         for name in found[0]["scores"]:
             scores = [row["scores"][name] for row in found]
@@ -139,7 +164,8 @@ def table(rows: Sequence[dict[str, Any]]) -> None:
             kept = [each["remembered"] for each in scores if each["remembered"] is not None]
             told = f"{fmean(kept):11.3f} {quartile(kept):14.3f}" if kept else ""
             better = sum(row["scores"][name]["all"] > row["scores"][OURS]["all"] for row in found)
-            told = f"{told:26} {better:17}"
+            own = [each["own"] for each in scores if each["own"] is not None]
+            told = f"{told:26} {fmean(own) if own else 0:10.3f} {better:17}"
             print(f"  {name:36} {fmean(every):6.3f} {quartile(every):14.3f} {told}")
 
 
@@ -151,16 +177,20 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=SIZE)
     parser.add_argument("--json", type=Path, help="write every cut's scores")
     parser.add_argument("--only", help="cuts whose name holds this")
+    parser.add_argument("--ours", action="store_true", help="only our summary and the written ones")
     options = parser.parse_args()
     rows, start = [], time.monotonic()
+    seen: Texts = defaultdict(set)
     for cut in cuts(options.corpus):
         if options.only and options.only not in f"{cut.session} {cut.kind}":
             continue
-        row = measure(cut, options.size)
+        note_own(cut, seen)
+        row = measure(cut, options.size, ours=options.ours)
         if row is not None:
             rows.append(row)
             if sys.stderr.isatty():
                 print(f"\r{len(rows)} cuts", end="", file=sys.stderr, flush=True)
+    add_own(rows, seen)
     table(rows)
     print(f"\n{len(rows)} cuts in {time.monotonic() - start:.0f} s", file=sys.stderr)
     if options.json:

@@ -369,7 +369,7 @@ def test_plan_mode():
         ("open main.rs now", "main.rs", NameKind.PATH),
         ("call parse_line() then", "parse_line", NameKind.SYMBOL),
         ("the MyClass type", "MyClass", NameKind.SYMBOL),
-        ("std::collections::HashMap here", "HashMap", NameKind.SYMBOL),
+        ("std::collections::HashMap here", "std::collections::HashMap", NameKind.SYMBOL),
         ("commit 1a2b3c4d5 is", "1a2b3c4d5", NameKind.COMMIT),
         ("see ENT-250 and", "ENT-250", NameKind.TICKET),
         (

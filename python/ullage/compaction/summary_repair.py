@@ -9,6 +9,7 @@ from ullage.facts.model import Facts
 from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
 from ullage.summarizers import extractive_sections
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
+from ullage.summarizers.listed_names import shown
 
 __all__ = ["SummaryRepair", "repair"]
 
@@ -109,7 +110,7 @@ def _urls(facts: Facts, flat: str) -> list[str]:
 
 
 def _names(facts: Facts, flat: str) -> list[str]:
-    lost = [name.text for name in facts.names[:MOST_NAMES] if name.text not in flat]
+    lost = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
     return [f"- Names: {', '.join(lost[at : at + 20])}" for at in range(0, len(lost), 20)]
 
 

@@ -16,7 +16,7 @@ from ullage.facts.answers_found import decided, figures_in, numbers_in, still_op
 from ullage.facts.calls import Action, CallEffect, describe, read_call
 from ullage.facts.compaction_items import family_of, readable
 from ullage.facts.corrections import superseded
-from ullage.facts.identifiers import commits_in, urls_in
+from ullage.facts.identifiers import command_heads, commits_in, urls_in
 from ullage.facts.model import (
     AgentRun,
     AnsweredQuestion,
@@ -30,6 +30,7 @@ from ullage.facts.model import (
     ToolStep,
     UserInput,
 )
+from ullage.facts.name_lists import homes_in, plain
 from ullage.facts.outcomes import CallOutcome, read_outcome
 from ullage.facts.prose import Strength, note_rules, rules_of
 from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
@@ -201,12 +202,18 @@ class Collector:
     def _user_text(self, index: int, item: Mapping[str, Any]) -> None:
         text = text_of(item)
         if is_summary(item) or (not _hidden(item) and looks_like_summary(text)):
-            self._names.add(_ends(text), "summary", index)
+            self._listed(index, text)
             self._previous = replace(parse_summary(text), index=index)
             told = read_user_messages(self._previous.section(6))
             self._carry_inputs(index, [*told, *self._previous.kept_inputs])
         elif not _hidden(item):
             self._words(index, text, uuid_of(item), _not_human(item))
+
+    def _listed(self, index: int, summary: str) -> None:
+        """The names that a summary holds; those that it lists with a file or command stay with it."""
+        self._names.add(_ends(plain(summary)), "summary", index)
+        for home, listed in homes_in(summary):
+            self._names.add(_ends(listed), "summary", index, home)
 
     def _carry_inputs(self, index: int, told: list[str]) -> None:
         """The user messages that a summary repeats, unless the messages themselves were seen.
@@ -287,7 +294,7 @@ class Collector:
         """Read the provider's own compaction, which replaces everything before it, including an older summary."""
         if not text.strip():
             return
-        self._names.add(_ends(text), "summary", index)
+        self._listed(index, text)
         found, known = parse_summary(text), self._previous
         if known is not None:
             sections = dict(known.sections) or {5: known.text}
@@ -332,18 +339,26 @@ class Collector:
         if not self._pending_question:
             self._interrupted = False
         source = "edit" if first.action in (Action.EDIT, Action.WRITE) else "call"
-        self._names.add(_ends(flat_text(given)), source, index)
+        self._names.add(_ends(flat_text(given)), source, index, _home(first))
+        for call in calls:
+            if call.action is Action.COMMAND:
+                self._commands_run(call.target, index)
         self._urls.update(dict.fromkeys(urls_in(first.target)))
         if first.action is Action.SKILL:
             self._skills[first.target[:200]] = None
         elif first.name in ("EnterPlanMode", "enter_plan_mode"):
             self._plan_mode = True
 
+    def _commands_run(self, command: str, index: int) -> None:
+        for head in command_heads(command):
+            self._names.add_command(head, index)
+
     def _result(self, index: int, item: Any, block: BlockView) -> None:
         opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
         text = result_text(block)
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
-        self._names.add(_ends(text), "result", index)
+        home = _home(opened.calls[0]) if opened else ""
+        self._names.add(_ends(text), "result", index, home)
         self._showed(index, text)
         for branch, digest, subject in commits_in(text[:4000]):
             self._commits[digest] = Commit(index, branch, digest, subject)
@@ -444,6 +459,14 @@ def _ends(text: str) -> str:
     if len(text) <= NAMES_CHARS:
         return text
     return text[: NAMES_CHARS // 2] + "\n" + text[-NAMES_CHARS // 2 :]
+
+
+def _home(call: CallEffect) -> str:
+    """What the names in a call and its result belong to: its file, or its command."""
+    if call.action in (Action.READ, Action.EDIT, Action.WRITE):
+        return call.target if "\n" not in call.target else ""
+    heads = command_heads(call.target) if call.action is Action.COMMAND else []
+    return heads[0] if heads else ""
 
 
 def _spent(text: str) -> int:

@@ -112,7 +112,7 @@ class FailedCall:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier in use. `score` falls with age and rises with the weight of who used it."""
+    """An identifier in use. `score` falls with age and with the room that it takes, and rises with the weight of who used it."""
 
     text: str
     kind: NameKind
@@ -120,6 +120,8 @@ class Name:
     last: int
     score: int
     origin: Origin
+    home: str = ""  # the file that it stands in, or the command that has this option
+    well_known: bool = False  # any model knows it: a standard library, an everyday command
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from math import isqrt
 
 from ullage.facts.calls import Action, CallEffect, describe
 from ullage.facts.identifiers import NameKind, find_names
 from ullage.facts.model import FailedCall, FileUse, Name, Origin
 from ullage.facts.outcomes import CallOutcome
+from ullage.facts.well_known import is_well_known
 
 __all__ = ["FailureTally", "FileTally", "NameTally", "command_key"]
 
 MAX_NAMES = 5000
 """Names that a summary may choose from; it prints a few hundred."""
+
+MAX_HASHES = 12
+"""Of one result; more are a listing of objects, of which nothing but the program knows which one matters."""
 
 MAX_RANGES = 24
 
@@ -41,28 +47,87 @@ _AGE_OFFSET = 5
 
 
 class NameTally:
-    """Which names were used, by whom and how long ago."""
+    """Which names were used, by whom, how long ago, and with which file or command."""
 
     def __init__(self) -> None:
         self._uses: dict[str, list[tuple[int, str]]] = {}
         self._kinds: dict[str, NameKind] = {}
+        self._homes: dict[str, str] = {}
 
-    def add(self, text: str, source: str, index: int) -> None:
-        """Counts each name in a text once."""
-        for name, kind in dict.fromkeys(find_names(text)):
+    def add(self, text: str, source: str, index: int, home: str = "") -> None:
+        """Counts each name in a text once.
+
+        Args:
+            text: What names them.
+            source: Who wrote it: a key of `WEIGHTS`.
+            index: Index of the message.
+            home: The file whose text it is, or the command; empty: neither.
+        """
+        found = find_names(text)
+        table = source == "result" and _hashes(found) > MAX_HASHES
+        for name, kind in found:
+            if table and kind is NameKind.COMMIT:
+                continue
             self._kinds.setdefault(name, kind)
             self._uses.setdefault(name, []).append((index, source))
+            if home and kind in _AT_HOME and (source == "edit" or name not in self._homes):
+                self._homes[name] = home
+
+    def add_command(self, name: str, index: int) -> None:
+        """Counts a program with its subcommand that was run."""
+        self._kinds.setdefault(name, NameKind.COMMAND)
+        self._uses.setdefault(name, []).append((index, "call"))
 
     def ranked(self, end: int) -> tuple[Name, ...]:
-        """The names, best first; ties by text."""
-        names = [self._name(text, uses, end) for text, uses in self._uses.items()]
+        """The names, those of most worth for their room first; ties by text."""
+        names = [self._name(*group, end) for group in _spellings(self._uses, self._kinds)]
         names.sort(key=lambda name: (-name.score, name.text))
         return tuple(names[:MAX_NAMES])
 
     def _name(self, text: str, uses: list[tuple[int, str]], end: int) -> Name:
         score = sum(WEIGHTS[src] * _SCALE // (_AGE_OFFSET + end - index) for index, src in uses)
         source = max(uses, key=lambda use: WEIGHTS[use[1]])[1]
-        return Name(text, self._kinds[text], len(uses), uses[-1][0], score, _ORIGINS[source])
+        kind = self._kinds[text]
+        return Name(
+            text,
+            kind,
+            len(uses),
+            max(uses)[0],
+            score // isqrt(_shown_bytes(text, kind)),
+            _ORIGINS[source],
+            self._homes.get(text, ""),
+            is_well_known(text, kind),
+        )
+
+
+def _hashes(found: list[tuple[str, NameKind]]) -> int:
+    return sum(kind is NameKind.COMMIT for _, kind in found)
+
+
+_AT_HOME = (NameKind.SYMBOL, NameKind.OPTION)
+
+
+def _spellings(
+    uses: dict[str, list[tuple[int, str]]], kinds: dict[str, NameKind]
+) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+    """Each name with its uses; the spellings of one path together, under the longest that was used in a call or else anywhere."""
+    places: dict[str, list[str]] = {}
+    for text, found in uses.items():
+        if kinds[text] is NameKind.PATH:
+            places.setdefault("/".join(text.split("/")[-2:]), []).append(text)
+        else:
+            yield text, found
+    for same in places.values():
+        longest = max(same, key=lambda text: (len(text), text))
+        inside = [text for text in same if f"/{longest}".endswith(f"/{text}")]
+        yield longest, [use for text in inside for use in uses[text]]
+        yield from ((text, uses[text]) for text in same if text not in inside)
+
+
+def _shown_bytes(text: str, kind: NameKind) -> int:
+    """What a name takes in a list, where paths share their beginnings."""
+    shown = "/".join(text.split("/")[-2:]) if kind is NameKind.PATH else text
+    return len(shown.encode("utf-8", "replace")) + 2
 
 
 class FileTally:

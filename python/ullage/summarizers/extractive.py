@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts, UserInput
 from ullage.facts.sections import HEADINGS
-from ullage.summarizers import extractive_sections
+from ullage.summarizers import extractive_sections, listed_names
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, joined
 from ullage.summarizers.previous_summary import carried_units
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
@@ -32,7 +32,7 @@ MIN_TOKENS = 200
 NAMES = 0
 """Key of the list of names, which belongs to section 2 but is filled last."""
 
-SHARES = {NAMES: 28, 1: 8, 2: 6, 3: 20, 4: 8, 5: 14, 6: 24, 7: 5, 8: 11, 9: 4}
+SHARES = {NAMES: 90, 1: 8, 2: 6, 3: 20, 4: 8, 5: 14, 6: 24, 7: 5, 8: 11, 9: 4}
 """Weights of the sections and of the list of names. What one does not use goes to the others."""
 
 NEWEST_TOKENS = 120
@@ -116,7 +116,7 @@ def render(
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
     demands[6] = min(demands[6], most)
     demands[9] = cost(extractive_sections.next_step(facts, _ALL))
-    demands[NAMES] = cost(extractive_sections.names(facts, "", _ALL))
+    demands[NAMES] = listed_names.names_tokens(facts)
     beside = _beside(facts, room, room - sum(demands.values()))
     room -= sum(map(_spent, beside.values()))
     given = _allotted(demands, {6: first.tokens, 1: first.rules}, room)
@@ -129,7 +129,7 @@ def render(
     body = {n: joined((text, beside.get(n, ""))) for n, text in body.items()}
     room += sum(map(_spent, beside.values()))
     spent = sum(cost(text) for text in body.values())
-    names = extractive_sections.names(facts, "\n".join(body.values()), room - spent)
+    names = listed_names.names(facts, "\n".join(body.values()), room - spent)
     body[2] = joined((body[2], names))
     return _assemble(body)
 

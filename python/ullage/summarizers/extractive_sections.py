@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from ullage.facts.calls import Action
-from ullage.facts.identifiers import NameKind
 from ullage.facts.model import (
     Command,
     Facts,
@@ -19,7 +18,7 @@ from ullage.facts.model import (
 from ullage.facts.sections import quoted
 from ullage.facts.tallies import command_key
 from ullage.facts.words import Kind
-from ullage.summarizers.budgeted_text import Unit, cost, inline, joined, one_line, shorten
+from ullage.summarizers.budgeted_text import Unit, cost, inline, one_line, shorten
 from ullage.summarizers.users_words import trimmed
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "file_line",
     "files",
     "left_open",
-    "names",
     "next_step",
     "pending",
     "problem_solving",
@@ -45,9 +43,6 @@ CODE_TOKENS = 220
 """Of one file's newest code; the file itself can be read again."""
 
 LINE = 160
-
-MOST_NAMES = 300
-"""The names that the next 20 calls use are nearly always among them; more would only be noise."""
 
 WEIGHTY = 240
 """Characters from which words in the middle of a turn count as a finding, not as a remark."""
@@ -128,33 +123,6 @@ def concepts(facts: Facts) -> list[Unit]:
         newest = facts.urls[-20:]
         units.extend(Unit(f"- {url}", len(newest) - at) for at, url in enumerate(newest))
     return units
-
-
-def names(facts: Facts, present: str, tokens: int) -> str:
-    """The names in use that the rest of a summary does not hold, as many as fit, best first."""
-    groups: dict[NameKind, list[str]] = {NameKind.SYMBOL: [], NameKind.PATH: []}
-    spent = 0
-    for name in facts.names[:MOST_NAMES]:
-        price = len(name.text.encode("utf-8", "replace")) + 2
-        if spent + price > tokens * 4:
-            break
-        if name.text in present:
-            continue
-        spent += price
-        groups.setdefault(name.kind, []).append(name.text)
-    return joined(
-        f"- {_LABELS[kind]}: {', '.join(found)}" for kind, found in groups.items() if found
-    )
-
-
-_LABELS = {
-    NameKind.SYMBOL: "Names",
-    NameKind.PATH: "Paths",
-    NameKind.COMMIT: "Hashes",
-    NameKind.ID: "Ids",
-    NameKind.TICKET: "Tickets",
-    NameKind.URL: "Addresses",
-}
 
 
 def files(facts: Facts) -> list[Unit]:

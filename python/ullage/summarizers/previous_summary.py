@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 
 from ullage.facts.model import Facts, Previous
+from ullage.facts.name_lists import LINES
 from ullage.summarizers.budgeted_text import Unit, one_line
 
 __all__ = ["carried_units"]
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
-_LISTS = ("- Names:", "- Paths:", "- Hashes:", "- Ids:", "- Tickets:", "- Newest request:")
+_LISTS = (*LINES, "- Newest request:")
 _PATH = re.compile(r"`([^`\n]+)`")
 _EMPTY = ("(nothing)", "")
 

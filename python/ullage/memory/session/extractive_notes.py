@@ -14,7 +14,7 @@ from ullage.facts.calls import Action
 from ullage.facts.model import Command, Facts, Origin, ToolStep, UserInput
 from ullage.facts.words import Kind
 from ullage.memory.session.template import TITLES, Section, open_fences, parse_notes
-from ullage.summarizers import extractive_sections
+from ullage.summarizers import extractive_sections, listed_names
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, inline, one_line
 
 __all__ = ["Merged", "copied_lines", "merged"]
@@ -132,7 +132,7 @@ def copied_lines(
     """
     units = {title: _flattened(write(facts)) for title, write in _WRITERS.items() if title in rooms}
     places = dict(enumerate(units))
-    names = cost(extractive_sections.names(facts, "", _ALL)) if _NAMES in units else 0
+    names = listed_names.names_tokens(facts) if _NAMES in units else 0
     wants = {
         at: min(
             sum(cost(u.text) for u in units[title]) + names * (title == _NAMES),
@@ -154,7 +154,7 @@ def _names(facts: Facts, present: str, tokens: int) -> list[str]:
     """The names in use that no other section holds, best first, a few in each row."""
     rows: list[str] = []
     # The beginnings of the rows take about a tenth.
-    for line in extractive_sections.names(facts, present, max(tokens, 0) * 9 // 10).split("\n"):
+    for line in listed_names.names(facts, present, max(tokens, 0) * 9 // 10).split("\n"):
         head, _, listed = _flat(line).partition(": ")
         found = listed.split(", ") if listed else []
         rows += [

@@ -1,0 +1,103 @@
+"""The list of names in a summary: as many as fit, best first, each with the file or command that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ullage.facts.identifiers import NameKind
+from ullage.facts.model import Facts, Name
+from ullage.facts.name_lists import LABELS, WELL_KNOWN, label_of
+from ullage.summarizers.budgeted_text import joined
+
+__all__ = ["names", "names_tokens", "shown"]
+
+MOST_NAMES = 600
+"""The names that the next 20 calls use are nearly always among them; more would only be noise."""
+
+_GROUPED = 2
+"""Names of one file, or in one folder, from which a line of their own is worth its beginning."""
+
+_GENERAL = ""
+
+_Group = tuple[str, str]
+"""A kind of name and what its names have in common: a folder, a file, a command; `_GENERAL` has no kind."""
+
+
+def names_tokens(facts: Facts) -> int:
+    """About what the whole list takes, in UTF-8 bytes / 4."""
+    return sum(_bytes(name.text) + 2 for name in facts.names[:MOST_NAMES]) // 4
+
+
+def names(facts: Facts, present: str, tokens: int) -> str:
+    """The names in use that the rest of a summary does not hold; those that any model knows stand last.
+
+    Args:
+        facts: What is known; its names are in order of worth.
+        present: The rest of the summary.
+        tokens: The room, in UTF-8 bytes / 4.
+    """
+    groups: dict[_Group, list[str]] = {}
+    begun: set[str] = set()
+    held, left = present, tokens * 4
+    for name in facts.names[:MOST_NAMES]:
+        group, text = _group(name), shown(name)
+        price = _bytes(text) + 2 + _opening(group, len(groups.get(group, ())))
+        price += 0 if group[0] in begun else len(_label(group)) + 3
+        if price <= left and text not in held:
+            begun.add(group[0])
+            left -= price
+            held += f"\n{text}"
+            groups.setdefault(group, []).append(text)
+    return joined(_lines(groups))
+
+
+def _label(group: _Group) -> str:
+    return WELL_KNOWN if group[0] == _GENERAL else LABELS[NameKind(group[0])]
+
+
+def shown(name: Name) -> str:
+    """A name as the list shows it: of a path its last two parts, under the folder that they share with others."""
+    return _tail(name.text) if name.kind is NameKind.PATH else name.text
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _tail(path: str) -> str:
+    return "/".join(path.split("/")[-2:])
+
+
+def _group(name: Name) -> _Group:
+    if name.kind is NameKind.PATH and name.text.count("/") > 1:
+        return name.kind, "/".join(name.text.split("/")[:-2]) or "/"
+    return (_GENERAL, "") if name.well_known else (name.kind, name.home)
+
+
+def _opening(group: _Group, members: int) -> int:
+    """Bytes of what a group needs for its next member beside the name."""
+    kind, home = group
+    if not home:
+        return 0
+    if kind is NameKind.PATH:  # alone it is listed whole
+        return _bytes(home) + 1 if not members else 12 if members == 1 else 0
+    return _bytes(_tail(home)) + 14 if members == 1 else 0
+
+
+def _lines(groups: dict[_Group, list[str]]) -> Iterator[str]:
+    for kind in LABELS:
+        alone: list[str] = []
+        for (each, home), found in groups.items():
+            if each is kind and home and len(found) >= _GROUPED:
+                place = home if kind is NameKind.PATH else _tail(home)
+                yield f"{label_of(kind, place)}: {', '.join(found)}"
+            elif each is kind:
+                alone += [_whole(home, text) for text in found] if kind is NameKind.PATH else found
+        if alone:
+            yield f"{LABELS[kind]}: {', '.join(alone)}"
+    if (_GENERAL, "") in groups:
+        yield f"{WELL_KNOWN}: {', '.join(groups[_GENERAL, ''])}"
+
+
+def _whole(folder: str, path: str) -> str:
+    return f"{folder.rstrip('/')}/{path}" if folder else path
