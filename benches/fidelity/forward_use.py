@@ -1,6 +1,6 @@
 """The forward-use score: how much of what the agent needs next does a compacted context still hold?
 
-    python benches/fidelity/forward_use.py --corpus FOLDER [--size 3000] [--json FILE]
+    python benches/fidelity/forward_use.py --corpus FOLDER [--size 3000] [--json FILE] [--ours]
 
 At a cut (see `cuts.py`), take the identifiers (paths, symbols, ids, commands, options, error names) that the next 20 tool
 calls name in their parameters and that stood in the context before the cut. The score of a compacted context is the share of
@@ -32,6 +32,9 @@ SIZE = 3_000
 """Tokens; the median of the summaries that models wrote in the corpus."""
 
 OURS = next(iter(REDUCERS))
+
+OWN = ("ullage, extractive", "ullage, session notes", "plain tail")
+"""Those that need no other package."""
 
 LEAST = 5
 """A cut with fewer identifiers says nothing."""
@@ -125,7 +128,7 @@ def measure(cut: Cut, size: int, *, ours: bool) -> dict[str, Any] | None:
     if len(used) < LEAST:
         return None
     size = count(cut.written) if cut.written else size
-    chosen = {n: f for n, f in REDUCERS.items() if not ours or n == OURS}
+    chosen = {n: f for n, f in REDUCERS.items() if not ours or n in OWN}
     texts = {name: reduce(cut.before, size) for name, reduce in chosen.items()}
     if cut.written:
         texts["the session's own summary"] = cut.written
@@ -177,7 +180,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=SIZE)
     parser.add_argument("--json", type=Path, help="write every cut's scores")
     parser.add_argument("--only", help="cuts whose name holds this")
-    parser.add_argument("--ours", action="store_true", help="only our summary and the written ones")
+    parser.add_argument("--ours", action="store_true", help="without other packages")
     options = parser.parse_args()
     rows, start = [], time.monotonic()
     seen: Texts = defaultdict(set)

@@ -75,7 +75,7 @@ def _group(name: Name) -> _Group:
 
 
 def _opening(group: _Group, members: int) -> int:
-    """Bytes of what a group needs for its next member beside the name."""
+    """Bytes that a group needs for its next member, apart from the name."""
     kind, home = group
     if not home:
         return 0
