@@ -11,7 +11,7 @@ from ullage.summarizers.budgeted_text import joined
 
 __all__ = ["names", "names_tokens", "shown"]
 
-MOST_NAMES = 600
+MOST_NAMES = 500
 """The names that the next 20 calls use are nearly always among them; more would only be noise."""
 
 _GROUPED = 2
