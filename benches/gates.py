@@ -148,9 +148,33 @@ def estimate(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
     return lambda: core.estimate_text(text, weights), len(text) // 1000
 
 
+def idle(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    from benches.python.bench_context import grown, turns
+
+    manager, _, start = grown(MESSAGES)
+    coming = iter(list(turns(start + 2 * ROUNDS))[start:])
+
+    def run() -> None:
+        for _, (answer, results) in zip(range(ROUNDS), coming, strict=False):
+            manager.add(answer)
+            manager.add(results)
+            manager.prepare()
+
+    return run, ROUNDS
+
+
+def compaction(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    import ullage
+
+    items = loaded(folder, "messages.json")[: MESSAGES // 5]
+    return lambda: ullage.compact(items, model="claude-sonnet-4-5"), len(items)
+
+
 CASES = (
     Case("scan of 1,000 messages", "message", scan),
     Case("a turn: two appended, counted, cut back", "turn", turn),
+    Case("a manager's idle turn: two added, a request", "turn", idle),
+    Case("compaction of 200 messages, without a model", "message", compaction),
     Case("the same list of 1,000 passed again", "pass", again),
     Case("index of a transcript", "line", index),
     Case("exact count, JSON and logs, unseen", "kilobyte", exact("code.txt")),

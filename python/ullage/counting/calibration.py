@@ -179,13 +179,17 @@ class Correction:
         """The correction after a rewrite of the log: what is known about the tokenizer stays valid."""
         return type(self)(self.model, max(log_version, self.log_version), self.ratios, self.last_id)
 
+    def count(self, estimated: int) -> int:
+        """A corrected count without its interval."""
+        return (estimated * self.permille + PERMILLE // 2) // PERMILLE
+
     def apply(self, estimated: int) -> Estimate:
         """A corrected count and its interval.
 
         The interval is the spread of the observations, and where these are few, that of the weights'
         measurements. An estimate of 0 is 0.
         """
-        tokens = (estimated * self.permille + PERMILLE // 2) // PERMILLE
+        tokens = self.count(estimated)
         low, high = self._spread()
         return Estimate(tokens, estimated * low // PERMILLE, -(-estimated * high // PERMILLE))
 

@@ -19,6 +19,7 @@ __all__ = [
     "RequestFacts",
     "facts_for",
     "json_bytes",
+    "json_of",
     "size_of",
     "whole",
 ]
@@ -190,15 +191,20 @@ def whole(value: Any) -> int:
 
 def json_bytes(value: Any) -> int:
     """Bytes of a value as compact JSON, what is no JSON as its `repr`; 0 if even that cannot be written."""
+    return len(json_of(value))
+
+
+def json_of(value: Any) -> bytes:
+    """A value as compact JSON, what is no JSON as its `repr`; empty if even that cannot be written."""
     try:
         # Without looking for keys that are no strings: that takes half as long.
-        return len(orjson.dumps(value, default=repr))
+        return orjson.dumps(value, default=repr)
     except TypeError:
         pass
     try:
-        return len(orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS))
+        return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # too deep, or an integer out of range: reported where it stands
-        return 0
+        return b""
 
 
 def size_of(value: Any) -> int:

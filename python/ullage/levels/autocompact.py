@@ -6,7 +6,7 @@ The summary itself is the business of `context.compactor`, which lies above the 
 from __future__ import annotations
 
 from ullage.effects import Flow
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.model_tools import Offers
 from ullage.levels.report import StageReport
 
@@ -32,11 +32,20 @@ def after_collapse(context: Context) -> Flow[StageReport | None] | None:
     return compactor.compact(why="context collapse could not make enough room")
 
 
+def rest(context: Context) -> Rest:
+    """Until a summary may be due, unless the model has asked for one."""
+    compactor = context.compactor
+    if compactor is None:
+        return NEVER
+    asked = context.state(Offers).asked is not None
+    return NOW if asked else Rest(tokens=compactor.least_tokens)
+
+
 def drain(context: Context) -> Flow[StageReport | None] | None:
     """Summarise after a refusal, whatever the count says (AUTO-6)."""
     compactor = context.compactor
     return None if compactor is None else compactor.compact(why="the provider refused")
 
 
-LEVEL = Level("autocompact", run, drain=drain, resort="compact")
-AFTER_COLLAPSE = Level("autocompact_after_collapse", after_collapse)
+LEVEL = Level("autocompact", run, drain=drain, resort="compact", rest=rest)
+AFTER_COLLAPSE = Level("autocompact_after_collapse", after_collapse, rest=rest)

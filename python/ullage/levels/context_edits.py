@@ -21,7 +21,7 @@ from ullage.levels.context_management import (
     Compact,
     ContextManagement,
 )
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.provider_clearing import understands
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.tool_results import fresh_from
@@ -94,6 +94,11 @@ def run(context: Context) -> StageReport | None:
     report = _edited(context.view, context.overhead_tokens, state)
     extras.applied_edits += state.applied_edits()
     return report
+
+
+def rest(context: Context) -> Rest:
+    """For ever where the host gave no parameter."""
+    return NEVER if context.state(ContextEdits).config is None else NOW
 
 
 def _edited(view: View, overhead_tokens: int, state: ContextEdits) -> StageReport | None:
@@ -240,4 +245,4 @@ def _old_thinking(view: View, keep_turns: int) -> list[list[int]]:
     return found[: max(0, len(found) - keep_turns)]
 
 
-LEVEL = Level(STAGE, run, ContextEdits)
+LEVEL = Level(STAGE, run, ContextEdits, rest=rest)

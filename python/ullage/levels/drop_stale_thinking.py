@@ -13,7 +13,7 @@ from ullage._engine.digests import BlockKind, Role
 from ullage.counting.models import Model
 from ullage.legality.repairs import turn_end
 from ullage.legality.repairs.texts import TURN_CLOSED
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.report import Made, StageReport
 from ullage.levels.view import View
 from ullage.messages import THINKING
@@ -44,6 +44,12 @@ def run(context: Context) -> None:
         first = context.request == 1 or context.view.changed_from is not None
         if first or context.reports:
             end_broken_turn(context.view)
+
+
+def rest(context: Context) -> Rest:
+    """Until something is rewritten."""
+    first = context.request == 1 or context.view.changed_from is not None
+    return NOW if context.manual_thinking and first else NEVER
 
 
 def unbind(view: View, first_changed: int) -> int:
@@ -111,4 +117,4 @@ def _closing(view: View) -> tuple[Made, Made]:
     return Made(f"{key}.a", received), Made(f"{key}.u", closed)
 
 
-LEVEL = Level(STAGE, run)
+LEVEL = Level(STAGE, run, rest=rest)

@@ -110,4 +110,4 @@ _FRAME_TOKENS = 120
 """Of head and tail, in the family with the most tokens for the same text."""
 
 
-LEVEL = Level(STAGE, run, drain=run)
+LEVEL = Level(STAGE, run, drain=run, rest=Context.within_goal)

@@ -80,4 +80,4 @@ def truncated(context: Context, limit_tokens: int) -> StageReport | None:
     return view.rearranged(STAGE, f"over {limit_tokens:,} tokens", [marker, *range(cut, len(view))])
 
 
-LEVEL = Level(STAGE, run, drain=drain)
+LEVEL = Level(STAGE, run, drain=drain, rest=Context.within_goal)

@@ -10,6 +10,8 @@ A level is a `Level`: a name, `run(context)`, and what else it takes part in.
   `context.state(Kind)`.
 - `drain` is asked in place of `run` when a provider refused a request as too long: `context.goal` says what must be reached.
 - `observe` sees each answer of the model, `reset` is called after a compaction, `rewind` after newest messages were taken back.
+- `rest` says how long `run` will have nothing to do: until then a request is made without asking the level. A level without
+  it is run for every request. What `run` notes of new messages even then, `catch_up` does later, for all of them at once.
 
 What is sent besides the messages (parameters, headers, tools for the model) a level puts into `context.extras`, on
 every request again.
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 from ullage.counting.models import Model
 from ullage.effects import Flow
@@ -31,7 +33,20 @@ from ullage.providers.registry import Provider, provider_of
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import AsyncSummarizer, Summarizer, SummarizerFunction
 
-__all__ = ["Compactor", "Context", "Extras", "Goal", "Level", "LevelState", "Outcome", "Writer"]
+__all__ = [
+    "NEVER",
+    "NOW",
+    "Compactor",
+    "Context",
+    "Extras",
+    "Goal",
+    "Level",
+    "LevelState",
+    "Outcome",
+    "Rest",
+    "Writer",
+    "share_of",
+]
 
 Writer = Summarizer | AsyncSummarizer | SummarizerFunction
 S = TypeVar("S")
@@ -53,6 +68,11 @@ class LevelState(Protocol):
 class Background(Protocol):
     """Asks for summaries of spans while the conversation goes on."""
 
+    @property
+    def running(self) -> bool:
+        """Whether something was asked and is not done."""
+        ...
+
     def go_on(self) -> None:
         """Take the steps that the answers so far allow; never waits."""
         ...
@@ -64,6 +84,11 @@ class Compactor(Protocol):
     @property
     def possible(self) -> bool:
         """Compaction is not switched off."""
+        ...
+
+    @property
+    def least_tokens(self) -> int:
+        """Below this size neither `due` nor `due_after_collapse` is true."""
         ...
 
     def due(self, tokens: int) -> bool:
@@ -116,6 +141,49 @@ class Goal:
 
     tokens: int | None = None
     refused: bool = False
+
+
+_NEVER: Final = 1 << 62
+
+
+class Rest(NamedTuple):
+    """While all of this holds, `Level.run` does nothing, as long as messages are only added.
+
+    Attributes:
+        fill: The request by `View.tokens` is smaller.
+        least_fill: And at least so large.
+        tokens: It is smaller by `Context.tokens`.
+        result_chars: No new tool result is longer, nor empty.
+        message_chars: The new results together are not longer.
+        pause_ms: The newest answer is younger.
+    """
+
+    fill: int = _NEVER
+    least_fill: int = 0
+    tokens: int = _NEVER
+    result_chars: int = _NEVER
+    message_chars: int = _NEVER
+    pause_ms: int = _NEVER
+
+    def both(self, other: Rest) -> Rest:
+        """While both hold."""
+        return Rest(
+            min(self.fill, other.fill),
+            max(self.least_fill, other.least_fill),
+            *map(min, self[2:], other[2:]),
+        )
+
+
+NEVER: Final = Rest()
+"""The level will do nothing, whatever is added."""
+
+NOW: Final = Rest(fill=0)
+"""The level must be run."""
+
+
+def share_of(window_tokens: int, percent: int) -> int:
+    """The smallest size of which `percent` of the window is reached, rounded down as `Context.fill_percent` does; 0: at any size."""
+    return -(-window_tokens * percent // 100)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -208,6 +276,13 @@ class Context:
         goal = self.goal
         return goal.refused or (goal.tokens is not None and self.tokens() > goal.tokens)
 
+    def within_goal(self) -> Rest:
+        """While `over_goal` is false."""
+        goal = self.goal
+        if goal.refused:
+            return NOW
+        return NEVER if goal.tokens is None else Rest(tokens=goal.tokens + 1)
+
     def limit_tokens(self) -> int:
         """What a last resort may leave, by our estimate, `truncate.margin_tokens` included; the same for all of one run."""
         if self._limit is None:
@@ -241,6 +316,9 @@ class Level:
         observe: Sees each answer of the model; `None`: does not care.
         reset: Called after a compaction; `None`: does not care.
         rewind: Called with the number of messages that stay, after newer ones were taken back; `None`: does not care.
+        rest: Until when `run` has nothing to do; `None`: it must be run for every request.
+        catch_up: Called before anything else looks at the state, if requests were made without `run`: with the index of the
+            first message that came since. `None`: nothing is missed.
     """
 
     name: str
@@ -251,3 +329,5 @@ class Level:
     observe: Callable[[Context, Mapping[str, Any]], None] | None = None
     reset: Callable[[Context], None] | None = None
     rewind: Callable[[Context, int], None] | None = None
+    rest: Callable[[Context], Rest] | None = None
+    catch_up: Callable[[Context, int], None] | None = None

@@ -13,7 +13,7 @@ from ullage._engine.digests import Role
 from ullage.effects import Flow
 from ullage.facts.tool_names import family_of, matches
 from ullage.levels.cost import expected_cost, is_cold
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.microcompact_state import Micro, fingerprint
 from ullage.levels.one_line_writer import line_for, lines_for
 from ullage.levels.provider_clearing import comes_first
@@ -24,7 +24,7 @@ from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
 from ullage.recall import RECALL_TOOL
 
-__all__ = ["LEVEL", "line_for"]
+__all__ = ["LEVEL", "line_for", "newest_answer_ms"]
 
 STAGE = "microcompact"
 
@@ -58,12 +58,37 @@ def run(context: Context) -> Flow[StageReport | None] | None:
     view, state = context.view, context.state(Micro)
     if comes_first(context):
         return None
-    state.watch(view)
+    state.watch(view, view.sent)
     view.cleared_elsewhere.update(state.edits)
     if not _any_due(context) or not _worth_a_look(context, state):
         context.extras.cache_edits += state.edits
         return None
     return _looked(context, state)
+
+
+def rest(context: Context) -> Rest:
+    """Until the first of its marks, or until so much has come that all results are worth a look."""
+    view, micro, state = context.view, context.policy.micro, context.state(Micro)
+    if micro.by_provider or state.edits or view.cleared_elsewhere:
+        return NOW
+    main = context.source == "main"
+    marks = [
+        (micro.by_supersession, micro.supersede_start_percent),
+        (micro.by_line, micro.line_start_percent),
+        (micro.by_cache_edit and main, micro.edit_start_percent),
+    ]
+    mark = min((share_of(context.window_tokens, at) for on, at in marks if on), default=NEVER.fill)
+    pause = Rest(pause_ms=micro.idle_minutes * 60_000) if micro.by_time and main else NEVER
+    now, before = view.tokens(context.overhead_tokens), state.looked_tokens
+    if now < mark:
+        return pause.both(Rest(fill=mark))
+    step = context.window_tokens * LOOK_PERCENT // 100
+    return pause.both(Rest(fill=before + step, least_fill=before))
+
+
+def catch_up(context: Context, start: int) -> None:
+    """Count what was fetched again among the results of messages from `start` on."""
+    context.state(Micro).watch(context.view, start)
 
 
 def _looked(context: Context, state: Micro) -> Flow[StageReport | None]:
@@ -131,10 +156,15 @@ def _idle(context: Context) -> bool:
     now_ms, micro, view = context.now_ms, context.policy.micro, context.view
     if now_ms is None or not micro.by_time or context.source != "main":
         return False
+    return 0 < newest_answer_ms(view) <= now_ms - micro.idle_minutes * 60_000
+
+
+def newest_answer_ms(view: View) -> int:
+    """When the newest message of the assistant came, in milliseconds since the epoch; 0: unknown, or there is none."""
     for index in range(len(view) - 1, -1, -1):
         if view.ledger.message(index).role == Role.ASSISTANT:
-            return 0 < view.time_at(index) <= now_ms - micro.idle_minutes * 60_000
-    return False
+            return view.time_at(index)
+    return 0
 
 
 def _new_epoch(context: Context, eligible: Sequence[Result], state: Micro) -> bool:
@@ -351,4 +381,4 @@ def _visible(view: View) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-LEVEL = Level(STAGE, run, Micro)
+LEVEL = Level(STAGE, run, Micro, rest=rest, catch_up=catch_up)

@@ -50,9 +50,9 @@ class Micro:
         """What `dump` gave."""
         return cls(**stored)
 
-    def watch(self, view: View) -> None:
-        """Count what was fetched again, among results that were never sent."""
-        for result in view.results(view.sent) if self.cleared else ():
+    def watch(self, view: View, start: int) -> None:
+        """Count what was fetched again, among the results of messages from `start` on."""
+        for result in view.results(start) if self.cleared else ():
             name = fingerprint(result)
             if self.cleared.get(name, result.id) != result.id:
                 del self.cleared[name]

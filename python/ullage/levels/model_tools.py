@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from ullage._engine.digests import Role
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.view import View
 from ullage.policy import Policy
 from ullage.recall.tool_definition import Tool, ToolAnswer
@@ -97,6 +97,15 @@ def run(context: Context) -> None:
         state.reported_percent = mark
 
 
+def rest(context: Context) -> Rest:
+    """Until the first mark."""
+    percent = context.policy.offer.notice_percent
+    if not percent:
+        return NEVER
+    reported = context.state(Offers).reported_percent
+    return NOW if reported else Rest(fill=share_of(context.window_tokens, percent))
+
+
 def ask(given: Any, view: View, policy: Policy, state: Offers, *, possible: bool) -> ToolAnswer:
     """The answer to a model that asks for a compaction.
 
@@ -121,4 +130,4 @@ def ask(given: Any, view: View, policy: Policy, state: Offers, *, possible: bool
     return ToolAnswer("The older part is summarised before your next turn.")
 
 
-LEVEL = Level(STAGE, run, Offers)
+LEVEL = Level(STAGE, run, Offers, rest=rest)

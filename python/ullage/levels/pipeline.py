@@ -24,10 +24,10 @@ from ullage.levels import (
     tool_budget,
     turn_snip,
 )
-from ullage.levels.level import Context, Level, LevelState, Outcome
+from ullage.levels.level import NEVER, NOW, Context, Level, LevelState, Outcome, Rest
 from ullage.levels.report import StageReport
 
-__all__ = ["ORDER", "checked", "fresh_states", "resorts", "run", "take"]
+__all__ = ["ORDER", "checked", "fresh_states", "resorts", "resting", "run", "take"]
 
 ORDER: tuple[Level, ...] = (
     tool_budget.LEVEL,
@@ -85,6 +85,14 @@ def run(levels: tuple[Level, ...], context: Context, note: Note) -> Flow[None]:
         outcome = level.run(context)
         if outcome is not None:
             yield from take(outcome, context, note)
+
+
+def resting(levels: tuple[Level, ...], context: Context) -> Rest:
+    """Until when no level has anything to do, asked just after a request was made."""
+    found = NEVER
+    for level in levels:
+        found = found.both(NOW if level.rest is None else level.rest(context))
+    return found
 
 
 def take(outcome: Outcome, context: Context, note: Note) -> Flow[None]:

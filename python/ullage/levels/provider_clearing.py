@@ -21,7 +21,7 @@ from ullage.levels.context_management import (
     ContextManagement,
     Edit,
 )
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.policy import MicrocompactPolicy, Policy
@@ -80,6 +80,13 @@ def run(context: Context) -> StageReport | None:
     for beta in betas if own else ():
         extras.add_header("anthropic-beta", beta)
     return _report(context.view, state)
+
+
+def rest(context: Context) -> Rest:
+    """For ever where the provider is asked for nothing and has cleared nothing."""
+    micro, cleared = context.policy.micro, context.state(ProviderClearing).cleared
+    asks = micro.by_provider or micro.provider_compact_tokens
+    return NOW if asks or cleared or context.view.cleared_elsewhere else NEVER
 
 
 def understands(provider: AnyProvider, model: Model | None) -> bool:
@@ -222,4 +229,4 @@ def _report(view: View, state: ProviderClearing) -> StageReport | None:
     )
 
 
-LEVEL = Level(STAGE, run, ProviderClearing, observe=observe)
+LEVEL = Level(STAGE, run, ProviderClearing, observe=observe, rest=rest)

@@ -9,7 +9,7 @@ from ullage.facts import collect, is_user_input
 from ullage.facts.reading import blocks_of
 from ullage.facts.sections import quoted
 from ullage.levels.cut_points import whole_cuts
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.pins import missing_pins, write_pins
 from ullage.levels.report import Made, StageReport
 from ullage.levels.view import View
@@ -44,6 +44,11 @@ def run(context: Context) -> StageReport | None:
     return view.rearranged(STAGE, f"{', '.join(names)}: not in the request any more", parts)
 
 
+def rest(context: Context) -> Rest:
+    """Until something is rewritten."""
+    return NEVER if context.view.changed_from is None else NOW
+
+
 def _newest_words(history: Sequence[Mapping[str, Any]]) -> str:
     """The user's newest words; a summary holds them verbatim, a record of that summary may not."""
     newest = next((item for item in reversed(history) if is_user_input(item)), None)
@@ -69,4 +74,4 @@ def _texts(messages: Iterable[Any]) -> Iterator[str]:
                 yield inner
 
 
-LEVEL = Level(STAGE, run)
+LEVEL = Level(STAGE, run, rest=rest)

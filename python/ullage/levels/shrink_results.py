@@ -63,4 +63,4 @@ def _text(view: View, result: Result, cap: int) -> str:
     return snipped(text, percent, percent)
 
 
-LEVEL = Level(STAGE, run, drain=run, resort="fold")
+LEVEL = Level(STAGE, run, drain=run, resort="fold", rest=Context.within_goal)

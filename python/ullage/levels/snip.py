@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.text_truncation import cut_middle
 from ullage.levels.tool_results import fresh_from
@@ -44,6 +44,24 @@ def run(context: Context) -> StageReport | None:
     )
 
 
+def rest(context: Context) -> Rest:
+    """Until the window is full enough, or a long result is there."""
+    view, snip = context.view, context.policy.snip
+    if not snip.enabled:
+        return NEVER
+    mark = share_of(context.window_tokens, snip.start_percent)
+    if view.tokens(context.overhead_tokens) < mark:
+        long = Rest(result_chars=snip.max_chars) if snip.on_arrival else NEVER
+        return long.both(Rest(fill=mark))
+    waits = any(
+        result.chars > snip.max_chars and not result.replaced
+        for result in view.results(view.looked.get(STAGE, 0))
+    )
+    # Above the window even results are snipped that the model has not seen.
+    fits = Rest(fill=context.window_tokens, least_fill=mark, result_chars=snip.max_chars)
+    return NOW if waits else fits
+
+
 def shortened(text: str, policy: Policy, handle: str) -> str:
     """The first and last characters of a text, by shares of `snip.max_chars`; at most so long, however long the text is.
 
@@ -67,4 +85,4 @@ def _snip(view: View, result: Result, policy: Policy) -> Decision | None:
     return Decision(result.id, STAGE, short) if len(short) < len(text) else None
 
 
-LEVEL = Level(STAGE, run)
+LEVEL = Level(STAGE, run, rest=rest)

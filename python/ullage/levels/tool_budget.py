@@ -12,7 +12,7 @@ from ullage._engine.digests import Role
 from ullage.effects import Call, Flow
 from ullage.exceptions import StoreError
 from ullage.facts.tool_names import matches
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, Context, Level, Rest
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.snip import shortened
 from ullage.levels.text_truncation import head
@@ -32,6 +32,14 @@ def run(context: Context) -> Flow[StageReport | None] | None:
     # Results of messages that were sent before are decided.
     new = [result for result in view.results(view.sent) if _open(view, result)]
     return _decided(context, new) if new else None
+
+
+def rest(context: Context) -> Rest:
+    """Until a result is empty or too large."""
+    limits = context.policy.tool_budget
+    if not limits.enabled or context.store is None:
+        return NEVER
+    return Rest(result_chars=limits.max_result_chars, message_chars=limits.max_message_chars)
 
 
 def _decided(context: Context, new: list[Result]) -> Flow[StageReport | None]:
@@ -115,4 +123,4 @@ def _reference(
     )
 
 
-LEVEL = Level(STAGE, run)
+LEVEL = Level(STAGE, run, rest=rest)

@@ -16,7 +16,7 @@ from typing import Any, Self
 from ullage._engine.digests import Role
 from ullage.facts.reading import text_of
 from ullage.levels.cut_points import turn_starts, turn_starts_from
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.report import StageReport, unrecorded
 from ullage.levels.view import View
 from ullage.messages import uuid_of
@@ -111,6 +111,12 @@ def run(context: Context) -> StageReport | None:
     _append_ids(view, state)
     _remind(context, state, snipped=report is not None)
     return report
+
+
+def rest(context: Context) -> Rest:
+    """For ever where turns have no ids."""
+    offered = SNIP_TOOL.name in context.tools and context.policy.snip.turns
+    return NOW if offered else NEVER
 
 
 def reset(context: Context) -> None:
@@ -268,4 +274,4 @@ def _remind(context: Context, state: TurnSnip, *, snipped: bool) -> None:
         state.base_tokens = now
 
 
-LEVEL = Level(STAGE, run, TurnSnip, reset=reset, rewind=rewind)
+LEVEL = Level(STAGE, run, TurnSnip, reset=reset, rewind=rewind, rest=rest)

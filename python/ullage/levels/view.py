@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -115,6 +115,22 @@ class View:
         self.sources.append(place)
         self._note_usage()
         return True
+
+    def is_bare(self, place: int, ids: Collection[str]) -> bool:
+        """Whether nothing is laid over the message that comes at this place of the history, with calls or results of these ids."""
+        if place in self.added_texts or place in self.unthought:
+            return False
+        return self.emptied.isdisjoint(ids) and self.decisions.keys().isdisjoint(ids)
+
+    def take(self, message: Item, sent: Item, place: int) -> None:
+        """As `add`, of a bare message over which nothing is laid: the next of the history, with the form in which it is sent."""
+        self.ledger.append(message)
+        self.originals.append(message)
+        self.shown.append(message)
+        self.messages.append(sent)
+        self.sources.append(place)
+        if "usage" in message:
+            self._note_usage()
 
     def _note_usage(self) -> None:
         if self.ledger.message(-1).flags & MessageFlag.HAS_USAGE:

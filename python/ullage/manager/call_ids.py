@@ -22,11 +22,16 @@ _ID = {"tool_use": "id", "tool_result": "tool_use_id"}
 
 
 class CallIds:
-    """Which call ids a conversation has used. Rebuilt from its history, it is the same."""
+    """Which call ids a conversation has used. Rebuilt from its history, it is the same.
+
+    Attributes:
+        calls: Ids of calls, each with the id of its response.
+        answered: Ids that a result names.
+    """
 
     def __init__(self) -> None:
-        self._calls: dict[str, str | None] = {}  # id of the response of each
-        self._answered: set[str] = set()
+        self.calls: dict[str, str | None] = {}
+        self.answered: set[str] = set()
 
     def of_all(self, items: Iterable[Item]) -> list[Item]:
         """Messages in order, each `own` and taken in."""
@@ -49,39 +54,45 @@ class CallIds:
         changed = {**message, "content": blocks}
         return changed if message is item else {**item, "message": changed}
 
+    def note(self, calls: Iterable[str], results: Iterable[str], response: Any) -> None:
+        """As `take`, of a message whose ids are known."""
+        for name in calls:
+            self.calls.setdefault(name, response if isinstance(response, str) else None)
+        self.answered.update(results)
+
     def take(self, item: Item) -> None:
         """Note the ids of a message that was added."""
         response = (message_of(item) or {}).get("id")
         for kind, name in _ids(item):
             if kind == "tool_use":
-                self._calls.setdefault(name, response if isinstance(response, str) else None)
+                self.calls.setdefault(name, response if isinstance(response, str) else None)
             else:
-                self._answered.add(name)
+                self.answered.add(name)
 
     def _block(self, block: Any, response: Any, names: dict[str, str]) -> Any:
         kind = block.get("type") if isinstance(block, Mapping) else None
         key = _ID.get(kind) if isinstance(kind, str) else None
         name = block.get(key) if key is not None else None
-        if not isinstance(name, str) or name not in self._answered:
+        if not isinstance(name, str) or name not in self.answered:
             return block
         if kind == "tool_result":
             waiting = self._waiting(name)
             return block if waiting is None else {**block, key: waiting}
-        if response is not None and self._calls.get(name) == response:
+        if response is not None and self.calls.get(name) == response:
             return block  # the same answer once more, not another call
         return {**block, key: names.setdefault(name, self._next(name))}
 
     def _next(self, name: str) -> str:
-        return next(each for each in _others(name) if each not in self._calls)
+        return next(each for each in _others(name) if each not in self.calls)
 
     def _waiting(self, name: str) -> str | None:
         """The newest call that was renamed from this id, if its result is still to come."""
         newest = None
         for each in _others(name):
-            if each not in self._calls:
+            if each not in self.calls:
                 break
             newest = each
-        return None if newest is None or newest in self._answered else newest
+        return None if newest is None or newest in self.answered else newest
 
 
 def _others(name: str) -> Iterator[str]:

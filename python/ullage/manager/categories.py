@@ -56,10 +56,15 @@ class Tally:
         self._version = 0
         self._ledger: Any = None
 
-    def look(self, view: View) -> dict[str, int]:
-        """Categories that are not empty, in their order."""
+    def look(self, view: View, count: int | None = None) -> dict[str, int]:
+        """Categories that are not empty, in their order.
+
+        Args:
+            view: What is looked at.
+            count: Of its first so many messages, not fewer than in the call before; `None`: of all.
+        """
         self._forget(view)
-        for index in range(len(self._rows), len(view)):
+        for index in range(len(self._rows), len(view) if count is None else count):
             row = _row(view, index)
             self._rows.append(row)
             for at, tokens in row:

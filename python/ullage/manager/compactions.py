@@ -45,6 +45,12 @@ class Autocompaction:
         """Compaction is not switched off."""
         return self._machine.window.compaction
 
+    @property
+    def least_tokens(self) -> int:
+        """Below this size nothing automatic is due."""
+        machine = self._machine
+        return min(machine.trigger(), machine.window.effective, machine.last_resort_tokens)
+
     def due(self, tokens: int) -> bool:
         """Whether an automatic compaction is due at this size (WIN-5, AUTO-1)."""
         return is_due(self._machine, tokens)

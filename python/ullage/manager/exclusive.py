@@ -24,6 +24,21 @@ class ExclusiveGuard:
         self._lock = threading.Lock()  # two threads may ask in the same moment
         self._running = ""
 
+    def enter(self, name: str) -> None:
+        """A call of this name begins; `leave` ends it.
+
+        Raises:
+            ManagerBusy: Another one is at work; nothing has changed.
+        """
+        if not self._lock.acquire(blocking=False):
+            raise ManagerBusy(name, self._running)
+        self._running = name
+
+    def leave(self) -> None:
+        """The call that entered ends."""
+        self._running = ""
+        self._lock.release()
+
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         """While a call of this name is at work.
@@ -31,11 +46,8 @@ class ExclusiveGuard:
         Raises:
             ManagerBusy: Another one is; nothing has changed.
         """
-        if not self._lock.acquire(blocking=False):
-            raise ManagerBusy(name, self._running)
-        self._running = name
+        self.enter(name)
         try:
             yield
         finally:
-            self._running = ""
-            self._lock.release()
+            self.leave()

@@ -61,5 +61,5 @@ def trim_account(machine: Machine) -> None:
         newest = max(report.request for report in machine.reports[:more])
         machine.let_go = machine.let_go[0] + more, max(newest, machine.let_go[1])
         del machine.reports[:more]
-    if len(machine.records) >= 2 * MOST_TOLD:
-        del machine.records[:-MOST_TOLD]
+    if len(machine.account) >= 2 * MOST_TOLD:
+        machine.account.trim(MOST_TOLD)

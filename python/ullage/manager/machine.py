@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ullage.counting.calibration import Correction, Estimate
 from ullage.counting.estimate import weights_for
@@ -15,14 +15,16 @@ from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.effects import Emit, Flow
 from ullage.levels import pipeline
 from ullage.levels.cost import Cost, cost_of, is_cold
-from ullage.levels.level import Compactor, Context, Goal, Level, LevelState
+from ullage.levels.level import Compactor, Context, Goal, Level, LevelState, Rest
 from ullage.levels.pins import Pin
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
+from ullage.manager.account import Account
 from ullage.manager.call_ids import CallIds
 from ullage.manager.categories import Tally
 from ullage.manager.due import Tracking
 from ullage.manager.explain import RequestRecord
+from ullage.manager.figures import Figure, reported
 from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.known import check_answer, check_item
 from ullage.manager.values import Usage
@@ -34,18 +36,9 @@ from ullage.providers.native_lists import read_item
 from ullage.providers.registry import Provider, provider_of
 from ullage.requests.inbound import read_response
 
-__all__ = ["Figure", "Machine", "reported"]
+__all__ = ["Machine"]
 
 S = TypeVar("S")
-
-
-class Figure(NamedTuple):
-    """The newest figure that a provider reported, to measure the next one against."""
-
-    total: int  # prompt and answer, tokens
-    estimated: int  # of all messages up to the answer, answer included
-    messages: int  # in the view then
-    rewrites: int  # of the view then
 
 
 @dataclass(slots=True)
@@ -72,10 +65,12 @@ class Machine:
     learned_limit: int | None = None
     stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
     now_ms: int | None = None  # the clock of the newest request; not saved
-    records: list[RequestRecord] = field(default_factory=list)
+    account: Account = field(default_factory=Account)
     let_go: tuple[int, int] = (0, 0)  # reports that are no longer kept; request of the newest
     prints: list[str] = field(default_factory=list)  # of messages, taken when the state is saved
     figure: Figure | None = None
+    rest: Rest | None = None  # until when no level has anything to do; not saved
+    skipped_from: int | None = None  # first message of requests that were made without the levels
     stated_policy: Policy = field(
         init=False
     )  # as the host gave it; `policy` is fitted to the window
@@ -204,14 +199,18 @@ class Machine:
         for number, item in enumerate(items):
             told = about if number + 1 == len(items) else piece
             taken += self.take(item, told, at_ms=at_ms)
-        self.tracking.turns += 1
         newest = taken[-1] if taken else {}
-        self._correct(newest, before)
+        self.answered(newest, before)
         context = self._own_context()
         for level in self.levels:
             if level.observe is not None:
                 level.observe(context, body)
         return newest
+
+    def answered(self, newest: Item, before: int) -> None:
+        """The model has answered, with this newest message; `before`: estimate of the messages without the answer."""
+        self.tracking.turns += 1
+        self._correct(newest, before)
 
     @contextmanager
     def whole_or_nothing(self) -> Iterator[None]:
@@ -290,8 +289,21 @@ class Machine:
         """Tokens of the next request by the estimate alone."""
         return int(self.view.ledger.tokens()) + self.overhead_tokens
 
+    def sizes(self) -> tuple[int, int]:
+        """Tokens of the next request as `View.tokens` and as `tokens` count them."""
+        view, correct = self.view, self.correction.count
+        ledger, anchor = view.ledger, view.anchor()
+        if anchor is None:
+            rough = int(ledger.tokens()) + self.overhead_tokens
+            return rough, max(0, correct(rough))
+        found, freed = ledger.anchored(0), view.freed()
+        rest = int(found.estimated) - freed
+        grown = correct(rest) if rest >= 0 else -correct(-rest)
+        return max(0, int(found.total) - freed), max(0, anchor.usage + grown)
+
     def usage(self) -> Usage:
         """How full the window is now."""
+        self.account.settle(self.view, self.tally)
         found = self.estimate()
         anchored = self.view.anchor() is not None
         by_category = self.tally.look(self.view)
@@ -333,6 +345,35 @@ class Machine:
         yield Emit(LevelActed(report=report))
         return report
 
+    # ---- requests without levels -------------------------------------------------------------
+
+    @property
+    def records(self) -> list[RequestRecord]:
+        """What is remembered of requests, oldest first."""
+        return self.account.settle(self.view, self.tally)
+
+    @records.setter
+    def records(self, records: list[RequestRecord]) -> None:
+        self.account.replace(records)
+
+    def made(self, messages: int, tokens: int, now_ms: int | None) -> int:
+        """One more request was made; returns its tokens."""
+        self.requests += 1
+        shown = len(self.view)
+        self.account.note(self.requests, messages, len(self.history), tokens, now_ms, shown)
+        return tokens
+
+    def settle(self) -> None:
+        """Do what requests without levels left undone: before the view changes other than by growing, or a state is looked at."""
+        self.account.settle(self.view, self.tally)
+        start, self.skipped_from = self.skipped_from, None
+        if start is None:
+            return
+        context = Context(view=self.view, policy=self.policy, states=self.states)
+        for level in self.levels:
+            if level.catch_up is not None:
+                level.catch_up(context, start)
+
     # ---- what levels are given ---------------------------------------------------------------
 
     def context(
@@ -344,6 +385,8 @@ class Machine:
         compactor: Compactor | None = None,
     ) -> Context:
         """What the levels are given for the next request."""
+        self.settle()
+        self.rest = None
         self.now_ms = now_ms
         return Context(
             view=self.view,
@@ -376,6 +419,8 @@ class Machine:
 
     def _own_context(self) -> Context:
         """For what levels do between requests, without the host."""
+        self.settle()
+        self.rest = None
         return Context(view=self.view, policy=self.policy, states=self.states, history=self.history)
 
     def reset_levels(self) -> None:
@@ -391,21 +436,3 @@ class Machine:
         for level in self.levels:
             if level.rewind is not None:
                 level.rewind(context, count)
-
-
-def reported(usage: Any) -> tuple[int, int]:
-    """Tokens of the prompt (cached ones included) and of the answer, as a response states them; 0: it does not."""
-    if not isinstance(usage, Mapping):
-        return 0, 0
-    prompt = sum(_whole(usage.get(name)) for name in _PROMPT)
-    return prompt, sum(_whole(usage.get(name)) for name in _ANSWER)
-
-
-_PROMPT = (
-    "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "prompt_tokens",
-)  # fmt: skip
-_ANSWER = ("output_tokens", "completion_tokens")
-
-
-def _whole(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0

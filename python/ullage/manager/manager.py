@@ -24,6 +24,7 @@ from ullage.manager.clock import new_uuid, now_in_ms
 from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed
 from ullage.manager.host import Host, names_of, overhead_of
+from ullage.manager.idle import IdleTurns
 from ullage.manager.lighter import Lighter
 from ullage.manager.machine import Machine
 from ullage.manager.outside import Log
@@ -175,6 +176,7 @@ class ContextManager(WholeLists):
             ahead=Ahead(tuple(listeners)),
         )
         self._exclusive, self._lighter = ExclusiveGuard(), Lighter()
+        self._turns = IdleTurns()
         if context_management is not None:
             self.machine.state(context_edits.ContextEdits).config = dict(context_management)
         self._writer = RequestWriter(
@@ -198,6 +200,8 @@ class ContextManager(WholeLists):
             InvalidMessage: The message is malformed; state is unchanged.
             StoreError: It could not be written to the log; state is unchanged.
         """
+        if self._journal is None and self._plainly(message):
+            return
         with self._locked(), self.machine.whole_or_nothing():
             self.machine.take(message, at_ms=self._clock())
             written = self._journal is None or self._journal.added(self.machine)
@@ -215,6 +219,10 @@ class ContextManager(WholeLists):
             InvalidMessage: It is none of these, or malformed; state is unchanged.
             StoreError: It could not be written to the log; state is unchanged.
         """
+        # Notes of the session may refuse an answer: then it is taken back.
+        alone = self._journal is None and self.host.memory is None
+        if alone and self._plainly(response, answers=True):
+            return
         with self._locked(), self.machine.whole_or_nothing():
             newest = self.machine.observe(response, at_ms=self._clock())
             self._writer.note_answer(self.machine)
@@ -258,11 +266,17 @@ class ContextManager(WholeLists):
             ManagerBusy: Another call prepares a request of this conversation, or recovers from a refusal.
             StoreError: The decisions could not be written to the log; state is unchanged.
         """
-        with self._exclusive("prepare"):
+        self._exclusive.enter("prepare")
+        try:
             self.host.beside.stop_task()
-            with self._whole("prepare", careful=cancel is not None):
-                request = self._run(self._prepare(now_ms), cancel)
+            request = self._idle(now_ms)
+            if request is None:
+                with self._whole("prepare", careful=cancel is not None):
+                    request = self._run(self._prepare(now_ms), cancel)
+                self._turns.begin(self.machine.view.sent)
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
+        finally:
+            self._exclusive.leave()
         return request
 
     async def aprepare(
@@ -270,8 +284,11 @@ class ContextManager(WholeLists):
     ) -> Request:
         """`prepare`, without blocking the event loop; messages added meanwhile are kept."""
         with self._exclusive("aprepare"):
-            with self._whole("prepare"):
-                request = await self._arun(self._prepare(now_ms), cancel)
+            request = self._idle(now_ms)
+            if request is None:
+                with self._whole("prepare"):
+                    request = await self._arun(self._prepare(now_ms), cancel)
+                self._turns.begin(self.machine.view.sent)
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
         return request
 
@@ -389,6 +406,32 @@ class ContextManager(WholeLists):
         return told
 
     # ---- inside ------------------------------------------------------------------------------
+
+    def _plainly(self, message: object, *, answers: bool = False) -> bool:
+        """Add a message that needs no second look, whole or not at all; False: it takes one, nothing has changed."""
+        machine, count = self.machine, len(self.machine.history)
+        held = machine.tracking.turns, machine.figure, machine.correction
+        take = self._turns.observe if answers else self._turns.take
+        try:
+            return take(machine, self._writer, message, self._clock())
+        except BaseException:
+            machine.forget(count)
+            machine.tracking.turns, machine.figure, machine.correction = held
+            raise
+
+    def _idle(self, now_ms: int | None) -> Request | None:
+        """The next request, if no level has anything to do for it."""
+        turns, machine = self._turns, self.machine
+        now = self._clock() if now_ms is None else now_ms
+        tokens = turns.tokens(machine, self.host, self._writer, now)
+        if tokens is None:
+            return None
+        if self._journal is None:
+            request = turns.request(machine, self._writer, tokens, now)
+            self._lighten()
+            return request
+        with self._whole("prepare"):
+            return turns.request(machine, self._writer, tokens, now)
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms

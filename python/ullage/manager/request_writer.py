@@ -9,10 +9,10 @@ from ullage.compaction import CompactionResult
 from ullage.legality.repairs import Repair, Repaired, Repairer
 from ullage.levels.level import Extras
 from ullage.levels.report import StageReport
-from ullage.manager.explain import RequestRecord
+from ullage.levels.view import View
 from ullage.manager.machine import Machine
 from ullage.manager.values import Request
-from ullage.messages import SystemPrompt, as_sent
+from ullage.messages import Item, SystemPrompt, as_sent
 from ullage.providers import Loss, anthropic
 from ullage.providers.manual_thinking import Thinking
 from ullage.providers.registry import AnyProvider, provider_of
@@ -118,13 +118,12 @@ class RequestWriter:
             written = self._translated(items[:count], tools)
         count = count if written.messages is items else len(written.messages)
         changed = self._changed(machine.view.mark_sent(), written.messages, count)
-        machine.requests += 1
-        machine.records.append(_record(machine, count, now_ms))
+        tokens = machine.made(count, machine.tokens, now_ms)
         return Request(
             written.messages,
             count,
             number=machine.requests,
-            tokens=machine.records[-1].tokens,
+            tokens=tokens,
             reports=reports,
             compaction=compaction,
             repairs=written.repairs,
@@ -140,7 +139,42 @@ class RequestWriter:
             list_key=self._provider.list_key,
         )
 
+    def follows(self, view: View) -> bool:
+        """Whether the newest request was the view's own list, unchanged, so that the next one can be what was added to it."""
+        own = self._provider.internal and self._own_list and not self.light
+        return own and self._previous is view.messages
+
+    def plain_request(self, machine: Machine, tokens: int, now_ms: int | None) -> Request:
+        """As `request`, after plain messages were added to what it follows, and no level did anything.
+
+        Args:
+            machine: Its view's new messages are plain: they are read only for what breaks a rule.
+            tokens: As `Machine.tokens`.
+            now_ms: The host's clock.
+        """
+        view = machine.view
+        items, count = view.snapshot()
+        done = self._repairer.repair(items, ledger=view.ledger)
+        if done.messages is not items:
+            count = len(done.messages)
+        changed = self._changed(view.mark_sent(), done.messages, count)
+        return Request(
+            done.messages,
+            count,
+            number=machine.requests + 1,
+            tokens=machine.made(count, tokens, now_ms),
+            repairs=done.repairs,
+            losses=self._head_losses,
+            parts=self._parts(self._tools),
+            params=done.params,
+            rewritten_from=changed,
+            provider=self._provider.name,
+            list_key=self._provider.list_key,
+        )
+
     def _parts(self, tools: Sequence[Any]) -> dict[str, Any]:
+        if not tools and not self._system:
+            return {}
         given = anthropic.to_provider((), system=self._system, tools=tools).parts
         return {name: given[name] for name in ("system", "tools") if given.get(name)}
 
@@ -170,7 +204,11 @@ class RequestWriter:
         view = machine.view
         new = view.messages[view.sent :]
         if new and all(message.get("role") == "assistant" for message in new):
-            self._repairer.observe(new[-1])
+            self.answered(new[-1])
+
+    def answered(self, message: Item) -> None:
+        """The model has answered the newest request with this."""
+        self._repairer.observe(message)
 
     def note_imported(self, machine: Machine) -> None:
         """Before levels change anything: responses to requests that were not prepared here are bound to the current list."""
@@ -233,10 +271,3 @@ class RequestWriter:
             if at >= count or (sent[at] is not before[at] and sent[at] != before[at]):
                 return at
         return in_view
-
-
-def _record(machine: Machine, messages: int, now_ms: int | None) -> RequestRecord:
-    usage = machine.usage()
-    return RequestRecord(
-        machine.requests, messages, len(machine.history), usage.tokens, now_ms, usage.by_category
-    )

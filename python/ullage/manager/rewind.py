@@ -33,6 +33,8 @@ def rewind(machine: Machine, count: int) -> None:
         )
     if count == len(history):
         return
+    machine.settle()
+    machine.rest = None
     gone = set(_tool_ids(history[count:])) - set(_tool_ids(history[:count]))
     view = machine.view
     index = next(

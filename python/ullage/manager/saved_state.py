@@ -18,7 +18,8 @@ from ullage.levels.view_state import dump_view, load_view
 from ullage.manager.call_ids import CallIds
 from ullage.manager.due import Tracking
 from ullage.manager.explain import RequestRecord
-from ullage.manager.machine import Figure, Machine
+from ullage.manager.figures import Figure
+from ullage.manager.machine import Machine
 from ullage.manager.rewind import rewind
 from ullage.messages import Item
 from ullage.policy import Policy
@@ -85,6 +86,7 @@ def state_of(machine: Machine, view: Mapping[str, Any] | None = None) -> dict[st
         machine: Not changed.
         view: Its view, where it was dumped already.
     """
+    machine.settle()
     return {
         "format": FORMAT,
         "model": machine.model.name,
@@ -141,6 +143,8 @@ def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Ite
     Raises:
         InvalidPolicy: It is no such state; names the field.
     """
+    machine.settle()
+    machine.rest = None
     if not machine.overhead_tokens:
         machine.overhead.update(stored.get("overhead", {}))
     try:

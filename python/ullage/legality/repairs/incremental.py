@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, Unpack
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
-from ullage.legality.capabilities import facts_for, json_bytes
+from ullage.legality.capabilities import facts_for, json_bytes, json_of
 from ullage.legality.documents import documents_of, pages_of
 from ullage.legality.originals import Original, Originals
 from ullage.legality.parameters import RequestParameters, parameters
@@ -23,6 +23,7 @@ __all__ = ["Repairer"]
 
 # The engine's own, where no fact says otherwise (`Facts.body_limit`, `Facts.page_limit`).
 BODY_LIMIT = 30_000_000
+_DOCUMENT = b'"document"'
 _EMPTY = len(b'{"messages":[]}')
 
 
@@ -285,7 +286,7 @@ class Repairer:
         self._ledger, self._version = ledger, ledger.version
         self._read_on(messages, start, answer_at)
         self.read, self._seen = len(messages) - start, len(messages)
-        fine = self._track.fine() or not self._tracking
+        fine = not self._tracking or self._track.fine()
         return self._params_fine and fine and self._reading.legal()
 
     def _unread(self, messages: Sequence[Any], ledger: Any) -> int:
@@ -349,10 +350,11 @@ class _Reading:
         self._verifier = None if ledger is None else core.Verifier(ledger, "anthropic", self._facts)
 
     def feed(self, item: Any) -> None:
-        size = json_bytes({"messages": [item]})
+        written = json_of({"messages": [item]})
+        size = len(written)
         self._readable = self._readable and size > 0
         self._bytes += size - _EMPTY + 1
-        if self._page_limit:
+        if self._page_limit and (_DOCUMENT in written or not size):
             self._pages += sum(pages_of(document) for _, _, document in documents_of([item]))
 
     def legal(self) -> bool:

@@ -13,7 +13,7 @@ from ullage.facts.reading import text_of
 from ullage.levels.collapse.spans import Candidate, candidates, protected
 from ullage.levels.collapse.state import Collapse, Committed, Staged, commit_records
 from ullage.levels.collapse.summary import asks_outside, placeholder, summaries
-from ullage.levels.level import Context, Level
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.report import Made, StageReport, spans, unrecorded
 from ullage.levels.view import View
 from ullage.messages import uuid_of
@@ -60,6 +60,17 @@ def run(context: Context) -> Flow[StageReport | None] | None:
     if filled < min(rules.stage_percent, rules.commit_percent):
         return None
     return _due(context, state, filled)
+
+
+def rest(context: Context) -> Rest:
+    """Until spans are staged or committed, while nothing is written in the background."""
+    rules, state = context.policy.collapse, context.state(Collapse)
+    if not rules.enabled or context.source in QUIET_SOURCES:
+        return NEVER
+    if state.armed or (context.background is not None and context.background.running):
+        return NOW
+    least = min(rules.stage_percent, rules.commit_percent)
+    return Rest(fill=share_of(max(1, _room(context)), least))
 
 
 def _due(context: Context, state: Collapse, filled: int) -> Flow[StageReport | None]:
@@ -337,4 +348,4 @@ def expand(view: View, state: Collapse, collapse_id: str, history: Sequence[Any]
     )
 
 
-LEVEL = Level(STAGE, run, Collapse, drain=drain, reset=reset, rewind=rewind)
+LEVEL = Level(STAGE, run, Collapse, drain=drain, reset=reset, rewind=rewind, rest=rest)

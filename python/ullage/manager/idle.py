@@ -1,0 +1,157 @@
+"""The idle turn: plain messages are added, a request is made, and no level has anything to do (most turns of an agent).
+
+Whether a level could act is looked up in numbers that were worked out after the last request for which the levels ran. The
+request is the one that they would have left; what they note of new messages even then is noted when it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ullage.levels import pipeline, provider_clearing
+from ullage.levels.level import NEVER, Goal, Rest
+from ullage.levels.microcompact import newest_answer_ms
+from ullage.manager.compactions import Autocompaction
+from ullage.manager.host import Host
+from ullage.manager.machine import Machine
+from ullage.manager.plain import Plain, read_plain
+from ullage.manager.request_writer import RequestWriter
+from ullage.manager.values import Request
+from ullage.messages import LOCAL_FIELDS, as_sent
+
+__all__ = ["IdleTurns"]
+
+
+_UNCONCERNED = (None, provider_clearing.observe)
+"""What levels do with an answer that says nothing of `context_management`, as a plain one does not."""
+
+
+class IdleTurns:
+    """Follows what was added since the last request.
+
+    Attributes:
+        enabled: Off, every request runs all levels, with the same results.
+    """
+
+    __slots__ = (
+        "_answered", "_chars", "_count", "_longest", "_plain", "_results", "_rules", "enabled",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self._rules: tuple[Any, ...] = ()
+        self.begin(-1)
+
+    def begin(self, count: int) -> None:
+        """A request was just made of so many messages, by whichever way."""
+        self._count, self._plain, self._answered = count, True, False
+        self._longest = self._chars = 0
+        self._results: list[str] = []
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    def take(
+        self, machine: Machine, writer: RequestWriter, message: Any, at_ms: int | None
+    ) -> bool:
+        """Add a message as `Machine.take` and `RequestWriter.note_answer` do; False: it is not plain, nothing has changed."""
+        view, history = machine.view, machine.history
+        followed = self._plain and self._count == len(view)
+        found = read_plain(message, machine.call_ids) if followed and self.enabled else None
+        place = len(history)
+        if found is None or not view.is_bare(place, found.calls or found.results):
+            self._plain = False
+            return False
+        says = message["role"] == "assistant"
+        if says and self._answered:  # an answer to a request that was not made here
+            self._plain = False
+            return False
+        sent = message if LOCAL_FIELDS.isdisjoint(message) else as_sent(message) or {}
+        view.take(message, sent, place)
+        if at_ms is not None:
+            view.times[place] = at_ms
+        history.append(message)
+        machine.call_ids.note(found.calls, found.results, message.get("id"))
+        self._count += 1
+        self._note(found, says=says)
+        if says:
+            writer.answered(sent)
+        return True
+
+    def observe(
+        self, machine: Machine, writer: RequestWriter, response: Any, at_ms: int | None
+    ) -> bool:
+        """Add an answer as `Machine.observe` does; False: it is not plain, or a level of the host wants to see it."""
+        if not (type(response) is dict and response.get("role") == "assistant"):
+            return False
+        if any(each.observe not in _UNCONCERNED for each in machine.levels):
+            return False
+        before = int(machine.view.ledger.tokens())
+        if not self.take(machine, writer, response, at_ms):
+            return False
+        machine.answered(response, before)
+        return True
+
+    def _note(self, found: Plain, *, says: bool) -> None:
+        if not says:
+            self._answered = True
+        if found.results:
+            self._results += found.results
+            self._longest = max(self._longest, found.longest)
+            self._chars += found.chars
+
+    # ---- requests ----------------------------------------------------------------------------
+
+    def tokens(
+        self, machine: Machine, host: Host, writer: RequestWriter, now_ms: int | None
+    ) -> int | None:
+        """Tokens of the next request, if no level has anything to do; `None`: they must be run."""
+        view = machine.view
+        grown = self.enabled and self._plain and self._count == len(view)
+        if not grown or not writer.follows(view):
+            return None
+        rest = self._rest(machine, host)
+        fill, tokens = machine.sizes()
+        if not rest.least_fill <= fill < rest.fill or tokens >= rest.tokens:
+            return None
+        if self._longest > rest.result_chars or self._chars > rest.message_chars:
+            return None
+        if rest.pause_ms < NEVER.pause_ms and self._paused(machine, rest.pause_ms, now_ms):
+            return None
+        return tokens
+
+    def request(
+        self, machine: Machine, writer: RequestWriter, tokens: int, now_ms: int | None
+    ) -> Request:
+        """The next request, of the size that `tokens` has just found."""
+        view = machine.view
+        if machine.skipped_from is None:
+            machine.skipped_from = view.sent
+        machine.now_ms = now_ms
+        view.whole.update(dict.fromkeys(self._results))
+        request = writer.plain_request(machine, tokens, now_ms)
+        self.begin(view.sent)
+        return request
+
+    def _rest(self, machine: Machine, host: Host) -> Rest:
+        rules = machine.policy, machine.window, machine.model, machine.tools, machine.thinking, host
+        known = machine.rest
+        if (
+            known is None or rules != self._rules
+        ):  # mostly the same objects, of which none is looked into
+            known = machine.rest = _resting(machine, host)
+            self._rules = rules
+        return known
+
+    @staticmethod
+    def _paused(machine: Machine, pause_ms: int, now_ms: int | None) -> bool:
+        return now_ms is not None and 0 < newest_answer_ms(machine.view) <= now_ms - pause_ms
+
+
+def _resting(machine: Machine, host: Host) -> Rest:
+    """Until when no level acts, and the request fits."""
+    goal = Goal(machine.last_resort_tokens if machine.window.compaction else None)
+    context = machine.context(host, None, goal=goal, compactor=Autocompaction(machine, host))
+    if context.view.changed_from is not None or not machine.requests:
+        return Rest(fill=0)
+    fits = Rest(tokens=machine.window.prompt + 1)
+    return fits.both(pipeline.resting(machine.levels, context))

@@ -1,0 +1,108 @@
+"""Messages that need no second look: text, calls with ids of their own, results of open calls.
+
+Most messages of an agent are like that. What is not recognised here is not wrong: it takes the longer way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+from ullage.manager.call_ids import CallIds
+
+__all__ = ["Plain", "read_plain"]
+
+
+class Plain(NamedTuple):
+    """What has to be known of such a message.
+
+    Attributes:
+        calls: Ids of its calls.
+        results: Ids of the calls that it answers.
+        longest: Characters of its longest result.
+        chars: Of all its results.
+    """
+
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    longest: int = 0
+    chars: int = 0
+
+
+_TEXT: Final = Plain()
+_KEYS: Final = frozenset(
+    ("role", "content", "id", "type", "model", "usage", "stop_reason", "stop_sequence")
+)
+_RESULT: Final = frozenset(("type", "tool_use_id", "content", "is_error"))
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}").fullmatch
+_MARKERS: Final = ("[Old tool result content cleared]", "[Compacted:", "<persisted-output>")
+
+
+def read_plain(message: Any, known: CallIds) -> Plain | None:
+    """What is known of a plain message; `None`: it takes a closer look.
+
+    Args:
+        message: Of Anthropic's form, bare.
+        known: Ids that the conversation has used.
+    """
+    if type(message) is not dict or not _KEYS.issuperset(message):
+        return None
+    role, content = message.get("role"), message.get("content")
+    if type(role) is not str or message.get("type", "message") != "message":
+        return None
+    if role == "assistant":
+        return _said(content, known)
+    return _given(content, known) if role == "user" else None
+
+
+def _said(content: Any, known: CallIds) -> Plain | None:
+    if type(content) is not list:
+        return _TEXT if type(content) is str and content else None
+    names: list[str] = []
+    for block in content:
+        if type(block) is not dict:
+            return None
+        kind = block.get("type")
+        if kind == "tool_use":
+            name = block.get("id")
+            if type(name) is not str or not _ID(name) or not _is_call(block):
+                return None
+            if name in known.calls or name in known.answered or name in names:
+                return None
+            names.append(name)
+        elif kind != "text" or len(block) != 2 or not _is_text(block.get("text")):
+            return None
+    return Plain(tuple(names)) if content else None
+
+
+def _is_call(block: dict[str, Any]) -> bool:
+    return len(block) == 4 and type(block.get("name")) is str and type(block.get("input")) is dict
+
+
+def _given(content: Any, known: CallIds) -> Plain | None:
+    if type(content) is not list:
+        return _TEXT if type(content) is str and content else None
+    names: list[str] = []
+    longest = total = 0
+    for block in content:
+        if type(block) is not dict:
+            return None
+        kind = block.get("type")
+        if kind == "tool_result":
+            name, text = block.get("tool_use_id"), block.get("content")
+            if type(name) is not str or name not in known.calls or name in known.answered:
+                return None
+            if type(text) is not str or not text or text.startswith(_MARKERS) or name in names:
+                return None
+            if not _RESULT.issuperset(block):
+                return None
+            names.append(name)
+            total += (chars := len(text))
+            longest = max(longest, chars)
+        elif kind != "text" or len(block) != 2 or not _is_text(block.get("text")):
+            return None
+    return Plain((), tuple(names), longest, total) if content else None
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and bool(value)
