@@ -3,7 +3,7 @@
     python -m benches.fleet --store sqlite:/tmp/fleet.db --workers 4 --conversations 40 --turns 10 --kills 10
 
 Each conversation is a list of turns that must be answered once each, in order. A worker takes a conversation, looks at which turns
-are there, and does the next few: user message, request, response. A killed worker's turns are delivered again. At the end every
+are there, and does the next few: user message, request, response. A killed worker's turns are delivered again. Stores `postgres` and `redis` are servers started for the run and killed now and then. At the end every
 history must be what one worker alone, without kills, would have written, and so must the next request.
 """
 
@@ -18,12 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ullage import ContextManager
 from ullage.exceptions import LeaseHeld, LogConflict, StoreError
-from ullage.stores import Worker
+from ullage.stores import ConversationStore, Worker
 from ullage.stores.addresses import open_store
 
 MODEL = "claude-opus-4-5"
@@ -48,7 +48,7 @@ def names(args: argparse.Namespace) -> list[str]:
 def work(args: argparse.Namespace) -> None:
     dice, left = random.Random(os.getpid()), names(args)
     out = Path(args.times).open("a", buffering=1)
-    store = open_store(args.store)
+    store = opened(args.store)
     worker = Worker(store, model=MODEL, lease_seconds=args.lease, clock=lambda: 1_700_000_000_000)
     while left:
         name = dice.choice(left)
@@ -62,6 +62,15 @@ def work(args: argparse.Namespace) -> None:
             time.sleep(0.1)
     worker.close()
     store.close()
+
+
+def opened(address: str) -> ConversationStore:
+    """As a supervisor would have it: a worker that begins while the server is away begins again."""
+    while True:
+        try:
+            return open_store(address)
+        except StoreError:
+            time.sleep(0.2)
 
 
 def turns(worker: Worker, name: str, args: argparse.Namespace, out, dice: random.Random) -> bool:
@@ -92,11 +101,11 @@ def start(args: argparse.Namespace) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "benches.fleet", "--worker", *args.given])
 
 
-def run(args: argparse.Namespace) -> dict[str, object]:
-    """Starts the workers, kills some, waits for the others."""
+def run(args: argparse.Namespace, restart: Callable[[], None] | None) -> dict[str, object]:
+    """Starts the workers, kills some, and after every fifth the server; waits for the others."""
     dice, began = random.Random(args.seed), time.monotonic()
     workers = [start(args) for _ in range(args.workers)]
-    kills = 0
+    kills = restarts = 0
     while any(each.poll() is None for each in workers):
         time.sleep(args.pause)
         alive = [at for at, each in enumerate(workers) if each.poll() is None]
@@ -106,6 +115,9 @@ def run(args: argparse.Namespace) -> dict[str, object]:
             workers[at].wait()
             workers[at] = start(args)
             kills += 1
+            if restart is not None and kills % 5 == 0:
+                restart()
+                restarts += 1
     seconds = time.monotonic() - began
     failed = [each.returncode for each in workers if each.returncode]
     times = sorted(map(float, Path(args.times).read_text().split()))
@@ -117,6 +129,7 @@ def run(args: argparse.Namespace) -> dict[str, object]:
         "turns": args.conversations * args.turns,
         "turns done, repeated ones included": len(times),
         "kills": kills,
+        "server kills": restarts,
         "failed workers": failed,
         "seconds": round(seconds, 1),
         "turns per second": round(args.conversations * args.turns / seconds, 1),
@@ -161,18 +174,40 @@ def parsed(given: list[str]) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def main(given: list[str]) -> dict[str, object] | None:
+def main(given: list[str], restart: Callable[[], None] | None = None) -> dict[str, object] | None:
     args = parsed(given)
     if args.worker:
         return work(args)
     args.times = args.times or tempfile.mkstemp(prefix="fleet-")[1]
     args.run = args.run or f"run{os.getpid()}"
     args.given = [*given, "--times", args.times, "--run", args.run]
-    return run(args)
+    return run(args, restart)
+
+
+def on_own_server(given: list[str]) -> dict[str, object] | None:
+    """With `--store postgres` or `redis` a server is started for the run, and killed now and then."""
+    from tests.stores.servers import Postgres, Redis
+
+    at = given.index("--store") + 1 if "--store" in given else 0
+    kind = {"postgres": Postgres, "redis": Redis}.get(given[at]) if at else None
+    if kind is None:
+        return main(given)
+    server = kind()
+    given = [*given[:at], server.address, *given[at + 1 :]]
+
+    def restart() -> None:
+        server.kill()
+        time.sleep(1)
+        server.start()
+
+    try:
+        return main(given, restart)
+    finally:
+        server.close()
 
 
 if __name__ == "__main__":
-    found = main(sys.argv[1:])
+    found = on_own_server(sys.argv[1:])
     if found is not None:
         print(json.dumps(found, indent=2))
         sys.exit(1 if found["wrong"] or found["failed workers"] else 0)

@@ -13,10 +13,9 @@ import ullage
 ROOT = Path(__file__).parents[2]
 
 
-def checked(store: str, tmp_path: Path, *more: str) -> dict[str, object]:
-    found = fleet.main(
-        ["--store", store, "--times", str(tmp_path / "times"), "--lease", "1", *more]
-    )
+def checked(store: str, tmp_path: Path, size: str, restart=None) -> dict[str, object]:
+    given = ["--store", store, "--times", str(tmp_path / "times"), "--lease", "1", *size.split()]
+    found = fleet.main(given, restart)
     assert (found["wrong"], found["failed workers"]) == ([], [])
     return found
 
@@ -29,14 +28,25 @@ def _sources(monkeypatch):
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.parametrize("more", [(), ("--at-end",)], ids=["each-call", "at-end"])
+@pytest.mark.parametrize("more", ["", "--at-end"], ids=["each-call", "at-end"])
 def test_workers_that_are_killed_lose_and_double_nothing(tmp_path, more):
-    size = "--workers 3 --conversations 4 --turns 6 --kills 3 --pause 1 --delay 0.1".split()
-    found = checked(f"sqlite:{tmp_path / 'fleet.db'}", tmp_path, *size, *more)
-    assert found["turns"] == 24
+    size = f"--workers 3 --conversations 4 --turns 6 --kills 3 --pause 1 --delay 0.1 {more}"
+    assert checked(f"sqlite:{tmp_path / 'fleet.db'}", tmp_path, size)["turns"] == 24
+
+
+@pytest.mark.parametrize("kind", ["postgres", "redis"])
+def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path, kind, request):
+    server = request.getfixturevalue(kind)
+
+    def restart():
+        server.kill()
+        server.start()
+
+    size = "--workers 2 --conversations 4 --turns 8 --kills 5 --pause 0.7 --delay 0.2"
+    assert checked(server.address, tmp_path, size, restart)["server kills"] == 1
 
 
 @pytest.mark.slow
 def test_many_workers_in_a_folder(tmp_path):
-    size = "--workers 4 --conversations 30 --turns 8 --kills 8 --pause 0.7 --delay 0.05".split()
-    assert checked(str(tmp_path / "fleet"), tmp_path, *size)["kills"] == 8
+    size = "--workers 4 --conversations 30 --turns 8 --kills 8 --pause 0.7 --delay 0.05"
+    assert checked(str(tmp_path / "fleet"), tmp_path, size)["kills"] == 8

@@ -1,7 +1,7 @@
 """Stores that many workers share: any worker picks up any conversation, a retry doubles nothing, a crash loses nothing.
 
 - `Worker`: checks conversations out of a store, with a lease, and gives each a `ContextManager`;
-- `FolderStore`, `SqliteStore`: stores without a server;
+- `FolderStore`, `SqliteStore`: stores without a server; `PostgresStore`, `RedisStore`, `BucketStore`: stores on one;
 - `open_store`: a store by its address;
 - `OffloadedResults`: large tool results in a store, by their contents;
 - `ConversationStore`: what a store does, for one of your own, which `ullage.testing.stores` checks.
@@ -17,8 +17,11 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.stores.addresses import open_store
+    from ullage.stores.bucket_store import BucketStore
     from ullage.stores.folder_store import FolderStore
     from ullage.stores.offloaded import OffloadedResults
+    from ullage.stores.postgres_store import PostgresStore
+    from ullage.stores.redis_store import RedisStore
     from ullage.stores.sqlite_store import SqliteStore
     from ullage.stores.store_protocols import (
         AsyncLogStore,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncLogStore",
     "BlobStore",
+    "BucketStore",
     "Checkout",
     "ConversationStore",
     "DocumentStore",
@@ -44,6 +48,8 @@ __all__ = [
     "LeaseStore",
     "LogStore",
     "OffloadedResults",
+    "PostgresStore",
+    "RedisStore",
     "SqliteStore",
     "StoredDocument",
     "StoredLog",
@@ -54,9 +60,12 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
+        "bucket_store": ["BucketStore"],
         "folder_store": ["FolderStore"],
         "offloaded": ["OffloadedResults"],
         "addresses": ["open_store"],
+        "postgres_store": ["PostgresStore"],
+        "redis_store": ["RedisStore"],
         "sqlite_store": ["SqliteStore"],
         "store_protocols": [
             "AsyncLogStore",

@@ -13,9 +13,16 @@ from urllib.parse import unquote
 
 import orjson
 
-from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, StoreError
+from ullage.exceptions import LeaseExpired, LeaseHeld, StoreError
 from ullage.recall.store import write_whole
-from ullage.stores.store_protocols import Lease, StoredDocument, checked_name
+from ullage.stores.store_protocols import (
+    Lease,
+    StoredDocument,
+    checked_blob,
+    checked_name,
+    document_conflict,
+    log_conflict,
+)
 from ullage.transcript.logfile import LogFile, lock_file
 
 __all__ = ["FolderStore", "safe_name", "unsafe_name"]
@@ -89,10 +96,7 @@ class FolderStore:
             if lease is not None and _json(folder / _LEASE).get("token") != lease.token:
                 raise LeaseExpired(conversation, lease.owner)
             if size != at:
-                raise LogConflict(
-                    f"conversation {conversation!r}: the log has {size} bytes, its writer left {at}",
-                    hint="check the conversation out again",
-                )
+                raise log_conflict(conversation, size, at)
             file = LogFile(str(path), lock=False)
             try:
                 file.append(data)
@@ -111,7 +115,7 @@ class FolderStore:
             held = _json(folder / _LEASE)
             if held.get("owner") not in (owner, "", None) and held["until_ms"] > _now():
                 raise LeaseHeld(conversation, held["owner"])
-            token = max(int(held.get("token", 0)) + 1, _now())
+            token = max(int(held.get("token", 0)) + 1, time.time_ns())
             return self._leased(folder, Lease(conversation, owner, token, _until(seconds)))
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
@@ -154,10 +158,7 @@ class FolderStore:
         with self._locked(conversation):
             found = self.load(conversation, name)
             if (found.version if found else 0) != after:
-                raise LogConflict(
-                    f"conversation {conversation!r}: the document {name!r} is not at version {after}",
-                    hint="load it again, and decide again",
-                )
+                raise document_conflict(conversation, name, after)
             with _reported(path):
                 write_whole(path, b"%d\n" % (after + 1) + data)
         return after + 1
@@ -186,9 +187,7 @@ class FolderStore:
         path = self.folder / "blobs" / safe_name(digest).removeprefix("c.")
         with _reported(path):
             data = path.read_bytes() if path.exists() else None
-        if data is not None and hashlib.sha256(data).hexdigest() != digest:
-            raise StoreError("holds other bytes than its digest names", path=str(path))
-        return data
+        return checked_blob(digest, data)
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `BlobStore.collect`."""

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import time
 
-from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, StoreError
+from ullage.exceptions import LeaseExpired, LeaseHeld
 from ullage.stores.sql_schema import Row, Sql, SqlStatement
-from ullage.stores.store_protocols import Lease, StoredDocument, checked_name
+from ullage.stores.store_protocols import (
+    Lease,
+    StoredDocument,
+    checked_blob,
+    checked_name,
+    document_conflict,
+    log_conflict,
+)
 
 __all__ = [
     "acquire",
@@ -28,9 +36,9 @@ __all__ = [
 def _log(conversation: str) -> SqlStatement:
     # Tokens begin at the time, so that none of a forgotten conversation is good for its successor.
     return SqlStatement(
-        "INSERT INTO ullage_logs (conversation, bytes, token, owner, until_ms) VALUES (?, 0, {now}, '', 0)"
+        "INSERT INTO ullage_logs (conversation, bytes, token, owner, until_ms) VALUES (?, 0, ?, '', 0)"
         " ON CONFLICT (conversation) DO NOTHING",
-        (checked_name(conversation),),
+        (checked_name(conversation), time.time_ns()),
     )
 
 
@@ -90,10 +98,7 @@ def _not_appended(
     bytes_now, token = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
     if lease is not None and lease.token != token:
         raise LeaseExpired(conversation, lease.owner)
-    raise LogConflict(
-        f"conversation {conversation!r}: the log has {bytes_now} bytes, its writer left {at}",
-        hint="check the conversation out again",
-    )
+    raise log_conflict(conversation, bytes_now, at)
 
 
 # ---- leases ----------------------------------------------------------------------------------
@@ -147,26 +152,28 @@ def load(conversation: str, name: str) -> Sql[StoredDocument | None]:
     return StoredDocument(_bytes(rows[0]), int(rows[0][1])) if rows else None
 
 
-def save(conversation: str, name: str, data: bytes, *, after: int) -> Sql[int]:
-    """See `DocumentStore.save`."""
+def save(conversation: str, name: str, data: bytes, *, after: int, write_id: str) -> Sql[int]:
+    """See `DocumentStore.save`; under the id of a write that was done already, its version again."""
     place = checked_name(conversation), checked_name(name, "name")
     if after == 0:
         rows = yield SqlStatement(
-            "INSERT INTO ullage_documents (conversation, name, version, data) VALUES (?, ?, 1, ?)"
-            " ON CONFLICT (conversation, name) DO NOTHING RETURNING version",
-            (*place, data),
+            "INSERT INTO ullage_documents (conversation, name, version, write_id, data)"
+            " VALUES (?, ?, 1, ?, ?) ON CONFLICT (conversation, name) DO NOTHING RETURNING version",
+            (*place, write_id, data),
         )
     else:
         rows = yield SqlStatement(
-            "UPDATE ullage_documents SET version = version + 1, data = ?"
+            "UPDATE ullage_documents SET version = version + 1, write_id = ?, data = ?"
             " WHERE conversation = ? AND name = ? AND version = ? RETURNING version",
-            (data, *place, after),
+            (write_id, data, *place, after),
         )
     if not rows:
-        raise LogConflict(
-            f"conversation {conversation!r}: the document {name!r} is not at version {after}",
-            hint="load it again, and decide again",
+        rows = yield SqlStatement(
+            "SELECT version FROM ullage_documents WHERE conversation = ? AND name = ? AND write_id = ?",
+            (*place, write_id),
         )
+    if not rows:
+        raise document_conflict(conversation, name, after)
     return int(rows[0][0])
 
 
@@ -193,12 +200,7 @@ def put_blob(conversation: str, data: bytes) -> Sql[str]:
 def blob(digest: str) -> Sql[bytes | None]:
     """See `BlobStore.blob`."""
     rows = yield SqlStatement("SELECT data FROM ullage_blobs WHERE digest = ?", (digest,))
-    if not rows:
-        return None
-    data = _bytes(rows[0])
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise StoreError(f"blob {digest} holds other bytes than its digest names")
-    return data
+    return checked_blob(digest, _bytes(rows[0]) if rows else None)
 
 
 def collect(*, unused_seconds: float = 3600) -> Sql[int]:

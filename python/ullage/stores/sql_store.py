@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from ullage.stores import sql_flows
@@ -19,60 +20,64 @@ class SqlStore(ABC):
     """A `ConversationStore` over some database; see there for what the methods do."""
 
     @abstractmethod
-    def _run(self, flow: Sql[T]) -> T:
-        """Runs one transaction: whole, or nothing of it."""
+    def _run(self, make: Callable[[], Sql[T]]) -> T:
+        """Runs one transaction, whole or nothing of it; again from the start if the connection is lost."""
 
     def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
-        return self._run(sql_flows.read(conversation, start))
+        return self._run(lambda: sql_flows.read(conversation, start))
 
     def end(self, conversation: str) -> int:
         """See `LogStore.end`."""
-        return self._run(sql_flows.end(conversation))
+        return self._run(lambda: sql_flows.end(conversation))
 
     def append(
         self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
     ) -> int:
         """See `LogStore.append`."""
-        flow = sql_flows.append(conversation, data, at=at, write_id=write_id, lease=lease)
-        return self._run(flow)
+        return self._run(
+            lambda: sql_flows.append(conversation, data, at=at, write_id=write_id, lease=lease)
+        )
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
         """See `LeaseStore.acquire`."""
-        return self._run(sql_flows.acquire(conversation, owner, seconds))
+        return self._run(lambda: sql_flows.acquire(conversation, owner, seconds))
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """See `LeaseStore.renew`."""
-        return self._run(sql_flows.renew(lease, seconds))
+        return self._run(lambda: sql_flows.renew(lease, seconds))
 
     def release(self, lease: Lease) -> None:
         """See `LeaseStore.release`."""
-        self._run(sql_flows.release(lease))
+        self._run(lambda: sql_flows.release(lease))
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
-        return self._run(sql_flows.load(conversation, name))
+        return self._run(lambda: sql_flows.load(conversation, name))
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """See `DocumentStore.save`."""
-        return self._run(sql_flows.save(conversation, name, data, after=after))
+        write_id = uuid.uuid4().hex
+        return self._run(
+            lambda: sql_flows.save(conversation, name, data, after=after, write_id=write_id)
+        )
 
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `BlobStore.put_blob`."""
-        return self._run(sql_flows.put_blob(conversation, data))
+        return self._run(lambda: sql_flows.put_blob(conversation, data))
 
     def blob(self, digest: str) -> bytes | None:
         """See `BlobStore.blob`."""
-        return self._run(sql_flows.blob(digest))
+        return self._run(lambda: sql_flows.blob(digest))
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `BlobStore.collect`."""
-        return self._run(sql_flows.collect(unused_seconds=unused_seconds))
+        return self._run(lambda: sql_flows.collect(unused_seconds=unused_seconds))
 
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
-        yield from self._run(sql_flows.conversations())
+        yield from self._run(sql_flows.conversations)
 
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
-        self._run(sql_flows.forget(conversation))
+        self._run(lambda: sql_flows.forget(conversation))

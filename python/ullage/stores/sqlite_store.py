@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -55,7 +56,7 @@ class SqliteStore(SqlStore):
         self._connection: sqlite3.Connection | None = None
         try:
             self._connection = self._opened(create=create, wait_seconds=wait_seconds)
-            self._run(migrated(_DIALECT, self.path, create=create))
+            self._run(lambda: migrated(_DIALECT, self.path, create=create))
         except BaseException as exc:
             self.close()
             if isinstance(exc, sqlite3.Error | OSError) and not isinstance(exc, StoreError):
@@ -85,7 +86,7 @@ class SqliteStore(SqlStore):
             if found is not None:
                 found.close()
 
-    def _run(self, flow: Sql[T]) -> T:
+    def _run(self, make: Callable[[], Sql[T]]) -> T:
         """One transaction: whole, or nothing of it."""
         with self._one:
             connection = self._connection
@@ -93,7 +94,7 @@ class SqliteStore(SqlStore):
                 raise StoreError("the store is closed", path=self.path)
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                made = self._steps(connection, flow)
+                made = self._steps(connection, make())
                 connection.execute("COMMIT")
             except BaseException as exc:
                 with suppress(sqlite3.Error):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ullage.exceptions import InvalidPolicy
+from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 
 __all__ = [
     "AsyncLogStore",
@@ -17,7 +18,10 @@ __all__ = [
     "LeaseStore",
     "LogStore",
     "StoredDocument",
+    "checked_blob",
     "checked_name",
+    "document_conflict",
+    "log_conflict",
 ]
 
 LONGEST_NAME = 200
@@ -267,3 +271,30 @@ def checked_name(conversation: str, field: str = "conversation") -> str:
     if not 1 <= size <= LONGEST_NAME or "\0" in conversation:
         raise InvalidPolicy(field, conversation, limit)
     return conversation
+
+
+def checked_blob(digest: str, data: bytes | None) -> bytes | None:
+    """The bytes that a store has under a digest.
+
+    Raises:
+        StoreError: They are others.
+    """
+    if data is not None and hashlib.sha256(data).hexdigest() != digest:
+        raise StoreError(f"blob {digest} holds other bytes than its digest names")
+    return data
+
+
+def log_conflict(conversation: str, size: int, at: int) -> LogConflict:
+    """The log ends elsewhere."""
+    return LogConflict(
+        f"conversation {conversation!r}: the log has {size} bytes, its writer left {at}",
+        hint="check the conversation out again",
+    )
+
+
+def document_conflict(conversation: str, name: str, after: int) -> LogConflict:
+    """The document has another version."""
+    return LogConflict(
+        f"conversation {conversation!r}: the document {name!r} is not at version {after}",
+        hint="load it again, and decide again",
+    )

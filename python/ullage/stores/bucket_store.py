@@ -1,0 +1,351 @@
+"""Conversations in a bucket: S3, Google Cloud Storage, Azure, by obstore. No server to run, some tens of milliseconds a write."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import orjson
+
+from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, MissingExtra, StoreError
+from ullage.stores.folder_store import safe_name, unsafe_name
+from ullage.stores.store_protocols import (
+    Lease,
+    StoredDocument,
+    checked_blob,
+    checked_name,
+    document_conflict,
+    log_conflict,
+)
+
+__all__ = ["BucketStore"]
+
+T = TypeVar("T")
+
+_READERS = 16
+_MOST_KNOWN = 10_000
+_WRITE = 33
+"""Bytes of a write's id, hexadecimal, and the line end after it."""
+
+
+class BucketStore:
+    """A `ConversationStore` in a bucket; see there for what the methods do.
+
+    Only one condition is asked of the bucket: that an object is created if it does not exist (`If-None-Match: *`). Each append is
+    an object, and so is each version of a document. Leases are measured by the workers' clocks, which must agree to within seconds.
+    With `checkout(…, at_end=True)` a turn is one object.
+
+    Args:
+        address: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder`, `memory:///`, with credentials and settings from
+            the environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …); or an open store of obstore.
+
+    Raises:
+        MissingExtra: obstore is not installed.
+        StoreError: The address is none, the bucket does not exist or may not be read.
+    """
+
+    def __init__(self, address: object) -> None:
+        try:
+            self._lib: Any = importlib.import_module("obstore")
+            self._errors: Any = importlib.import_module("obstore.exceptions")
+            opened: Any = importlib.import_module("obstore.store")
+        except ImportError as exc:
+            raise MissingExtra("obstore", "objects") from exc
+        self.place = address.partition("?")[0] if isinstance(address, str) else repr(address)
+        try:
+            self._store: Any = opened.from_url(address) if isinstance(address, str) else address
+        except (self._errors.BaseError, ValueError) as exc:
+            raise StoreError(_said(exc), path=self.place) from exc
+        self._ends: dict[str, int] = {}
+        self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="ullage-bucket")
+        try:
+            list(self._under("format"))
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"BucketStore({self.place!r})"
+
+    def close(self) -> None:
+        """See `ConversationStore.close`."""
+        self._pool.shutdown()
+
+    # ---- logs --------------------------------------------------------------------------------
+
+    def read(self, conversation: str, start: int = 0) -> bytes:
+        """See `LogStore.read`."""
+        folder, at = self._folder("logs", conversation), start
+        chosen = []
+        for place, size in self._chunks(folder):
+            if place == at:
+                chosen.append(_chunk(folder, place))
+                at += size
+        parts = list(self._pool.map(self._get, chosen))
+        if None in parts:
+            raise StoreError("the log was deleted while it was read", path=folder)
+        self._know(conversation, at)
+        return b"".join(part[_WRITE:] for part in parts if part is not None)
+
+    def end(self, conversation: str) -> int:
+        """See `LogStore.end`."""
+        end = 0
+        for place, size in self._chunks(self._folder("logs", conversation)):
+            end += size if place == end else 0
+        self._know(conversation, end)
+        return end
+
+    def append(
+        self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
+    ) -> int:
+        """See `LogStore.append`."""
+        folder = self._folder("logs", conversation)
+        fits = self._ends.get(conversation) == at or self.end(conversation) == at
+        # Whoever took the conversation over without its release also marked the log's end.
+        lost = lease is not None and not self._is_held(lease)
+        body = _write_id(write_id) + data
+        if fits and not lost and self._created(_chunk(folder, at), body):
+            self._know(conversation, at + len(data))
+            return at + len(data)
+        if self._get(_chunk(folder, at)) == body:
+            self._know(conversation, at + len(data))
+            return at + len(data)
+        self._ends.pop(conversation, None)
+        if lease is not None and (lost or not self._is_held(lease)):
+            raise LeaseExpired(conversation, lease.owner)
+        raise log_conflict(conversation, self.end(conversation), at)
+
+    def _chunks(self, folder: str) -> list[tuple[int, int]]:
+        """(offset, bytes) of each part."""
+        found = ((each["path"], each["size"]) for each in self._under(folder))
+        return sorted((int(path.rpartition("/")[2]), size - _WRITE) for path, size in found)
+
+    def _know(self, conversation: str, end: int) -> None:
+        if len(self._ends) >= _MOST_KNOWN:
+            self._ends.clear()
+        self._ends[conversation] = end
+
+    # ---- leases ------------------------------------------------------------------------------
+
+    def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
+        """See `LeaseStore.acquire`."""
+        folder = self._folder("leases", conversation)
+        while True:
+            held = self._newest_lease(folder, conversation)
+            if held is not None and held.owner not in ("", owner) and held.until_ms > _now():
+                raise LeaseHeld(conversation, held.owner)
+            token = max(time.time_ns(), held.token + 1 if held is not None else 0)
+            made = Lease(conversation, owner, token, _now() + round(seconds * 1000))
+            if not self._created(_numbered(folder, token), _dumped(made)):
+                continue  # another worker was as fast
+            newest = self._newest_lease(folder, conversation)
+            if newest is not None and newest.token == token:
+                break
+        if held is not None:
+            self._delete([_numbered(folder, held.token)])
+            if held.owner:
+                self._mark(conversation)
+        return made
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        """See `LeaseStore.renew`."""
+        until = _now() + round(seconds * 1000)
+        made = Lease(lease.conversation, lease.owner, lease.token, until)
+        self._replace(lease, made)
+        return made
+
+    def release(self, lease: Lease) -> None:
+        """See `LeaseStore.release`."""
+        try:
+            self._replace(lease, Lease(lease.conversation, "", lease.token, 0))
+        except LeaseExpired:
+            return
+
+    def _replace(self, lease: Lease, made: Lease) -> None:
+        folder = self._folder("leases", lease.conversation)
+        newest = self._newest_lease(folder, lease.conversation)
+        if newest is None or (newest.token, newest.owner) != (lease.token, lease.owner):
+            raise LeaseExpired(lease.conversation, lease.owner)
+        # Nobody else writes to an object of this token; who takes over creates the next.
+        self._call(
+            lambda: self._lib.put(self._store, _numbered(folder, lease.token), _dumped(made))
+        )
+
+    def _is_held(self, lease: Lease) -> bool:
+        folder = self._folder("leases", lease.conversation)
+        try:
+            self._call(lambda: self._lib.head(self._store, _numbered(folder, lease.token)))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _newest_lease(self, folder: str, conversation: str) -> Lease | None:
+        while True:
+            paths = sorted(each["path"] for each in self._under(folder))
+            if not paths:
+                return None
+            data = self._get(paths[-1])
+            if data is not None:
+                held = orjson.loads(data)
+                return Lease(conversation, held["owner"], held["token"], held["until_ms"])
+
+    def _mark(self, conversation: str) -> None:
+        """An empty line, so that a write of the worker before finds its place taken."""
+        folder = self._folder("logs", conversation)
+        while not self._created(
+            _chunk(folder, self.end(conversation)), _write_id(uuid.uuid4().hex) + b"\n"
+        ):
+            continue  # it wrote just now
+        self._ends.pop(conversation, None)
+
+    # ---- documents ---------------------------------------------------------------------------
+
+    def load(self, conversation: str, name: str) -> StoredDocument | None:
+        """See `DocumentStore.load`."""
+        folder = (
+            f"{self._folder('documents', conversation)}/{safe_name(checked_name(name, 'name'))}"
+        )
+        while paths := sorted(each["path"] for each in self._under(folder)):
+            data = self._get(paths[-1])
+            if data is not None:
+                return StoredDocument(data[_WRITE:], int(paths[-1].rpartition("/")[2]))
+        return None
+
+    def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
+        """See `DocumentStore.save`."""
+        folder = (
+            f"{self._folder('documents', conversation)}/{safe_name(checked_name(name, 'name'))}"
+        )
+        paths = sorted(each["path"] for each in self._under(folder))
+        newest = int(paths[-1].rpartition("/")[2]) if paths else 0
+        body = _write_id(uuid.uuid4().hex) + data
+        if newest != after or not self._created(_numbered(folder, after + 1), body):
+            raise document_conflict(conversation, name, after)
+        # The one before stays: a writer that still knows it must find the next one's place taken.
+        self._delete(paths[:-1])
+        return after + 1
+
+    # ---- blobs -------------------------------------------------------------------------------
+
+    def put_blob(self, conversation: str, data: bytes) -> str:
+        """See `BlobStore.put_blob`."""
+        digest, safe = hashlib.sha256(data).hexdigest(), safe_name(checked_name(conversation))
+        # References first: from then on a collection leaves the blob, or puts it back.
+        self._call(lambda: self._lib.put(self._store, f"blobs-of/{safe}/{digest}", b""))
+        self._call(lambda: self._lib.put(self._store, f"users/{digest}/{safe}", b""))
+        self._call(lambda: self._lib.put(self._store, f"blobs/{digest}", data))
+        return digest
+
+    def blob(self, digest: str) -> bytes | None:
+        """See `BlobStore.blob`."""
+        return checked_blob(digest, self._get(f"blobs/{safe_name(digest).removeprefix('c.')}"))
+
+    def collect(self, *, unused_seconds: float = 3600) -> int:
+        """See `BlobStore.collect`."""
+        latest, found = datetime.now(UTC) - timedelta(seconds=unused_seconds), 0
+        for each in self._under("blobs"):
+            digest = each["path"].rpartition("/")[2]
+            if each["last_modified"] > latest or any(self._under(f"users/{digest}")):
+                continue
+            data = self._get(each["path"])
+            self._delete([each["path"]])
+            if data is not None and any(self._under(f"users/{digest}")):
+                path = each["path"]
+                self._call(lambda path=path, data=data: self._lib.put(self._store, path, data))  # type: ignore[misc]
+            else:
+                found += 1
+        return found
+
+    # ---- all of a conversation ---------------------------------------------------------------
+
+    def conversations(self) -> Iterator[str]:
+        """See `ConversationStore.conversations`."""
+        kinds = ("logs", "leases", "documents", "blobs-of")
+        found = {each["path"].split("/")[1] for kind in kinds for each in self._under(kind)}
+        yield from map(unsafe_name, sorted(found))
+
+    def forget(self, conversation: str) -> None:
+        """See `ConversationStore.forget`."""
+        safe = safe_name(checked_name(conversation))
+        for kind in ("leases", "logs", "documents", "blobs-of"):
+            paths = [each["path"] for each in self._under(f"{kind}/{safe}")]
+            if kind == "blobs-of":
+                paths += [f"users/{path.rpartition('/')[2]}/{safe}" for path in paths]
+            self._delete(paths)
+        self._ends.pop(conversation, None)
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _folder(self, kind: str, conversation: str) -> str:
+        return f"{kind}/{safe_name(checked_name(conversation))}"
+
+    def _under(self, folder: str) -> Iterator[Any]:
+        stream = self._call(lambda: self._lib.list(self._store, f"{folder}/", chunk_size=1000))
+        while part := self._call(lambda: next(stream, None)):
+            yield from part
+
+    def _get(self, path: str) -> bytes | None:
+        try:
+            return bytes(self._call(lambda: self._lib.get(self._store, path).bytes()))
+        except FileNotFoundError:
+            return None
+
+    def _created(self, path: str, data: bytes) -> bool:
+        """Whether there was none. A create that is repeated after a lost answer finds its own object: compare it."""
+        try:
+            self._call(lambda: self._lib.put(self._store, path, data, mode="create"))
+        except LogConflict:
+            return self._get(path) == data
+        return True
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            try:
+                self._call(lambda path=path: self._lib.delete(self._store, path))  # type: ignore[misc]
+            except FileNotFoundError:
+                continue
+
+    def _call(self, call: Callable[[], T]) -> T:
+        errors = self._errors
+        try:
+            return call()
+        except (FileNotFoundError, errors.NotFoundError) as exc:
+            if "NoSuchBucket" in str(exc):
+                raise StoreError("there is no such bucket", path=self.place) from exc
+            raise FileNotFoundError(self.place) from exc
+        except (FileExistsError, errors.AlreadyExistsError, errors.PreconditionError) as exc:
+            raise LogConflict(f"{self.place}: the object exists") from exc
+        except (errors.BaseError, OSError) as exc:
+            raise StoreError(_said(exc), path=self.place) from exc
+
+
+def _chunk(folder: str, at: int) -> str:
+    return _numbered(folder, at)
+
+
+def _numbered(folder: str, number: int) -> str:
+    # As many digits as the largest has, so that names sort as numbers do.
+    return f"{folder}/{number:019}"
+
+
+def _write_id(write_id: str) -> bytes:
+    """Of a fixed length, whatever the caller's."""
+    return hashlib.sha256(write_id.encode()).hexdigest()[: _WRITE - 1].encode() + b"\n"
+
+
+def _dumped(lease: Lease) -> bytes:
+    return orjson.dumps({"owner": lease.owner, "token": lease.token, "until_ms": lease.until_ms})
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _said(exc: Exception) -> str:
+    return str(exc).strip().split("\n")[0][:300]

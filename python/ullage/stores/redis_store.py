@@ -1,0 +1,186 @@
+"""Conversations in Redis or Valkey: for short-lived ones, and where a server is there already."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from ullage.exceptions import LeaseExpired, LeaseHeld, MissingExtra, StoreError
+from ullage.stores import redis_scripts as scripts
+from ullage.stores.retries import persist
+from ullage.stores.store_protocols import (
+    Lease,
+    StoredDocument,
+    checked_blob,
+    checked_name,
+    document_conflict,
+    log_conflict,
+)
+
+__all__ = ["RedisStore"]
+
+T = TypeVar("T")
+
+_AT_ONCE = 256
+"""Parts of a log that one call reads."""
+
+
+class RedisStore:
+    """A `ConversationStore` in Redis 5 or later, or Valkey; see there for what the methods do.
+
+    A write is as durable as the server makes it: with `appendfsync everysec`, its default for append-only files, a server
+    that is killed loses up to a second; without append-only files, all. All keys share one slot of a cluster.
+
+    Args:
+        address: `redis://`, `rediss://` or `unix://`.
+        prefix: Of all keys.
+        retry_seconds: How long a lost server is waited for.
+
+    Raises:
+        MissingExtra: redis is not installed.
+        StoreError: The server cannot be reached, or refuses.
+    """
+
+    def __init__(self, address: str, *, prefix: str = "ullage", retry_seconds: float = 30) -> None:
+        try:
+            self._redis: Any = importlib.import_module("redis")
+        except ImportError as exc:
+            raise MissingExtra("redis", "redis") from exc
+        self._prefix, self._retry = "{" + prefix + "}:", 0.0
+        try:
+            self._client: Any = self._redis.Redis.from_url(address)
+        except ValueError as exc:
+            raise StoreError(str(exc), path="redis") from exc
+        given = self._client.connection_pool.connection_kwargs
+        self.place = f"redis://{given.get('host', '')}:{given.get('port', '')}/{given.get('db', 0)}"
+        self._call(lambda: self._client.ping())
+        self._retry = retry_seconds
+        self._scripts = {
+            name: self._client.register_script(text) for name, text in scripts.ALL.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"RedisStore({self.place!r})"
+
+    def close(self) -> None:
+        """See `ConversationStore.close`."""
+        self._client.close()
+
+    # ---- logs --------------------------------------------------------------------------------
+
+    def read(self, conversation: str, start: int = 0) -> bytes:
+        """See `LogStore.read`."""
+        key = self._key("log", conversation)
+        found = map(int, self._call(lambda: self._client.hkeys(key)))
+        starts = sorted(at for at in found if at >= start)
+        parts: list[bytes] = []
+        for first in range(0, len(starts), _AT_ONCE):
+            chosen = starts[first : first + _AT_ONCE]
+            parts += self._call(lambda chosen=chosen: self._client.hmget(key, chosen))  # type: ignore[misc]
+        return b"".join(part.partition(b"\n")[2] for part in parts if part is not None)
+
+    def end(self, conversation: str) -> int:
+        """See `LogStore.end`."""
+        key = self._key("head", conversation)
+        return int(self._call(lambda: self._client.hget(key, "end")) or 0)
+
+    def append(
+        self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
+    ) -> int:
+        """See `LogStore.append`."""
+        token = "" if lease is None else str(lease.token)
+        found, end = self._script("append", conversation, data, at, write_id, token)
+        if found == b"lost" and lease is not None:
+            raise LeaseExpired(conversation, lease.owner)
+        if found == b"moved":
+            raise log_conflict(conversation, int(end), at)
+        return int(end)
+
+    # ---- leases ------------------------------------------------------------------------------
+
+    def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
+        """See `LeaseStore.acquire`."""
+        found, token, until = self._script("acquire", conversation, owner, round(seconds * 1000))
+        if found != b"yes":
+            raise LeaseHeld(conversation, token.decode())
+        return Lease(conversation, owner, int(token), int(until))
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        """See `LeaseStore.renew`."""
+        until = self._script("renew", lease.conversation, lease.token, round(seconds * 1000))
+        if until is None:
+            raise LeaseExpired(lease.conversation, lease.owner)
+        return Lease(lease.conversation, lease.owner, lease.token, int(until))
+
+    def release(self, lease: Lease) -> None:
+        """See `LeaseStore.release`."""
+        self._script("release", lease.conversation, lease.token)
+
+    # ---- documents ---------------------------------------------------------------------------
+
+    def load(self, conversation: str, name: str) -> StoredDocument | None:
+        """See `DocumentStore.load`."""
+        key, field = self._key("documents", conversation), checked_name(name, "name")
+        found = self._call(lambda: self._client.hget(key, field))
+        if found is None:
+            return None
+        version, _, rest = found.partition(b"\n")
+        return StoredDocument(rest.partition(b"\n")[2], int(version))
+
+    def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
+        """See `DocumentStore.save`."""
+        field = checked_name(name, "name")
+        version = self._script("save", conversation, field, data, after, uuid.uuid4().hex)
+        if version is None:
+            raise document_conflict(conversation, name, after)
+        return int(version)
+
+    # ---- blobs -------------------------------------------------------------------------------
+
+    def put_blob(self, conversation: str, data: bytes) -> str:
+        """See `BlobStore.put_blob`."""
+        digest = hashlib.sha256(data).hexdigest()
+        self._script("put_blob", conversation, digest, data)
+        return digest
+
+    def blob(self, digest: str) -> bytes | None:
+        """See `BlobStore.blob`."""
+        key = f"{self._prefix}blob:{digest}"
+        return checked_blob(digest, self._call(lambda: self._client.get(key)))
+
+    def collect(self, *, unused_seconds: float = 3600) -> int:
+        """See `BlobStore.collect`."""
+        return int(self._script("collect", "-", round(unused_seconds * 1000)))
+
+    # ---- all of a conversation ---------------------------------------------------------------
+
+    def conversations(self) -> Iterator[str]:
+        """See `ConversationStore.conversations`."""
+        key = f"{self._prefix}names"
+        yield from (name.decode() for name in self._call(lambda: self._client.smembers(key)))
+
+    def forget(self, conversation: str) -> None:
+        """See `ConversationStore.forget`."""
+        self._script("forget", conversation)
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _key(self, kind: str, conversation: str) -> str:
+        return f"{self._prefix}{kind}:{checked_name(conversation)}"
+
+    def _script(self, name: str, conversation: str, *values: object) -> Any:
+        script = self._scripts[name]
+        given = [checked_name(conversation), *values]
+        return self._call(lambda: script(keys=[self._prefix], args=given))
+
+    def _call(self, call: Callable[[], T]) -> T:
+        errors = importlib.import_module("redis.exceptions")
+        try:
+            # A server that starts refuses for a moment.
+            lost = (errors.ConnectionError, errors.TimeoutError, errors.BusyLoadingError)
+            return persist(call, lost, self._retry)
+        except errors.RedisError as exc:
+            raise StoreError(str(exc), path=self.place) from exc
