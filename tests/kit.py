@@ -112,7 +112,14 @@ def report(*words: str | Path, code: int = 0) -> dict[str, Any]:
     """The JSON report of a command, which must end with this exit code."""
     done = ullage(*words, "--json")
     assert done.returncode == code, done.stderr
-    return dict(json.loads(done.stdout))
+    return result_of(done)
+
+
+def result_of(done: Done) -> dict[str, Any]:
+    """What a command printed with `--json`, out of its envelope."""
+    found = json.loads(done.stdout)
+    assert found["version"] == 1
+    return dict(found["result"])
 
 
 def _stream() -> io.TextIOWrapper:

@@ -314,7 +314,8 @@ def test_lone_surrogates_are_repaired_in_what_reaches_a_pipe(folder):
         assert done.returncode == 0, done.stderr
         assert b"a\xef\xbf\xbdb" in done.stdout
         assert b"repaired: put U+FFFD for lone surrogates" in done.stderr
-    assert json.loads(done.stdout) == [{"role": "user", "content": "a\ufffdb"}]
+    messages = json.loads(done.stdout)["result"]["messages"]
+    assert messages == [{"role": "user", "content": "a\ufffdb"}]
 
 
 # ---- a line of 100 MB ------------------------------------------------------------------------

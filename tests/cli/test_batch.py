@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.kit import ullage
+from tests.kit import result_of, ullage
 from ullage.testing import Layout, scenario, session_file
 
 pytest.importorskip("cyclopts")
@@ -29,7 +28,7 @@ def test_inspect_in_words_and_as_json(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "one.jsonl" in done.stdout
     assert done.stdout.endswith("2 files: 2 done\n")
-    found = json.loads(ullage("batch", "inspect", folder, "--json").stdout)
+    found = result_of(ullage("batch", "inspect", folder, "--json"))
     assert [Path(each["file"]).name for each in found["files"]] == ["one.jsonl", "two.jsonl"]
     assert found["totals"]["done"] == 2
     assert found["totals"]["tokens"] == sum(each["tokens"] for each in found["files"])
@@ -37,15 +36,15 @@ def test_inspect_in_words_and_as_json(folder: Path) -> None:
 
 def test_compact_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
     command = ("compact", folder, "-o", tmp_path, "--keep", "2000", "--json")
-    first = json.loads(ullage("batch", *command).stdout)
+    first = result_of(ullage("batch", *command))
     assert first["totals"]["done"] == 2
     assert (tmp_path / "project" / "one.jsonl").is_file()
-    second = json.loads(ullage("batch", *command).stdout)
+    second = result_of(ullage("batch", *command))
     assert second["totals"] == {**first["totals"], "done": 0, "kept": 2}
     # Other settings are another task; the files of the first stand in the way.
     other = ullage("batch", "compact", folder, "-o", tmp_path, "--keep", "1000", "--json")
     assert other.returncode == 1
-    assert json.loads(other.stdout)["totals"]["failed"] == 2
+    assert result_of(other)["totals"]["failed"] == 2
 
 
 def test_a_bad_file_is_reported_and_the_others_are_done(folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import report, ullage
+from tests.kit import report, result_of, ullage
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
@@ -80,7 +80,7 @@ def test_compact_then_resume_gives_the_new_context(session, tmp_path):
     found = report("compact", session, "--output", target, "--summary")
     assert found["written"] == str(target)
     assert target.read_bytes().startswith(session.read_bytes())
-    messages = json.loads(ullage("resume", target, "--json").stdout)
+    messages = report("resume", target)["messages"]
     assert len(messages) == found["messages_after"]
     first = messages[0]["content"]
     text = first if isinstance(first, str) else first[0]["text"]
@@ -212,10 +212,10 @@ def codex(folder: Path) -> Path:
 def test_another_provider_by_name(command, tmp_path):
     path = codex(tmp_path)
     done = ullage(command, path, "--provider", "openai_responses", "--json")
-    found = json.loads(done.stdout)
+    found = result_of(done)
     if command == "resume":
         assert done.returncode == 0
-        assert [item.get("type") for item in found][-3:] == [
+        assert [item.get("type") for item in found["messages"]][-3:] == [
             "reasoning",
             "function_call",
             "function_call_output",
@@ -232,7 +232,7 @@ def test_another_provider_by_name(command, tmp_path):
 def test_resume_prints_what_can_be_sent_and_tells_what_it_repaired(tmp_path):
     done = ullage("resume", codex(tmp_path), "--json")
     assert done.returncode == 0
-    sent = json.loads(done.stdout)
+    sent = result_of(done)["messages"]
     assert "foreign" not in done.stdout
     assert [block["type"] for block in sent[-1]["content"]] == ["tool_result"]
     assert "note: repaired: answered an interrupted tool call (1×)\n" in done.stderr

@@ -91,4 +91,7 @@ def test_a_title_cannot_control_the_terminal(machine):
     done = ullage("list")
     assert "\x1b[31m" not in done.stdout
     assert "\\x1b[31m\\u202eb" in done.stdout
-    assert json.loads(ullage("list", "--json").stdout)["sessions"][0]["title"] == "a\x1b[31m\u202eb"
+    assert (
+        json.loads(ullage("list", "--json").stdout)["result"]["sessions"][0]["title"]
+        == "a\x1b[31m\u202eb"
+    )

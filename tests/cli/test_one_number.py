@@ -28,7 +28,7 @@ def session(tmp_path, usage):
 
 def printed(capsys, *arguments):
     main([*map(str, arguments), "--json"])
-    return json.loads(capsys.readouterr().out)
+    return json.loads(capsys.readouterr().out)["result"]
 
 
 @pytest.mark.parametrize("usage", [0, 9_000, 60_000, 110_000])

@@ -39,7 +39,7 @@ def test_a_model_writes_the_summary(session, name, path):
         words = ("compact", session, "-n", "--summarizer", name, "--base-url", url, "--json")
         done = ullage(*words, env=KEYS)
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["summarizer"] == name.replace("-responses", "")
+        assert json.loads(done.stdout)["result"]["summarizer"] == name.replace("-responses", "")
         assert [seen.path for seen in server.requests] == [path]
 
 
@@ -101,7 +101,7 @@ def test_secrets_stay_here(tmp_path):
         assert done.returncode == 0, done.stderr
         assert key.encode() not in server.requests[0].body
         assert b"[redacted:github_token]" in server.requests[0].body
-    assert key not in json.dumps(json.loads(done.stdout)["summary"])
+    assert key not in json.dumps(json.loads(done.stdout)["result"]["summary"])
 
 
 def test_a_template_that_is_missing_is_named(session, tmp_path):

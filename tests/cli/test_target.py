@@ -42,7 +42,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def told(capsys: pytest.CaptureFixture[str], *args: str | Path) -> dict[str, Any]:
     main(["compact", *map(str, args), "--dry-run", "--json"])
-    return json.loads(capsys.readouterr().out)
+    return json.loads(capsys.readouterr().out)["result"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_written_file_holds_the_target(session, tmp_path, capsys):
     assert main(["compact", str(session), "--output", str(target), "--target", "6k"]) == 0
     capsys.readouterr()
     main(["inspect", str(target), "--json"])
-    assert json.loads(capsys.readouterr().out)["window"]["estimated_messages_tokens"] <= 6_000
+    assert json.loads(capsys.readouterr().out)["result"]["window"]["estimated_messages_tokens"] <= 6_000
 
 
 @pytest.mark.parametrize("command", [("compact", "--dry-run"), ("batch", "compact")])
@@ -147,6 +147,6 @@ def test_what_is_turned_off_names_the_variable(session, command, monkeypatch, ca
     shown = capsys.readouterr()
     assert NOTICE in shown.out + shown.err
     main([command[0], *command[1:], str(session), "--json"])
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(capsys.readouterr().out)["result"]
     found = found["files"][0] if command[0] == "batch" else found
     assert (found["outcome"], found["reason"], found["notice"]) == ("blocked", "disabled", NOTICE)

@@ -20,9 +20,14 @@ EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
 
-def _complain(error: UllageError | OSError) -> int:
-    _tell(f"error: {error}")
+def _complain(error: UllageError | OSError, *, as_json: bool) -> int:
     hint = getattr(error, "hint", "")
+    if as_json and not isinstance(error, MissingExtra):
+        from ullage.cli.output import envelope
+
+        code = getattr(error, "code", "os_error")
+        print(envelope(error={"code": code, "message": str(error), "hint": hint or None}))
+    _tell(f"error: {error}")
     if hint:
         _tell(f"hint: {hint}")
     return EXIT_BAD_INPUT
@@ -72,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code. No traceback reaches a user for bad input.
     """
+    # Not `list(...)`: once it has run, `list` is the module of that command here.
+    words = sys.argv[1:] if argv is None else [*argv]
     try:
         try:
             from ullage.cli.app import run
@@ -85,12 +92,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter(
                 "always", UserWarning
             )  # on the command line they are notes for the user
-            # Not `list(...)`: once it has run, `list` is the module of that command here.
-            return run(sys.argv[1:] if argv is None else [*argv])
+            return run(words)
     except BrokenPipeError:
         return _closed_pipe()
     except KeyboardInterrupt:
         print("interrupted; every change made so far is reported above", file=sys.stderr)
         return EXIT_INTERRUPTED
     except (UllageError, OSError) as exc:
-        return _complain(exc)
+        return _complain(exc, as_json="--json" in words)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from cyclopts import App, CycloptsError
+from typing import Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
 
 import ullage
+from ullage.cli.examples import EXAMPLES
+from ullage.cli.output import COMMAND, envelope
 from ullage.cli.printable import SafeConsole
 from ullage.cli.session_file import NoSession, with_last
 
@@ -43,12 +47,22 @@ SESSION_MEMORY = "Show the notes of a session, or update them."
 def _app() -> App:
     made = App(name="ullage", help=HELP, version=ullage.__version__, help_format="markdown")
     for name, text in _COMMANDS.items():
-        made.command(f"ullage.cli.{name}:{name}_command", name=name, help=text)
+        place = f"ullage.cli.{name}:{name}_command"
+        made.command(place, name=name, help=text, help_epilogue=EXAMPLES.get(name))
     made.command("ullage.cli.memory:memory_app", name="memory", help=MEMORY)
     notes = "ullage.cli.session_memory:session_memory_app"
     made.command(notes, name="session-memory", help=SESSION_MEMORY)
-    made.register_install_completion_command(name="completion")
+    made.command(_completion, name="completion", help_epilogue=EXAMPLES["completion"])
+    made.command("ullage.cli.man:man_command", name="man", help="Print the manual page.")
     return made
+
+
+def _completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="which shell's script")],
+) -> int:
+    """Print a script that completes commands and options. No file of yours is changed."""
+    print(app.generate_completion(shell=shell))
+    return 0
 
 
 app = _app()
@@ -57,6 +71,7 @@ app = _app()
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
     errors = SafeConsole(stderr=True)
+    COMMAND.set(_command_of(argv))
     try:
         code = app(
             with_last(argv),
@@ -65,8 +80,18 @@ def run(argv: list[str]) -> int:
             error_console=errors,
             help_on_error=False,
         )
-    except CycloptsError:
+    except CycloptsError as exc:
+        if "--json" in argv:
+            print(envelope(error={"code": "usage", "message": str(exc), "hint": None}))
         return 2
     except NoSession as exc:
         raise exc.error from exc
     return code if isinstance(code, int) else 0
+
+
+def _command_of(words: list[str]) -> str:
+    first = words[0] if words and not words[0].startswith("-") else ""
+    inner = (
+        first in ("memory", "session-memory") and len(words) > 1 and not words[1].startswith("-")
+    )
+    return f"{first} {words[1]}" if inner else first

@@ -8,10 +8,12 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from ullage.cli.context_diff import context_diff, show_diff
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.cli.part import part_of
-from ullage.cli.session_file import SessionArgument
+from ullage.cli.session_file import STDIN, SessionArgument
 from ullage.cli.session_memory import memory_of
+from ullage.cli.stdout_file import held_back, send
 from ullage.cli.target_option import read_target
 from ullage.compaction.prompt import load_template
 from ullage.exceptions import InvalidPolicy
@@ -33,7 +35,10 @@ def compact_command(
     *,
     output: Annotated[
         Path | None,
-        Parameter(alias="-o", help="where to write; default: NAME.compacted.jsonl next to it"),
+        Parameter(
+            alias="-o",
+            help="where to write, -: standard output; default: NAME.compacted.jsonl next to it",
+        ),
     ] = None,
     in_place: Annotated[
         bool, Parameter(negative="", help="append to the file itself (Claude Code, Codex, pi)")
@@ -110,6 +115,9 @@ def compact_command(
         bool, Parameter(alias="-n", negative="", help="write nothing, show what would happen")
     ] = False,
     summary: Annotated[bool, Parameter(negative="", help="print the summary too")] = False,
+    diff: Annotated[
+        bool, Parameter(negative="", help="also show what left the context and what came in")
+    ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
     """Compact a transcript into one that can be resumed. Exit code 1: there was nothing to gain."""
@@ -150,11 +158,18 @@ def compact_command(
     report = report_of(opened, done, target_tokens=size, with_summary=summary)
     if fresh and done.result.compacted:
         report |= {"session": fresh.id, "resume": fresh.resume_line}
-    if json:
+    if diff:
+        report["diff"] = context_diff(opened.messages, done.messages)
+    if output == STDOUT and done.path is not None:
+        send(done.path)
+    elif json:
         out.json(report)
     else:
         show(out, report)
     return 0 if done.result.compacted else 1
+
+
+STDOUT = Path(STDIN)
 
 
 def _fresh(
@@ -175,6 +190,11 @@ def _path(
         raise InvalidPolicy("--output", str(output), "must not be the input file", hint=hint)
     if dry_run:
         return None
+    if output == STDOUT:
+        return held_back()
+    if file.name == STDIN and output is None:
+        hint = "-o - writes to standard output"
+        raise InvalidPolicy("--output", "none", "must be given for standard input", hint=hint)
     if in_place:
         return file
     return output or file.with_name(f"{file.stem}.compacted.jsonl")
@@ -261,6 +281,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
     )
     if report["target_tokens"] is not None:
         out.line(_held(report["target_tokens"], report["over_target"]))
+    show_diff(out, report.get("diff", ()))
     for text in report.get("summary", ()):
         out.heading("The summary")
         out.text(text)

@@ -9,17 +9,31 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import orjson
 from rich.cells import cell_len
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from ullage.cli.printable import SafeConsole, json_printable, printable
 
-__all__ = ["Output", "bar", "share", "tokens"]
+__all__ = ["COMMAND", "Output", "bar", "envelope", "share", "tokens"]
+
+JSON_VERSION = 1
+"""Of the envelope and of the keys in it: goes up when one changes its meaning or goes away, not when one is added."""
+
+COMMAND: ContextVar[str] = ContextVar("ullage_command", default="")
+"""The command that is running, such as `memory list`."""
 
 BAR_CELLS = 28
 MOST_NOTES = 8
@@ -48,6 +62,17 @@ def _one_line(cell: str) -> str:
     return printable(" ".join(cell.splitlines()))
 
 
+def envelope(**content: Any) -> str:
+    """What every command prints with `--json`: `version`, `command`, and `result` or `error`."""
+    report = {"version": JSON_VERSION, "command": COMMAND.get(), **content}
+    option = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    try:
+        text = orjson.dumps(report, option=option).decode()
+    except TypeError:  # orjson refuses lone surrogates and integers over 64 bits
+        text = json.dumps(report, indent=2)
+    return json_printable(text)
+
+
 class Output:
     """Where a command prints: standard output for results, standard error for progress and notes.
 
@@ -65,14 +90,9 @@ class Output:
         self.errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
     def json(self, report: Any) -> None:
-        """Print a report as JSON, keys in their own order."""
-        option = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-        try:
-            text = orjson.dumps(report, option=option).decode()
-        except TypeError:  # orjson refuses lone surrogates and integers over 64 bits
-            text = json.dumps(report, indent=2)
+        """Print a report as JSON in the envelope, keys in their own order."""
         # Not printed by rich, which would wrap long strings at the terminal's width.
-        sys.stdout.write(json_printable(text) + "\n")
+        sys.stdout.write(envelope(result=report) + "\n")
 
     def heading(self, text: str) -> None:
         """One bold line with space before it."""
@@ -144,12 +164,9 @@ class Output:
         if not self.errors.is_terminal:
             yield lambda done: None
             return
-        columns = (
-            TextColumn(label),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeElapsedColumn(),
-        )
+        several = (MofNCompleteColumn(), TimeRemainingColumn(compact=True)) if total > 1 else ()
+        columns = (TextColumn(label), BarColumn(), *several, TimeElapsedColumn())
         with Progress(*columns, console=self.errors, transient=True) as shown:
-            task = shown.add_task(label, total=total)
+            # A single step says nothing about how much of it is done: its bar pulses.
+            task = shown.add_task(label, total=total if total > 1 else None)
             yield lambda done: shown.advance(task, done)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli.output import Output
+from ullage.cli.session_file import SessionArgument
 from ullage.exceptions import InvalidPolicy
 from ullage.observe.redact import Redactor
 from ullage.policy import Policy
@@ -22,7 +23,7 @@ DEFAULT = Path("ullage-report.html")
 
 
 def report_command(
-    *files: Annotated[Path, Parameter(help="one or several transcripts of any known format")],
+    *files: SessionArgument,
     output: Annotated[Path, Parameter(alias="-o", help="the file to write")] = DEFAULT,
     force: Annotated[bool, Parameter(negative="", help="replace an existing output file")] = False,
     model: Annotated[

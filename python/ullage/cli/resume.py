@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_module
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import orjson
@@ -13,10 +14,11 @@ from cyclopts import Parameter
 from ullage.cli.output import Output
 from ullage.cli.printable import json_printable
 from ullage.cli.session_file import SessionArgument
+from ullage.exceptions import InvalidPolicy
 from ullage.requests.to_request import Outgoing
 from ullage.sessions import open_session
 
-__all__ = ["dump", "notes_of", "resume_command"]
+__all__ = ["dump", "notes_of", "preview_rows", "resume_command"]
 
 _PREVIEW_CHARS = 160
 
@@ -36,8 +38,11 @@ def resume_command(
     conversation: Annotated[
         int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
+    tail: Annotated[
+        int | None, Parameter(help="show only the newest so many messages of the list")
+    ] = None,
     json: Annotated[
-        bool, Parameter(negative="", help="print the messages as one JSON array")
+        bool, Parameter(negative="", help="print the messages and what was repaired as JSON")
     ] = False,
     lines: Annotated[
         bool, Parameter(negative="", help="print the messages, one JSON object per line")
@@ -47,7 +52,7 @@ def resume_command(
         Parameter(negative="", help="print the request (messages, system prompt, tools) as JSON"),
     ] = False,
 ) -> int:
-    """Print exactly what would be sent to the model: a readable list, or with --json the messages themselves.
+    """Print exactly what would be sent to the model: a readable list; with --json, --lines or --body the messages themselves.
 
     Anything in the log that the provider would refuse is repaired in the output, not in the file,
     and reported on standard error. If the model spoke last, your next message has to follow.
@@ -58,12 +63,12 @@ def resume_command(
     if body:
         _write(dict(sent.parts))
     elif json:
-        _write(sent.messages)
+        out.json({"messages": sent.messages, "notes": notes_of(sent)})
     elif lines:
         for message in sent.messages:
             _write(message)
     else:
-        _show(out, sent)
+        _show(out, sent, tail)
     sys.stdout.flush()
     for text in notes_of(sent):
         out.note(f"note: {text}")
@@ -99,16 +104,23 @@ def notes_of(sent: Outgoing) -> list[str]:
     return notes
 
 
-def _show(out: Output, sent: Outgoing) -> None:
+def _show(out: Output, sent: Outgoing, tail: int | None) -> None:
+    if tail is not None and tail < 1:
+        raise InvalidPolicy("--tail", tail, "must be at least 1")
+    first = 0 if tail is None else max(0, len(sent.messages) - tail)
+    if first:
+        out.line(f"{first:,} earlier messages are not shown", style="dim")
     rows = (
-        (f"{index:,}", role, kind, text)
+        (f"{index:,}", *row)
         for index, message in enumerate(sent.messages)
-        for role, kind, text in _rows(message)
+        if index >= first
+        for row in preview_rows(message)
     )
     out.table(("#", "role", "block", "begins"), rows, right=(0,))
 
 
-def _rows(message: dict[str, Any]) -> list[tuple[str, str, str]]:
+def preview_rows(message: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Role, kind and beginning of each block of a message."""
     role = str(message.get("role") or "")
     content = message.get("content", message.get("parts"))
     rows = []

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,10 +14,11 @@ from cyclopts import Parameter
 
 from ullage.exceptions import UllageError
 
-__all__ = ["LAST", "NoSession", "SessionArgument", "with_last"]
+__all__ = ["LAST", "STDIN", "NoSession", "SessionArgument", "with_last"]
 
 LAST = "--last"
-HELP = "a transcript of any known format, the id of a session or its beginning (`ullage list`), or --last: the newest session"
+STDIN = "-"
+HELP = "a transcript of any known format, the id of a session or its beginning (`ullage list`), --last: the newest session, or -: standard input"
 
 
 class NoSession(Exception):
@@ -27,10 +32,22 @@ class NoSession(Exception):
 def _converted(type_: Any, given: Sequence[Any]) -> Path:
     from ullage.sessions.find import session_path  # commands without a file do not need it
 
+    if given[0].value == STDIN:
+        return _from_stdin()
     try:
         return session_path(given[0].value)
     except UllageError as exc:
         raise NoSession(exc) from exc
+
+
+def _from_stdin() -> Path:
+    """Standard input as a private file: formats are recognised, and sessions indexed, in files."""
+    folder = tempfile.mkdtemp(prefix="ullage-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, STDIN)
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
 
 
 SessionArgument = Annotated[Path, Parameter(help=HELP, converter=_converted)]
