@@ -44,7 +44,7 @@ def test_update_show_and_compact(session, tmp_path):
     compacted = report("compact", "--session-memory", session, "--output", out)
     assert compacted["summarizer"] == "session_memory"
     assert report("validate", out)["violations"] == []
-    sent = ullage("resume", out, "--json").stdout.splitlines()[0]
+    sent = ullage("resume", out, "--lines").stdout.splitlines()[0]
     assert "# Current State" in sent
 
 

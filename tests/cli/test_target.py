@@ -137,7 +137,10 @@ def test_a_written_file_holds_the_target(session, tmp_path, capsys):
     assert main(["compact", str(session), "--output", str(target), "--target", "6k"]) == 0
     capsys.readouterr()
     main(["inspect", str(target), "--json"])
-    assert json.loads(capsys.readouterr().out)["result"]["window"]["estimated_messages_tokens"] <= 6_000
+    assert (
+        json.loads(capsys.readouterr().out)["result"]["window"]["estimated_messages_tokens"]
+        <= 6_000
+    )
 
 
 @pytest.mark.parametrize("command", [("compact", "--dry-run"), ("batch", "compact")])

@@ -10,7 +10,7 @@ import ullage
 from ullage.cli.examples import EXAMPLES
 from ullage.cli.output import COMMAND, envelope
 from ullage.cli.printable import SafeConsole
-from ullage.cli.session_file import NoSession, with_last
+from ullage.cli.session_file import NoSession, with_last, with_streams
 
 __all__ = ["app", "run"]
 
@@ -74,7 +74,7 @@ def run(argv: list[str]) -> int:
     COMMAND.set(_command_of(argv))
     try:
         code = app(
-            with_last(argv),
+            with_last(with_streams(argv)),
             result_action="return_value",
             exit_on_error=False,
             error_console=errors,

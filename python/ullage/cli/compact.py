@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from ullage.cli.context_diff import context_diff, show_diff
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.cli.part import part_of
-from ullage.cli.session_file import STDIN, SessionArgument
+from ullage.cli.session_file import STDOUT, SessionArgument
 from ullage.cli.session_memory import memory_of
 from ullage.cli.stdout_file import held_back, send
 from ullage.cli.target_option import read_target
@@ -160,16 +160,13 @@ def compact_command(
         report |= {"session": fresh.id, "resume": fresh.resume_line}
     if diff:
         report["diff"] = context_diff(opened.messages, done.messages)
-    if output == STDOUT and done.path is not None:
+    if output == Path(STDOUT) and done.path is not None:
         send(done.path)
     elif json:
         out.json(report)
     else:
         show(out, report)
     return 0 if done.result.compacted else 1
-
-
-STDOUT = Path(STDIN)
 
 
 def _fresh(
@@ -190,9 +187,9 @@ def _path(
         raise InvalidPolicy("--output", str(output), "must not be the input file", hint=hint)
     if dry_run:
         return None
-    if output == STDOUT:
+    if output == Path(STDOUT):
         return held_back()
-    if file.name == STDIN and output is None:
+    if file.name == "stdin" and output is None:
         hint = "-o - writes to standard output"
         raise InvalidPolicy("--output", "none", "must be given for standard input", hint=hint)
     if in_place:
@@ -275,10 +272,11 @@ def show(out: Output, report: dict[str, Any]) -> None:
     out.line(
         f"after   {bar(after, before):<28}  {tokens(after)} tokens in {report['messages_after']:,} messages"
     )
-    out.line(
-        f"freed   {tokens(freed)} tokens ({share(freed, before)}): {gone:,} of {gone + kept:,} messages "
+    what = (
+        f"{tokens(freed)} tokens ({share(freed, before)}): {gone:,} of {gone + kept:,} messages "
         f"were replaced by a summary of {tokens(report['summary_tokens'])} tokens, {kept:,} stay verbatim"
     )
+    out.field("freed", what, width=8)
     if report["target_tokens"] is not None:
         out.line(_held(report["target_tokens"], report["over_target"]))
     show_diff(out, report.get("diff", ()))

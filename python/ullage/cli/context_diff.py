@@ -30,5 +30,8 @@ def show_diff(out: Output, lines: Sequence[str]) -> None:
     """Print a diff in its usual colours; nothing for an empty one."""
     if lines:
         out.heading("What changes in the context")
+    # On a terminal one row for each block; in a pipe the whole of what is known of it.
+    wide = None if out.piped else out.console.width
     for line in lines:
-        out.line(line, style=_STYLES.get(line[:1], ""))
+        shown = line if wide is None or len(line) <= wide else f"{line[: wide - 1]}…"
+        out.line(shown, style=_STYLES.get(line[:1], ""))

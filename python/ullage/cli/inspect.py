@@ -21,6 +21,8 @@ from ullage.sessions import Session, open_session
 __all__ = ["inspect_command", "report_of", "show"]
 
 _TOP = 8
+_NAMES = 9
+"""Columns of the names at the left."""
 
 
 def inspect_command(
@@ -130,16 +132,16 @@ def _show_window(out: Output, report: Mapping[str, Any]) -> None:
     window, counts = report["window"], report["conversation"]
     used, size = window["used_tokens"], window["context_tokens"]
     out.heading(f"{report['file']}  ({report['format']}, {report['bytes']:,} bytes)")
-    out.line(f"model    {report['model'] or 'unknown: 200,000 tokens assumed'}")
+    out.field("model", report["model"] or "unknown: 200,000 tokens assumed", width=_NAMES)
     how = "reported by the provider, then estimated" if window["from_usage"] else "estimated"
-    out.line(
-        f"window   {bar(used, size):<28}  {tokens(used)} of {tokens(size)} tokens ({share(used, size)}), {how}"
-    )
-    out.line(f"state    {_state(window)}")
-    out.line(
-        f"holds    {counts['messages']:,} messages, {counts['user_inputs']:,} user inputs, {counts['rounds']:,} rounds "
+    filled = f"{bar(used, size):<28}  {tokens(used)} of {tokens(size)} tokens ({share(used, size)}), {how}"
+    out.field("window", filled, width=_NAMES)
+    out.field("state", _state(window), width=_NAMES, style=_style(window))
+    held = (
+        f"{counts['messages']:,} messages, {counts['user_inputs']:,} user inputs, {counts['rounds']:,} rounds "
         f"(largest {tokens(counts['largest_round_tokens'])} tokens), {counts['unanswered_calls']:,} unanswered calls"
     )
+    out.field("holds", held, width=_NAMES)
 
 
 def _state(window: Mapping[str, Any]) -> str:
@@ -149,6 +151,12 @@ def _state(window: Mapping[str, Any]) -> str:
     if window["above_autocompact"]:
         return f"would compact now ({left})"
     return f"warning: nearly full ({left})" if window["above_warning"] else f"room ({left})"
+
+
+def _style(window: Mapping[str, Any]) -> str:
+    if window["at_blocking_limit"]:
+        return "bold red"
+    return "yellow" if window["above_warning"] or window["above_autocompact"] else "green"
 
 
 def _show_categories(out: Output, report: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +25,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from ullage.cli.printable import SafeConsole, json_printable, printable
 
@@ -37,6 +39,9 @@ COMMAND: ContextVar[str] = ContextVar("ullage_command", default="")
 
 BAR_CELLS = 28
 MOST_NOTES = 8
+
+PROGRESS_AFTER_SECONDS = 1.0
+"""What is done sooner needs no bar."""
 
 
 def tokens(count: int) -> str:
@@ -102,6 +107,24 @@ class Output:
         """One line of text, printed as it is."""
         self.console.print(escape(printable(text)), style=style or None, markup=True)
 
+    def field(self, name: str, text: str, *, width: int, style: str = "") -> None:
+        """A name and its text; on a terminal, the lines of a long text stand below each other.
+
+        Args:
+            name: What it is.
+            text: One line, whatever its length.
+            width: Columns of the names.
+            style: Of the text.
+        """
+        if self.piped:
+            self.line(f"{name:<{width}}{text}")
+            return
+        grid = Table.grid(padding=0)
+        grid.add_column(width=width, no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(name, Text(printable(text), style=style))
+        self.console.print(grid)
+
     def text(self, text: str) -> None:
         """Text of any length, not wrapped and not interpreted."""
         self.console.print(printable(text), markup=False, soft_wrap=True)
@@ -159,14 +182,22 @@ class Output:
     def progress(self, label: str, total: int) -> Iterator[Any]:
         """A progress bar on standard error; yields a function that takes the amount done.
 
-        Nothing is drawn where standard error is not a terminal.
+        Nothing is drawn in the first second, and where standard error is not a terminal.
         """
         if not self.errors.is_terminal:
             yield lambda done: None
             return
         several = (MofNCompleteColumn(), TimeRemainingColumn(compact=True)) if total > 1 else ()
         columns = (TextColumn(label), BarColumn(), *several, TimeElapsedColumn())
-        with Progress(*columns, console=self.errors, transient=True) as shown:
-            # A single step says nothing about how much of it is done: its bar pulses.
-            task = shown.add_task(label, total=total if total > 1 else None)
+        shown = Progress(*columns, console=self.errors, transient=True)
+        # A single step says nothing about how much of it is done: its bar pulses.
+        task = shown.add_task(label, total=total if total > 1 else None)
+        late = threading.Timer(PROGRESS_AFTER_SECONDS, shown.start)
+        late.daemon = True
+        late.start()
+        try:
             yield lambda done: shown.advance(task, done)
+        finally:
+            late.cancel()
+            late.join()
+            shown.stop()

@@ -14,10 +14,12 @@ from cyclopts import Parameter
 
 from ullage.exceptions import UllageError
 
-__all__ = ["LAST", "STDIN", "NoSession", "SessionArgument", "with_last"]
+__all__ = ["LAST", "STDIN", "STDOUT", "NoSession", "SessionArgument", "with_last", "with_streams"]
 
 LAST = "--last"
-STDIN = "-"
+STDIN, STDOUT = "/dev/stdin", "/dev/stdout"
+"""What `-` is read as; the names hold on every system."""
+
 HELP = "a transcript of any known format, the id of a session or its beginning (`ullage list`), --last: the newest session, or -: standard input"
 
 
@@ -44,7 +46,7 @@ def _from_stdin() -> Path:
     """Standard input as a private file: formats are recognised, and sessions indexed, in files."""
     folder = tempfile.mkdtemp(prefix="ullage-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder, STDIN)
+    path = Path(folder, "stdin")
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return path
@@ -68,3 +70,12 @@ def with_last(words: list[str]) -> list[str]:
     file = str(opened_path(last_session()))
     rest = [*words[:at], *words[at + 1 :]]
     return [*rest[:1], file, *rest[1:]]
+
+
+def with_streams(words: list[str]) -> list[str]:
+    """The arguments with `-` named: the parser would take it for the beginning of an option."""
+    before = ["", *words]
+    return [
+        word if word != "-" else STDOUT if last in ("-o", "--output") else STDIN
+        for last, word in zip(before, words, strict=False)
+    ]

@@ -135,7 +135,9 @@ class Transcript:
     @cached_property
     def session_id(self) -> str:
         """`sessionId` of the newest line that has one; empty if none does."""
-        return self._newest("sessionId", lambda row: True)
+        return self._newest(
+            "sessionId", lambda row: bool(row.type)
+        )  # a line that cannot be read has none
 
     @cached_property
     def model(self) -> str:
