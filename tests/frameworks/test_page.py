@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +18,7 @@ SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE
 WINDOW = {"max_input_tokens": 32_000, "max_output_tokens": 2_000}
 NEEDED = {
     "LangChain": "langchain",
+    "Pydantic AI": "pydantic_ai",
 }
 
 
@@ -39,10 +44,12 @@ def test_extras_of_the_table_exist():
         assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
 
 
-def test_examples_of_frameworks_run():
-    pytest.importorskip("langchain", reason="`make integrations` installs it")
-    import runpy
+def program(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "examples" / "frameworks" / name))
 
+
+def test_the_langchain_example():
+    pytest.importorskip("langchain", reason="`make integrations` installs it")
     from langchain_core.language_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage
 
@@ -50,19 +57,23 @@ def test_examples_of_frameworks_run():
         def bind_tools(self, tools, **more):
             return self
 
-    names = runpy.run_path(str(ROOT / "examples" / "frameworks" / "langchain_agent.py"))
     call = {"name": "read", "args": {"path": "nowhere"}, "id": "c1"}
     answers = iter([AIMessage("", tool_calls=[call]), AIMessage("There is no such file.")])
-    assert (
-        names["main"](Model(messages=answers, profile=WINDOW), "What is in it?")
-        == "There is no such file."
-    )
+    model = Model(messages=answers, profile=WINDOW)
+    said = program("langchain_agent.py")["main"](model, "What is in it?")
+    assert said == "There is no such file."
+
+
+def test_the_pydantic_ai_example():
+    pytest.importorskip("pydantic_ai", reason="`make integrations` installs it")
+    from pydantic_ai.models.test import TestModel
+
+    model = TestModel(custom_output_text="There is no such file.", model_name="gpt-5.4")
+    said = program("pydantic_ai_agent.py")["main"](model, "What is in it?")
+    assert said == "There is no such file."
 
 
 def test_modules_are_imported_by_nobody_else():
-    import subprocess
-    import sys
-
     program = "import sys, ullage, ullage.integrations; print([n for n in sys.modules if n.startswith('ullage.integrations.')])"
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True

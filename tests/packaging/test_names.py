@@ -22,6 +22,7 @@ PARALLEL = {
     "openai.py",
     "openai_chat.py",
     "openai_responses.py",
+    "pydantic_ai.py",
 }
 """One for each provider, interface or framework, in every room that knows them apart."""
 

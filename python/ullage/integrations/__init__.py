@@ -3,6 +3,7 @@
 | framework | what is added |
 | --- | --- |
 | LangChain | `create_agent(..., middleware=[UllageMiddleware()])` of `ullage.integrations.langchain` |
+| Pydantic AI | `Agent(..., capabilities=[Ullage()])` of `ullage.integrations.pydantic_ai` |
 
 Each needs its extra, `pip install 'ullage[langchain]'`; without it the import raises `MissingExtra`.
 """

@@ -11,6 +11,7 @@ agent = create_agent("openai:gpt-5.4", tools=[...], middleware=[UllageMiddleware
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from ullage.exceptions import MissingExtra
@@ -177,7 +178,8 @@ def _written(
 ) -> dict[str, Any] | None:
     if not fitted.changed:
         return None
-    conversation.manager.view_kept(fitted.view)
+    read = [conversation.translator.read(message) for message in fitted.messages]
+    conversation.manager.view_kept(replace(fitted.view, messages=read))
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *fitted.messages]}
 
 
