@@ -122,11 +122,17 @@ def shown(request: Any) -> dict[str, Any]:
 
 sizes = st.sampled_from([1, 40, 40, 40, 400, 2_500, 2_500, 9_000])
 KINDS = (
-    "round", "round", "round", "round", "round", "observed", "observed", "words", "words", "two rounds", "empty",
+    "round", "round", "round", "round", "round", "observed", "observed", "words", "words", "two rounds", "parallel", "empty",
     "marker", "blocks", "thinking", "image", "again", "late", "pause", "prepare", "usage", "pin", "compact", "rewind",
     "refused", "saved",
 )  # fmt: skip
 steps = st.lists(st.tuples(st.sampled_from(KINDS), sizes), min_size=3, max_size=30)
+
+
+def parallel(pair: Pair, chars: int) -> Iterator[Any]:
+    names = [f"t{next(pair.numbers)}" for _ in range(3)]
+    yield said([use(name, "Read", file_path=f"/src/{name}.py") for name in names])
+    yield user([result(name, "word " * (chars // 5 + 1)) for name in names])
 
 
 def one_round(pair: Pair, chars: int, content: Any = None, **more: Any) -> Iterator[Any]:
@@ -137,8 +143,32 @@ def one_round(pair: Pair, chars: int, content: Any = None, **more: Any) -> Itera
 
 
 def add(pair: Pair, messages: Iterator[Any]) -> None:
-    for message in messages:
+    for message in in_form(pair.slow.machine.provider, list(messages)):
         pair.each(lambda manager, message=message: manager.add(message))
+
+
+def body_of(provider: Any, answer: Any) -> Any:
+    """A response as the provider gives it."""
+    if provider.internal:
+        return answer
+    items, usage = in_form(provider, [answer]), answer["usage"]
+    match provider.name:
+        case "openai_responses":
+            return {"id": answer["id"], "output": items, "usage": usage}
+        case "gemini":
+            return {"responseId": answer["id"], "candidates": [{"content": items[0]}]}
+        case "bedrock":
+            return {"output": {"message": items[0]}}
+    return {"id": answer["id"], "choices": [{"message": items[0]}], "usage": usage}
+
+
+def in_form(provider: Any, messages: list[Any]) -> list[Any]:
+    """Messages in the provider's form, none of them the first."""
+    if provider.internal or not messages:
+        return messages
+    before = [user(".")] if messages[0]["role"] == "assistant" else []
+    shape = provider.shape.to_provider([*before, *messages])
+    return list(shape.parts[provider.list_key][len(before) :])
 
 
 def take(pair: Pair, kind: str, chars: int) -> None:
@@ -151,13 +181,16 @@ def take(pair: Pair, kind: str, chars: int) -> None:
             answer, results = one_round(pair, chars)
             usage = {"input_tokens": pair.slow.usage().tokens + 40, "output_tokens": 30}
             answer = {**answer, "id": f"msg_{chars}_{next(pair.numbers)}", "usage": usage}
-            pair.each(lambda manager: manager.observe(answer))
+            body = body_of(pair.slow.machine.provider, answer)
+            pair.each(lambda manager: manager.observe(body))
             add(pair, iter([results]))
         case "words":
             add(pair, iter([said("Done."), user("go on " * (chars // 6 + 1))]))
         case "two rounds":
             add(pair, one_round(pair, chars))
             add(pair, one_round(pair, 40))
+        case "parallel":
+            add(pair, parallel(pair, chars))
         case "empty":
             add(pair, one_round(pair, chars, ""))
         case "marker":
@@ -227,6 +260,28 @@ def test_with_a_log(policy, taken):
 def test_with_a_store_tools_and_a_system_prompt(policy, taken):
     tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("Read", "recall")]
     follow(Pair(None, policy, store=MemoryStore, tools=tools, system="You build."), taken)
+
+
+@pytest.mark.parametrize(
+    "form", ["openai_chat", "openai_responses", "gemini", "bedrock", "mistral"]
+)
+@settings(max_examples=5)
+@given(taken=steps, policy=st.sampled_from(["default", "snip", "lines"]))
+def test_in_another_form(form, policy, taken):
+    tools = [{"name": "Read", "description": "reads", "input_schema": {"type": "object"}}]
+    follow(Pair(None, policy, provider=form, system="You build.", tools=tools), taken)
+
+
+@pytest.mark.parametrize("form", ["openai_chat", "openai_responses", "gemini"])
+def test_another_form_is_translated_as_it_grows(form):
+    pair = Pair(None, "default", provider=form)
+    add(pair, iter([user("build all parts")]))
+    pair.prepare()
+    for number in range(30):
+        take(pair, "observed" if number % 2 else "round", 200)
+    assert pair.fast._turns.made > 20
+    before, after = pair.fast.prepare(), pair.fast.prepare()
+    assert before.messages[-1] is after.messages[-1]
 
 
 def test_a_summarizer_in_the_background_is_started_at_the_same_turn():

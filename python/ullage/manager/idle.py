@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ullage.levels import pipeline, provider_clearing
+from ullage.levels import pipeline
 from ullage.levels.level import NEVER, Goal, Rest
 from ullage.levels.microcompact import newest_answer_ms
 from ullage.manager.compactions import Autocompaction
@@ -17,13 +17,9 @@ from ullage.manager.machine import Machine
 from ullage.manager.plain import Plain, read_plain
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Request
-from ullage.messages import LOCAL_FIELDS, as_sent
+from ullage.messages import LOCAL_FIELDS, Item, as_sent
 
 __all__ = ["IdleTurns"]
-
-
-_UNCONCERNED = (None, provider_clearing.observe)
-"""What levels do with an answer that says nothing of `context_management`, as a plain one does not."""
 
 
 class IdleTurns:
@@ -53,17 +49,30 @@ class IdleTurns:
     def take(
         self, machine: Machine, writer: RequestWriter, message: Any, at_ms: int | None
     ) -> bool:
-        """Add a message as `Machine.take` and `RequestWriter.note_answer` do; False: it is not plain, nothing has changed."""
+        """Add a message of the internal view as `Machine.take` and `RequestWriter.note_answer` do; False: it is not plain, nothing has changed."""
+        if not machine.provider.internal or not self._taken(machine, message, at_ms):
+            return False
+        if message["role"] == "assistant":
+            writer.answered(machine.view.messages[-1])
+        return True
+
+    def add(self, machine: Machine, message: Item, at_ms: int | None) -> None:
+        """Add a message that was read, whatever it is, as `Machine.add` does."""
+        if not self._taken(machine, message, at_ms):
+            self._plain = False
+            machine.add(message, at_ms=at_ms)
+
+    def _taken(self, machine: Machine, message: Any, at_ms: int | None) -> bool:
         view, history = machine.view, machine.history
-        followed = self._plain and self._count == len(view)
-        found = read_plain(message, machine.call_ids) if followed and self.enabled else None
+        if not (self._plain and self._count == len(view) and self.enabled):
+            return False
+        own = "" if machine.provider.internal else machine.provider.name
+        found = read_plain(message, machine.call_ids, own)
         place = len(history)
         if found is None or not view.is_bare(place, found.calls or found.results):
-            self._plain = False
             return False
         says = message["role"] == "assistant"
         if says and self._answered:  # an answer to a request that was not made here
-            self._plain = False
             return False
         sent = message if LOCAL_FIELDS.isdisjoint(message) else as_sent(message) or {}
         view.take(message, sent, place)
@@ -73,8 +82,6 @@ class IdleTurns:
         machine.call_ids.note(found.calls, found.results, message.get("id"))
         self._count += 1
         self._note(found, says=says)
-        if says:
-            writer.answered(sent)
         return True
 
     def observe(
@@ -83,7 +90,7 @@ class IdleTurns:
         """Add an answer as `Machine.observe` does; False: it is not plain, or a level of the host wants to see it."""
         if not (type(response) is dict and response.get("role") == "assistant"):
             return False
-        if any(each.observe not in _UNCONCERNED for each in machine.levels):
+        if machine.watched:
             return False
         before = int(machine.view.ledger.tokens())
         if not self.take(machine, writer, response, at_ms):
@@ -117,7 +124,7 @@ class IdleTurns:
             return None
         if rest.pause_ms < NEVER.pause_ms and self._paused(machine, rest.pause_ms, now_ms):
             return None
-        return tokens
+        return tokens if writer.grows() else None
 
     def request(
         self, machine: Machine, writer: RequestWriter, tokens: int, now_ms: int | None

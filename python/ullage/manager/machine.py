@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -13,7 +13,7 @@ from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.effects import Emit, Flow
-from ullage.levels import pipeline
+from ullage.levels import pipeline, provider_clearing
 from ullage.levels.cost import Cost, cost_of, is_cold
 from ullage.levels.level import Compactor, Context, Goal, Level, LevelState, Rest
 from ullage.levels.pins import Pin
@@ -39,6 +39,10 @@ from ullage.requests.inbound import read_response
 __all__ = ["Machine"]
 
 S = TypeVar("S")
+Adder = Callable[["Machine", Item, int | None], None]
+
+_UNCONCERNED = (None, provider_clearing.observe)
+"""What levels do with an answer that says nothing of `context_management`."""
 
 
 @dataclass(slots=True)
@@ -144,7 +148,12 @@ class Machine:
     # ---- input -------------------------------------------------------------------------------
 
     def take(
-        self, item: Any, about: Mapping[str, Any] | None = None, *, at_ms: int | None = None
+        self,
+        item: Any,
+        about: Mapping[str, Any] | None = None,
+        *,
+        at_ms: int | None = None,
+        add: Adder | None = None,
     ) -> list[Item]:
         """Append an item in the provider's format; returns the messages that it became.
 
@@ -152,6 +161,7 @@ class Machine:
             item: A message, or an item of Responses.
             about: `id` and `usage` of the response that it is of.
             at_ms: When it came, in milliseconds since the epoch; `None`: unknown.
+            add: Does what `add` does; `None`: that.
 
         Raises:
             InvalidMessage: The message is malformed; state is unchanged.
@@ -162,7 +172,10 @@ class Machine:
         )
         made = [{**message, **about} if about else message for message in found]
         for message in made:
-            self.add(message, at_ms=at_ms)
+            if add is None:
+                self.add(message, at_ms=at_ms)
+            else:
+                add(self, message, at_ms)
         return made
 
     def _open_calls(self) -> list[tuple[str, str]]:
@@ -189,8 +202,8 @@ class Machine:
         self.history.append(message)
         self.call_ids.take(message)
 
-    def observe(self, response: Any, *, at_ms: int | None = None) -> Item:
-        """Append the model's response and let the levels see it; returns its newest message."""
+    def observe(self, response: Any, *, at_ms: int | None = None, add: Adder | None = None) -> Item:
+        """Append the model's response and let the levels see it; returns its newest message. `add`: see `take`."""
         before = int(self.view.ledger.tokens())
         body, items, about = read_response(response, self.provider)
         check_answer(body, items, self.provider)
@@ -198,14 +211,20 @@ class Machine:
         taken: list[Item] = []
         for number, item in enumerate(items):
             told = about if number + 1 == len(items) else piece
-            taken += self.take(item, told, at_ms=at_ms)
+            taken += self.take(item, told, at_ms=at_ms, add=add)
         newest = taken[-1] if taken else {}
         self.answered(newest, before)
-        context = self._own_context()
-        for level in self.levels:
-            if level.observe is not None:
-                level.observe(context, body)
+        if self.watched or "context_management" in (message_of(body) or body):
+            context = self._own_context()
+            for level in self.levels:
+                if level.observe is not None:
+                    level.observe(context, body)
         return newest
+
+    @property
+    def watched(self) -> bool:
+        """Whether a level looks at every answer, not only at what one says of `context_management`."""
+        return any(each.observe not in _UNCONCERNED for each in self.levels)
 
     def answered(self, newest: Item, before: int) -> None:
         """The model has answered, with this newest message; `before`: estimate of the messages without the answer."""

@@ -203,7 +203,7 @@ class ContextManager(WholeLists):
         if self._journal is None and self._plainly(message):
             return
         with self._locked(), self.machine.whole_or_nothing():
-            self.machine.take(message, at_ms=self._clock())
+            self.machine.take(message, at_ms=self._clock(), add=self._turns.add)
             written = self._journal is None or self._journal.added(self.machine)
             self._writer.note_answer(self.machine)
             if not written:
@@ -224,7 +224,7 @@ class ContextManager(WholeLists):
         if alone and self._plainly(response, answers=True):
             return
         with self._locked(), self.machine.whole_or_nothing():
-            newest = self.machine.observe(response, at_ms=self._clock())
+            newest = self.machine.observe(response, at_ms=self._clock(), add=self._turns.add)
             self._writer.note_answer(self.machine)
             compactions.answered(self.machine, self.host, newest)
             self._commit("observe")

@@ -38,12 +38,13 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}").fullmatch
 _MARKERS: Final = ("[Old tool result content cleared]", "[Compacted:", "<persisted-output>")
 
 
-def read_plain(message: Any, known: CallIds) -> Plain | None:
+def read_plain(message: Any, known: CallIds, own: str = "") -> Plain | None:
     """What is known of a plain message; `None`: it takes a closer look.
 
     Args:
         message: Of Anthropic's form, bare.
         known: Ids that the conversation has used.
+        own: The provider's form, whose own spelling of a call may travel with it; empty: none may.
     """
     if type(message) is not dict or not _KEYS.issuperset(message):
         return None
@@ -51,11 +52,11 @@ def read_plain(message: Any, known: CallIds) -> Plain | None:
     if type(role) is not str or message.get("type", "message") != "message":
         return None
     if role == "assistant":
-        return _said(content, known)
+        return _said(content, known, own)
     return _given(content, known) if role == "user" else None
 
 
-def _said(content: Any, known: CallIds) -> Plain | None:
+def _said(content: Any, known: CallIds, own: str) -> Plain | None:
     if type(content) is not list:
         return _TEXT if type(content) is str and content else None
     names: list[str] = []
@@ -65,7 +66,7 @@ def _said(content: Any, known: CallIds) -> Plain | None:
         kind = block.get("type")
         if kind == "tool_use":
             name = block.get("id")
-            if type(name) is not str or not _ID(name) or not _is_call(block):
+            if type(name) is not str or not _ID(name) or not _is_call(block, own):
                 return None
             if name in known.calls or name in known.answered or name in names:
                 return None
@@ -75,8 +76,13 @@ def _said(content: Any, known: CallIds) -> Plain | None:
     return Plain(tuple(names)) if content else None
 
 
-def _is_call(block: dict[str, Any]) -> bool:
-    return len(block) == 4 and type(block.get("name")) is str and type(block.get("input")) is dict
+def _is_call(block: dict[str, Any], own: str) -> bool:
+    if type(block.get("name")) is not str or type(block.get("input")) is not dict:
+        return False
+    if len(block) == 4:
+        return True
+    foreign = block.get("foreign")
+    return len(block) == 5 and bool(own) and type(foreign) is dict and foreign.keys() == {own}
 
 
 def _given(content: Any, known: CallIds) -> Plain | None:

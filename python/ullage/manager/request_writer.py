@@ -10,6 +10,7 @@ from ullage.legality.repairs import Repair, Repaired, Repairer
 from ullage.levels.level import Extras
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
+from ullage.manager.form_tail import FormTail
 from ullage.manager.machine import Machine
 from ullage.manager.values import Request
 from ullage.messages import Item, SystemPrompt, as_sent
@@ -29,6 +30,7 @@ class _Written(NamedTuple):
     repairs: Sequence[Repair]
     losses: Sequence[Loss]
     params: Mapping[str, Any]
+    renamed: bool = False
 
 
 class RequestWriter:
@@ -76,6 +78,7 @@ class RequestWriter:
         self._own_list = True  # what is repaired is the view's own list
         self._previous: Sequence[Any] = ()
         self._count = 0
+        self._tail: FormTail | None = None  # of another provider's form
 
     @property
     def system(self) -> SystemPrompt | None:
@@ -116,6 +119,10 @@ class RequestWriter:
             written = _Written(done.messages, self._parts(tools), done.repairs, losses, done.params)
         else:
             written = self._translated(items[:count], tools)
+            changed = written.repairs or written.losses or written.renamed or extras.tools
+            clean = not changed and items[count - 1].get("role") == "user"
+            whole = FormTail(self._provider, items, written.messages, written.parts)
+            self._tail = whole if clean else None
         count = count if written.messages is items else len(written.messages)
         changed = self._changed(machine.view.mark_sent(), written.messages, count)
         tokens = machine.made(count, machine.tokens, now_ms)
@@ -141,8 +148,16 @@ class RequestWriter:
 
     def follows(self, view: View) -> bool:
         """Whether the newest request was the view's own list, unchanged, so that the next one can be what was added to it."""
-        own = self._provider.internal and self._own_list and not self.light
+        if self.light:
+            return False
+        if self._tail is not None:
+            return self._tail.follows(view.messages)
+        own = self._provider.internal and self._own_list
         return own and self._previous is view.messages
+
+    def grows(self) -> bool:
+        """Whether what was added is in the provider's form as it stands; then it has been written."""
+        return self._tail is None or self._tail.grow()
 
     def plain_request(self, machine: Machine, tokens: int, now_ms: int | None) -> Request:
         """As `request`, after plain messages were added to what it follows, and no level did anything.
@@ -154,6 +169,8 @@ class RequestWriter:
         """
         view = machine.view
         items, count = view.snapshot()
+        if self._tail is not None:
+            return self._grown(self._tail, machine, tokens, now_ms)
         done = self._repairer.repair(items, ledger=view.ledger)
         if done.messages is not items:
             count = len(done.messages)
@@ -168,6 +185,20 @@ class RequestWriter:
             parts=self._parts(self._tools),
             params=done.params,
             rewritten_from=changed,
+            provider=self._provider.name,
+            list_key=self._provider.list_key,
+        )
+
+    def _grown(self, tail: FormTail, machine: Machine, tokens: int, now_ms: int | None) -> Request:
+        """The request in the provider's form, with what was added since the newest one."""
+        machine.view.mark_sent()
+        self._previous, self._count = tail.items, len(tail.items)
+        return Request(
+            tail.items,
+            self._count,
+            number=machine.requests + 1,
+            tokens=machine.made(self._count, tokens, now_ms),
+            parts=tail.parts,
             provider=self._provider.name,
             list_key=self._provider.list_key,
         )
@@ -197,7 +228,9 @@ class RequestWriter:
         )
         messages = done.messages
         parts = {name: value for name, value in done.parts.items() if value is not messages}
-        return _Written(messages, parts, done.repairs, done.losses, {})
+        return _Written(
+            messages, parts, done.repairs, done.losses, {}, bool(done.ids or done.names)
+        )
 
     def note_answer(self, machine: Machine) -> None:
         """If the newest message answers the newest request, its thinking is bound to that request."""

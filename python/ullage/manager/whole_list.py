@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self, Unpack
 
@@ -12,6 +12,7 @@ from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.levels.report import StageReport
 from ullage.manager import prepare
+from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed, print_of
 from ullage.manager.keeping import Keeping
 from ullage.manager.outside import Log, Outside
@@ -69,7 +70,7 @@ class WholeLists(Keeping):
     _run: Callable[..., Any]
     _arun: Callable[..., Any]
     _prepare: Callable[[int | None], Flow[Request]]
-    _exclusive: Callable[[str], AbstractContextManager[None]]
+    _exclusive: ExclusiveGuard
     add: Callable[[Item], None]
     observe: Callable[[object], None]
 

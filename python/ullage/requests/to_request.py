@@ -36,6 +36,7 @@ class Outgoing:
         awaits_user: The model spoke last: the user's next message has to follow before it is sent.
         names: The name sent → the original, for each tool whose name the provider refuses: a call comes back
             under the name sent.
+        ids: The id sent → the original, for each call whose id the provider refuses.
     """
 
     provider: str
@@ -46,6 +47,7 @@ class Outgoing:
     left: tuple[Violation, ...] = ()
     awaits_user: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -144,6 +146,7 @@ def outgoing(
         done.left,
         waits,
         form.shape.names,
+        form.shape.ids,
     )
 
 
