@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +10,10 @@ from tests.kit import said, user
 from ullage import Policy, compact
 from ullage.compaction.put_back import Providers
 from ullage.facts import collect
-from ullage.facts.answers_found import decided, figures_in, still_open
+from ullage.facts.answers_found import decided, still_open
 from ullage.facts.corrections import superseded
 from ullage.facts.model import UserInput
+from ullage.facts.result_facts import FactTally, fact_lines
 from ullage.facts.sections import HEADINGS, read_user_messages
 from ullage.memory.session import SessionMemory
 from ullage.summarizers.extractive import render
@@ -33,10 +32,10 @@ def summary_of(items: list[dict], **more) -> str:
     return compact(items, keep=0, **more).summary_messages[0]["content"]
 
 
-def result(text: str) -> list[dict]:
-    call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "check"}}
-    answer = {"type": "tool_result", "tool_use_id": "t", "content": text}
-    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer]}]
+def result(text: str, name: str = "t", command: str = "check") -> list[dict]:
+    call = {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": command}}
+    shown = {"type": "tool_result", "tool_use_id": name, "content": text}
+    return [said([call]), user([shown])]
 
 
 @pytest.mark.parametrize(
@@ -56,19 +55,21 @@ def test_figures_of_results_are_kept_as_data(line):
 
 
 def test_a_table_is_no_finding():
-    assert figures_in("".join(f"row {n}: {n * 17}\n" for n in range(200))) == []
+    assert fact_lines("".join(f"row {n}: {n * 17}\n" for n in range(200))) == []
 
 
 def test_a_figure_that_is_named_again_comes_first():
     lines = "\n".join(f"metric {chr(97 + n)}: {9000 + n}" for n in range(3))
     facts = collect([user("go"), *result(lines), said("So 9001 it is.")])
-    assert [found.used for found in facts.findings] == [False, True, False] or any(
-        found.used and "9001" in found.line for found in facts.findings
-    )
+    assert [(found.line, found.used) for found in facts.findings] == [
+        ("metric b: 9001", True),
+        ("metric a: 9000", False),
+        ("metric c: 9002", False),
+    ]
 
 
 @pytest.mark.parametrize("tokens", [600, 1_500, 3_000])
-def test_where_room_is_short_figures_leave_the_names_their_place(tokens):
+def test_where_room_is_short_facts_of_results_take_a_twentieth(tokens):
     items = [
         *conversation(seed=4, tokens=60_000, ending="assistant"),
         *result("rejected: 48213\nsee https://x.example/7"),
@@ -76,11 +77,71 @@ def test_where_room_is_short_figures_leave_the_names_their_place(tokens):
     ]
     facts = collect(items)
     assert facts.findings
-    bare = replace(facts, findings=(), seen_urls=())
-    assert render(facts, tokens=tokens) == render(bare, tokens=tokens)
+    seen = [
+        line for line in render(facts, tokens=tokens).split("\n") if line.startswith("- Seen: ")
+    ]
+    assert seen
+    assert sum(len(line) + 1 for line in seen) <= tokens * 4 * 5 // 100
     whole = render(facts, tokens=200_000)
     assert "rejected: 48213" in whole
     assert "https://x.example/7" in whole
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"rejected": 48213,',
+        "ruff 0.14.2",
+        "go version 1.22.3 (linux)",
+        "Listening on port 8123",
+        "Server running at 127.0.0.1:5173",
+        "deployment id: dpl_8Kx2",
+        "sha256: 9f86d081884c7d659a2feaa0c55ad015",
+    ],
+)
+def test_lines_that_tell_a_value(line):
+    assert fact_lines(f"something\n{line}\nelse") == [line.strip()]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Exit code: 127",
+        "Wall time: 0.213 seconds",
+        "* errcheck: 1",
+        "no digits: here",
+        "x" * 400 + ": 123",
+    ],
+)
+def test_lines_that_do_not(line):
+    assert fact_lines(f"something\n{line}\nelse") == []
+
+
+def test_a_value_that_a_call_uses_counts_as_used_and_a_repeated_line_is_one_fact():
+    shown = [*result("build id: 77123\nrows: 4410", "a"), *result("rows: 4410", "b")]
+    facts = collect([user("go"), *shown, *result("ok", "c", command="fetch 77123")])
+    assert [(f.line, f.used, f.shown) for f in facts.findings] == [
+        ("build id: 77123", True, 1),
+        ("rows: 4410", False, 2),
+    ]
+
+
+def test_what_is_read_from_a_file_ranks_after_what_a_program_printed():
+    read = [
+        said([{"type": "tool_use", "id": "r", "name": "Read", "input": {"file_path": "/a"}}]),
+        user([{"type": "tool_result", "tool_use_id": "r", "content": "limit: 5000"}]),
+    ]
+    facts = collect([user("go"), *result("rows: 4410"), *read])
+    assert [f.line for f in facts.findings] == ["rows: 4410", "limit: 5000"]
+
+
+def test_hostile_results_are_read_in_linear_time():
+    tally = FactTally()
+    tally.showed("build id: 77123", 0, read=False)
+    for text in ("a-" * 20_000, "a: " * 13_000, "1." * 20_000, "port " * 8_000, '"' * 40_000):
+        assert len(fact_lines(text)) <= 4
+        tally.named(text)
+    assert not tally.ranked()[0].used
 
 
 def test_the_newest_decision_and_what_is_open_stay_where_room_is_short():

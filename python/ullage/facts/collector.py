@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ullage.facts.answers import asked_by, question_answers, tool_references
-from ullage.facts.answers_found import decided, figures_in, numbers_in, still_open
+from ullage.facts.answers_found import decided, still_open
 from ullage.facts.calls import Action, CallEffect, describe, read_call
 from ullage.facts.compaction_items import family_of, readable
 from ullage.facts.corrections import superseded
@@ -23,7 +23,6 @@ from ullage.facts.model import (
     Command,
     Commit,
     Facts,
-    NumberFinding,
     Origin,
     Previous,
     Statement,
@@ -34,6 +33,7 @@ from ullage.facts.name_lists import homes_in, plain
 from ullage.facts.outcomes import CallOutcome, read_outcome
 from ullage.facts.prose import Strength, note_rules, rules_of
 from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
+from ullage.facts.result_facts import FactTally
 from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
 from ullage.facts.tallies import FailureTally, FileTally, NameTally
 from ullage.facts.tasks import TaskBoard
@@ -49,9 +49,6 @@ MAX_STEPS = 400
 """Newest calls that are kept as lines; the tallies count all."""
 
 _SHORT_ANSWER = 300
-
-MAX_SEEN_URLS = 3
-"""Addresses of one result; a page of links is data."""
 
 MAX_CALLS = 12
 """Effects of one call that are listed line by line."""
@@ -157,9 +154,7 @@ class Collector:
         self._files, self._failures, self._names = FileTally(), FailureTally(), NameTally()
         self._board = TaskBoard()
         self._calls: dict[str, _Open] = {}
-        self._findings: list[NumberFinding] = []
-        self._numbers: dict[str, int] = {}
-        self._seen_urls: dict[str, None] = {}
+        self._shown = FactTally()
         self._settled: list[Statement] = []
         self._open: list[Statement] = []
         self._plan, self._plan_mode, self._interrupted = "", False, False
@@ -251,7 +246,7 @@ class Collector:
         self._close_statement()
         self._names.add(_ends(text), "user", index)
         self._urls.update(dict.fromkeys(urls_in(text)))
-        self._repeated(text)
+        self._shown.named(text)
         if kind is Kind.PROMPT:
             self._lasting(index, text)
 
@@ -310,20 +305,8 @@ class Collector:
         self._names.add(_ends(text), "assistant", index)
         self._settled += [Statement(index, part, closing=False) for part in decided(text)]
         self._open += [Statement(index, part, closing=False) for part in still_open(text)]
-        self._repeated(text)
+        self._shown.named(text)
         self._urls.update(dict.fromkeys(urls_in(text)))
-
-    def _repeated(self, text: str) -> None:
-        """Mark numbers of results that are named again, since these matter."""
-        for number in numbers_in(text) & self._numbers.keys():
-            place = self._numbers.pop(number)
-            self._findings[place] = replace(self._findings[place], used=True)
-
-    def _showed(self, index: int, text: str) -> None:
-        for line in figures_in(text):
-            self._numbers.update(dict.fromkeys(numbers_in(line), len(self._findings)))
-            self._findings.append(NumberFinding(index, line))
-        self._seen_urls.update(dict.fromkeys(urls_in(text[:NAMES_CHARS])[:MAX_SEEN_URLS]))
 
     def _close_statement(self) -> None:
         if self._statements:
@@ -339,7 +322,9 @@ class Collector:
         if not self._pending_question:
             self._interrupted = False
         source = "edit" if first.action in (Action.EDIT, Action.WRITE) else "call"
-        self._names.add(_ends(flat_text(given)), source, index, _home(first))
+        text = _ends(flat_text(given))
+        self._names.add(text, source, index, _home(first))
+        self._shown.named(text)
         for call in calls:
             if call.action is Action.COMMAND:
                 self._commands_run(call.target, index)
@@ -359,7 +344,8 @@ class Collector:
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
         home = _home(opened.calls[0]) if opened else ""
         self._names.add(_ends(text), "result", index, home)
-        self._showed(index, text)
+        read = opened is not None and opened.calls[0].action is Action.READ
+        self._shown.showed(text, index, read=read)
         for branch, digest, subject in commits_in(text[:4000]):
             self._commits[digest] = Commit(index, branch, digest, subject)
         if opened is not None:
@@ -438,8 +424,7 @@ class Collector:
             decisions=tuple(self._decisions),
             tasks=self._board.tasks(),
             statements=tuple(statements),
-            findings=tuple({found.line: found for found in self._findings}.values()),
-            seen_urls=tuple(url for url in self._seen_urls if url not in self._urls),
+            findings=tuple(fact for fact in self._shown.ranked() if fact.line not in self._urls),
             settled=tuple({said.text: said for said in self._settled}.values()),
             still_open=tuple({said.text: said for said in self._open}.values()),
             agents=tuple(self._agents),

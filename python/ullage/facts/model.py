@@ -18,9 +18,9 @@ __all__ = [
     "FailedCall",
     "FileUse",
     "Name",
-    "NumberFinding",
     "Origin",
     "Previous",
+    "ResultFact",
     "Statement",
     "Task",
     "ToolStep",
@@ -161,12 +161,15 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberFinding:
-    """A line of a result that names a number."""
+class ResultFact:
+    """A line of a result that tells a value by its key, or an address."""
 
     index: int
     line: str
-    used: bool = False  # the number was repeated later
+    used: bool = False  # the user, the assistant or a call named the value later
+    shown: int = 1  # results that held this line
+    read: bool = False  # it stands in a file that was read
+    result: int = 0  # number of the newest result that held it, from 1
     origin: Origin = Origin.TOOL
 
 
@@ -222,8 +225,7 @@ class Facts:
     decisions: tuple[AnsweredQuestion, ...] = ()
     tasks: tuple[Task, ...] = ()
     statements: tuple[Statement, ...] = ()
-    findings: tuple[NumberFinding, ...] = ()  # lines of results that name a number
-    seen_urls: tuple[str, ...] = ()  # addresses that only results showed
+    findings: tuple[ResultFact, ...] = ()  # what results told in a line, best first
     settled: tuple[Statement, ...] = ()  # what the assistant said was decided
     still_open: tuple[Statement, ...] = ()  # what it said was still to do
     agents: tuple[AgentRun, ...] = ()

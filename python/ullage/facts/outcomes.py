@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ullage.facts.words import feedback_of
 
-__all__ = ["CallOutcome", "read_outcome"]
+__all__ = ["CallOutcome", "is_framing", "read_outcome"]
 
 SCANNED_LINES = 3000
 """Lines of one result that are searched; the verdict of a build log is among them or at its end."""
@@ -46,7 +46,7 @@ _STRONG = re.compile(
 )
 _NOISE = re.compile(
     r"^(?:\W*|exit code:?\s*\d+|=== (?:RUN|PAUSE|CONT).*|chunk id:.*|wall time\b.*|output:|script (?:completed|running)\b.*|"
-    r"original token count:.*|\{\"chunk_id\".*|warning: truncated output.*|(?:process|command) exited with code \d+|total output lines:.*|"
+    r"original token count:.*|\{\"chunk_id\".*|warning: truncated output.*|(?:process|command) exited with code \d+|process running\b.*|total output lines:.*|"
     r"\((?:\w+ completed with )?no output\)|"
     r"traceback \(most recent call last\):|\[[\w:.-]+\] \$ .*)$",
     re.IGNORECASE,
@@ -56,6 +56,11 @@ _VERDICT = re.compile(
     r"no issues|0 issues|clean|created|updated|merged|pushed)\b|^\[\S+ [0-9a-f]{7,}\]",
     re.IGNORECASE,
 )
+
+
+def is_framing(line: str) -> bool:
+    """Whether a host wrote a line around a result: exit code, time, size."""
+    return _NOISE.match(line) is not None
 
 
 def read_outcome(text: str, *, is_error: bool) -> CallOutcome:

@@ -177,19 +177,20 @@ def _spent(text: str) -> int:
     return cost(text) if text else 0
 
 
+SEEN_PERCENT = 5
+"""Of the room, for what results told in a line, where all else would take the whole of it."""
+
 OPEN_TOKENS = 40
 """For what was said to be open, where all else would take the whole room: at most a thirtieth of it."""
 
 
 def _beside(facts: Facts, room: int, slack: int) -> dict[int, str]:
-    """What is said to be open, then figures and addresses of results, in what all else leaves over.
-
-    Where nothing is left over, names are worth more to who goes on.
-    """
+    """What is said to be open, then what results told, in what all else leaves over, or in a small part of the room."""
     still_open = fill(
         extractive_sections.left_open(facts), max(slack // 3, min(OPEN_TOKENS, room // 30))
     )
-    return {7: still_open, 5: fill(extractive_sections.asides(facts), slack - _spent(still_open))}
+    told = max(slack - _spent(still_open), room * SEEN_PERCENT // 100)
+    return {7: still_open, 5: fill(extractive_sections.asides(facts), told)}
 
 
 def _before_all(units: Sequence[Unit]) -> list[Unit]:

@@ -47,8 +47,7 @@ LINE = 160
 WEIGHTY = 240
 """Characters from which words in the middle of a turn count as a finding, not as a remark."""
 
-SEEN_URLS = 12
-FIGURES = 24
+SEEN = 48
 SETTLED = 12
 STILL_OPEN = 8
 """How many of the newest of each are listed."""
@@ -217,16 +216,13 @@ def _settled(facts: Facts) -> list[Dated]:
 
 
 def asides(facts: Facts) -> list[Unit]:
-    """For section 5 if there is room: what results showed."""
-    figures, urls = facts.findings[-FIGURES:], facts.seen_urls[-SEEN_URLS:]
-    shown = [
-        Unit(f"- Seen: {inline(found.line, LINE)}", (1 if found.used else 30) + len(figures) - at)
-        for at, found in enumerate(figures)
-    ]
-    return [
-        *shown,
-        *(Unit(f"- Seen: {url}", 20 + len(urls) - at) for at, url in enumerate(urls)),
-    ]
+    """For section 5: what results told in a line, in order of time; the best ranked first."""
+    ranked = sorted(enumerate(facts.findings[:SEEN]), key=lambda pair: pair[1].index)
+    return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
+
+
+def _as_data(line: str) -> str:
+    return line if line.startswith(("http://", "https://")) else inline(line, LINE)
 
 
 def left_open(facts: Facts) -> list[Unit]:
