@@ -225,7 +225,7 @@ class Facts:
     decisions: tuple[AnsweredQuestion, ...] = ()
     tasks: tuple[Task, ...] = ()
     statements: tuple[Statement, ...] = ()
-    findings: tuple[ResultFact, ...] = ()  # what results told in a line, best first
+    findings: tuple[ResultFact, ...] = ()  # what results say in a line, best first
     settled: tuple[Statement, ...] = ()  # what the assistant said was decided
     still_open: tuple[Statement, ...] = ()  # what it said was still to do
     agents: tuple[AgentRun, ...] = ()

@@ -178,14 +178,14 @@ def _spent(text: str) -> int:
 
 
 SEEN_PERCENT = 5
-"""Of the room, for what results told in a line, where all else would take the whole of it."""
+"""Of the room, for what results say in a line, where all else would take the whole of it."""
 
 OPEN_TOKENS = 40
 """For what was said to be open, where all else would take the whole room: at most a thirtieth of it."""
 
 
 def _beside(facts: Facts, room: int, slack: int) -> dict[int, str]:
-    """What is said to be open, then what results told, in what all else leaves over, or in a small part of the room."""
+    """What is said to be open, then what results say, in what all else leaves over, or in a small part of the room."""
     still_open = fill(
         extractive_sections.left_open(facts), max(slack // 3, min(OPEN_TOKENS, room // 30))
     )

@@ -216,7 +216,7 @@ def _settled(facts: Facts) -> list[Dated]:
 
 
 def asides(facts: Facts) -> list[Unit]:
-    """For section 5: what results told in a line, in order of time; the best ranked first."""
+    """For section 5: what results say in a line, in order of time; the best ranked first."""
     ranked = sorted(enumerate(facts.findings[:SEEN]), key=lambda pair: pair[1].index)
     return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
 
