@@ -19,6 +19,7 @@ WINDOW = {"max_input_tokens": 32_000, "max_output_tokens": 2_000}
 NEEDED = {
     "LangChain": "langchain",
     "Pydantic AI": "pydantic_ai",
+    "OpenAI Agents SDK": "agents",
 }
 
 
@@ -70,6 +71,18 @@ def test_the_pydantic_ai_example():
 
     model = TestModel(custom_output_text="There is no such file.", model_name="gpt-5.4")
     said = program("pydantic_ai_agent.py")["main"](model, "What is in it?")
+    assert said == "There is no such file."
+
+
+def test_the_openai_agents_example():
+    pytest.importorskip("agents", reason="`make integrations` installs it")
+    from agents import set_tracing_disabled
+    from agents.testing import ScriptedModel, assistant_message, function_call
+
+    set_tracing_disabled(True)
+    call = [function_call("read", {"path": "nowhere"}, call_id="c1")]
+    model = ScriptedModel([call, [assistant_message("There is no such file.")]])
+    said = program("openai_agents_agent.py")["main"](model, "What is in it?")
     assert said == "There is no such file."
 
 

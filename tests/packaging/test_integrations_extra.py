@@ -15,6 +15,7 @@ from ullage.exceptions import MissingExtra
 
 FRAMEWORKS = {
     "langchain": ("langchain", "langchain_core", "langgraph"),
+    "openai_agents": ("agents",),
     "pydantic_ai": ("pydantic_ai",),
 }
 

@@ -22,6 +22,7 @@ __all__ = [
     "HeldConversation",
     "HeldConversations",
     "ModelFacts",
+    "NativeItems",
     "Translator",
 ]
 
@@ -52,6 +53,23 @@ class Translator(Protocol[M]):
     def made(self, item: Item) -> M:
         """A message that Ullage wrote."""
         ...
+
+
+class NativeItems:
+    """Messages that are in the form of a provider already: a view of them is what is sent."""
+
+    def read(self, message: Item) -> Item:
+        """The message itself."""
+        return message
+
+    def changed(self, message: Item, now: Item) -> Item:
+        """What stands in its place."""
+        del message
+        return now
+
+    def made(self, item: Item) -> Item:
+        """The message itself."""
+        return item
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,349 @@
+"""OpenAI Agents SDK: `RunConfig(call_model_input_filter=ullage_filter())`.
+
+```python
+from agents import Agent, RunConfig, Runner
+from ullage.integrations.openai_agents import ullage_filter
+
+config = RunConfig(call_model_input_filter=ullage_filter())
+Runner.run_sync(Agent("helper", model="gpt-5.4"), "hello", run_config=config)
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from ullage.exceptions import MissingExtra
+from ullage.integrations.conversations import (
+    HeldConversation,
+    HeldConversations,
+    ModelFacts,
+    NativeItems,
+    transcript_of,
+)
+from ullage.manager.followed import print_of
+from ullage.messages import Item
+from ullage.observe import Listener
+from ullage.policy import Policy
+from ullage.recall.store import OffloadStore
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+
+try:
+    from agents import Agent, ItemHelpers, Model, ModelSettings, ModelTracing
+    from agents.memory import Session
+    from agents.models.multi_provider import MultiProvider
+    from agents.run_config import CallModelData, ModelInputData
+except ImportError as exc:
+    raise MissingExtra("openai-agents", "openai-agents") from exc
+
+__all__ = ["UllageModel", "UllageSession", "ullage_filter"]
+
+_USUAL: Final = "gpt-5.4"
+"""Whose window counts where an agent names no model."""
+
+
+class _Plugged:
+    """What the three ways in share: the conversations, and who writes their summaries."""
+
+    def __init__(
+        self,
+        *,
+        policy: Policy | str | None = None,
+        summarizer: WriterLike | Literal["host"] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
+        store: OffloadStore | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        self._host_writes = summarizer == "host"
+        self._conversations = HeldConversations[Item](
+            NativeItems(),
+            provider="openai_responses",
+            policy=policy,
+            summarizer=None if self._host_writes else summarizer,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            store=store,
+            listeners=listeners,
+        )
+
+    def of(
+        self, items: Sequence[Item], model: Model | str | None, name: str = ""
+    ) -> HeldConversation[Item]:
+        """The conversation that these items are of."""
+        host = _host(model) if self._host_writes else None
+        facts = ModelFacts(_name_of(model))
+        return self._conversations.of(name or (print_of(items[0]) if items else ""), facts, host)
+
+
+def ullage_filter(
+    *,
+    model: str | None = None,
+    policy: Policy | str | None = None,
+    summarizer: WriterLike | Literal["host"] | None = None,
+    context_window: int | None = None,
+    max_output_tokens: int | None = None,
+    store: OffloadStore | None = None,
+    listeners: Iterable[Listener] = (),
+) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
+    """A `call_model_input_filter` that sends what fits; items that need no change stay the very objects.
+
+    Args:
+        model: Name of the model where `RunConfig` names one; `None`: that of the agent.
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
+        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
+        context_window: The model's window in tokens; `None`: Ullage's model table.
+        max_output_tokens: Its longest response in tokens, likewise.
+        store: For large tool results; `None`: they stay, and are snipped.
+        listeners: Called with every event.
+    """
+    plugged = _Plugged(
+        policy=policy,
+        summarizer=summarizer,
+        context_window=context_window,
+        max_output_tokens=max_output_tokens,
+        store=store,
+        listeners=listeners,
+    )
+
+    async def fit(data: CallModelData[Any]) -> ModelInputData:
+        given: Any = data.model_data
+        in_use = model or _model_of(data.agent)
+        conversation = plugged.of(given.input, in_use)
+        fitted = await conversation.afit(
+            given.input,
+            system=given.instructions or "",
+            tools=_tools(getattr(data.agent, "tools", ())),
+        )
+        return replace(given, input=fitted.messages) if fitted.changed else given
+
+    return fit
+
+
+class UllageModel(Model):
+    """A model that is sent what fits: `Agent(model=UllageModel(inner))`; after a refusal as too long, less.
+
+    Items that the provider keeps (`previous_response_id`, `conversation_id`) are passed on as they are.
+
+    Args:
+        model: The model that is asked.
+        policy: This and the others are those of `ullage_filter`.
+        summarizer: See there.
+        context_window: See there.
+        max_output_tokens: See there.
+        store: See there.
+        listeners: See there.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        policy: Policy | str | None = None,
+        summarizer: WriterLike | Literal["host"] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
+        store: OffloadStore | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        self.inner = model
+        self._plugged = _Plugged(
+            policy=policy,
+            summarizer=summarizer,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            store=store,
+            listeners=listeners,
+        )
+
+    async def get_response(
+        self,
+        system_instructions: Any,
+        input: Any,
+        model_settings: Any,
+        tools: Any,
+        *rest: Any,
+        **named: Any,
+    ) -> Any:
+        """The inner model's response to what fits."""
+        conversation = self._of(input, named)
+        while True:
+            sent = await _fit(conversation, input, system_instructions, tools)
+            try:
+                return await self.inner.get_response(
+                    system_instructions, sent, model_settings, tools, *rest, **named
+                )
+            except Exception as error:
+                if conversation is None:
+                    raise
+                await conversation.arefused(error)
+
+    async def stream_response(
+        self,
+        system_instructions: Any,
+        input: Any,
+        model_settings: Any,
+        tools: Any,
+        *rest: Any,
+        **named: Any,
+    ) -> AsyncIterator[Any]:
+        """The same, streamed; a refusal counts as one until the first event has come."""
+        conversation, begun = self._of(input, named), False
+        while True:
+            sent = await _fit(conversation, input, system_instructions, tools)
+            try:
+                async for event in self.inner.stream_response(
+                    system_instructions, sent, model_settings, tools, *rest, **named
+                ):
+                    begun = True
+                    yield event
+            except Exception as error:
+                if conversation is None or begun:
+                    raise
+                await conversation.arefused(error)
+            else:
+                return
+
+    async def close(self) -> None:
+        """Close the inner model."""
+        await self.inner.close()
+
+    def _of(self, given: Any, named: dict[str, Any]) -> HeldConversation[Item] | None:
+        kept = named.get("previous_response_id") or named.get("conversation_id")
+        return None if kept or isinstance(given, str) else self._plugged.of(given, self.inner)
+
+
+class UllageSession:
+    """A session whose stored items stay small: `Runner.run(agent, text, session=UllageSession(SQLiteSession("id")))`.
+
+    After each turn the SDK calls `run_compaction`; what no longer fits is replaced in the session underneath.
+
+    Args:
+        session: Any session.
+        model: Name of the model whose window counts.
+        policy: This and the others are those of `ullage_filter`.
+        summarizer: See there.
+        context_window: See there.
+        max_output_tokens: See there.
+        store: See there.
+        listeners: See there.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        model: str = _USUAL,
+        policy: Policy | str | None = None,
+        summarizer: WriterLike | Literal["host"] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
+        store: OffloadStore | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        self.session, self.session_id, self._model = session, session.session_id, model
+        self.session_settings = getattr(session, "session_settings", None)
+        self._lock = asyncio.Lock()  # nothing is added while the items are replaced
+        self._plugged = _Plugged(
+            policy=policy,
+            summarizer=summarizer,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            store=store,
+            listeners=listeners,
+        )
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """The newest items, oldest first; `None`: all."""
+        async with self._lock:
+            return list(await self.session.get_items(limit))
+
+    async def add_items(self, items: list[Any]) -> None:
+        """Append items."""
+        async with self._lock:
+            await self.session.add_items(items)
+
+    async def pop_item(self) -> Any:
+        """Remove the newest item and return it; `None`: there was none."""
+        async with self._lock:
+            return await self.session.pop_item()
+
+    async def clear_session(self) -> None:
+        """Remove all items."""
+        async with self._lock:
+            await self.session.clear_session()
+
+    async def run_compaction(self, args: Any = None) -> None:
+        """Replace the stored items by what fits; with `force` a compaction is made in any case."""
+        async with self._lock:
+            items = list(await self.session.get_items())
+            if not items:
+                return
+            conversation = self._plugged.of(items, self._model, self.session_id)
+            fitted = await conversation.afit(items)
+            if not fitted.changed and (args or {}).get("force"):
+                await conversation.manager.acompact()
+                fitted = await conversation.afit(items)
+            if fitted.changed:
+                await self.session.clear_session()
+                made: list[Any] = list(fitted.messages)
+                await self.session.add_items(made)
+                conversation.manager.view_kept(fitted.view)
+
+
+async def _fit(
+    conversation: HeldConversation[Item] | None, given: Any, system: str | None, tools: Any
+) -> Any:
+    if conversation is None:
+        return given
+    fitted = await conversation.afit(given, system=system or "", tools=_tools(tools))
+    return fitted.messages if fitted.changed else given
+
+
+# ---- what an agent is -------------------------------------------------------------------------
+
+
+def _model_of(agent: Agent[Any]) -> Model | str | None:
+    return getattr(agent, "model", None)
+
+
+def _name_of(model: Model | str | None) -> str:
+    name = model if isinstance(model, str) else getattr(model, "model", None)
+    return str(name).rpartition("/")[2] if isinstance(name, str) and name else _USUAL
+
+
+def _tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
+    """Definitions of function tools, as far as they are counted."""
+    found = []
+    for tool in tools:
+        schema = getattr(tool, "params_json_schema", None)
+        if schema is not None:
+            about = {"name": tool.name, "description": tool.description, "parameters": schema}
+            found.append({"type": "function", **about})
+    return found
+
+
+def _host(model: Model | str | None) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
+    """The agent's own model as the writer of summaries."""
+
+    async def write(request: SummaryRequest) -> SummaryReply:
+        asked = model if isinstance(model, Model) else MultiProvider().get_model(model)
+        answer = await asked.get_response(
+            system_instructions=request.system,
+            input=transcript_of(request.messages, request.prompt),
+            model_settings=ModelSettings(),
+            tools=[],
+            output_schema=None,
+            handoffs=[],
+            tracing=ModelTracing.DISABLED,
+            previous_response_id=None,
+            conversation_id=None,
+            prompt=None,
+        )
+        texts = (ItemHelpers.extract_text(item) for item in answer.output)
+        return SummaryReply(text="\n".join(text for text in texts if text))
+
+    return write

@@ -1,0 +1,174 @@
+"""The OpenAI Agents SDK with Ullage in it, on its scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agents", reason="`make integrations` installs it")
+
+from agents import (
+    Agent,
+    RunConfig,
+    Runner,
+    SQLiteSession,
+    function_tool,
+    handoff,
+    set_tracing_disabled,
+)
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+from tests.frameworks.generated import COUNTS, SMALL, short_talks
+from tests.oracle.legality import assert_legal as assert_legal_by_oracle
+from ullage import outgoing
+from ullage.integrations.conversations import HeldConversations, ModelFacts, NativeItems
+from ullage.integrations.openai_agents import UllageModel, UllageSession, ullage_filter
+from ullage.testing import ScriptedSummarizer, assert_legal
+
+SUMMARY = ScriptedSummarizer()([{"role": "user", "content": "Look everywhere."}]).text
+TIGHT: Any = {"context_window": 6_000, "max_output_tokens": 500}
+
+set_tracing_disabled(True)
+
+
+def legal(items: Any) -> None:
+    if isinstance(items, list):
+        assert_legal("openai_responses", items)
+        assert_legal_by_oracle("openai_responses", items, window=0)
+
+
+def size(items: Any) -> int:
+    return sum(len(str(item.get("output") or item.get("content") or "")) for item in items)
+
+
+@function_tool
+def look(place: str) -> str:
+    """Looks at a place."""
+    if place.endswith("3-1"):
+        raise ValueError("nothing there")
+    return f"place {place}: " + "row of the table\n" * 120
+
+
+def script(rounds: int = 12, *more: Any) -> ScriptedModel:
+    """Calls `look` twice at once in each of its first answers."""
+    steps: list[Any] = [
+        [function_call("look", {"place": f"{at}-{n}"}, call_id=f"c{at}-{n}") for n in range(2)]
+        for at in range(rounds)
+    ]
+    return ScriptedModel([*steps, *more, [assistant_message("All looked at.")]])
+
+
+def run(
+    model: Any, *, streamed: bool = False, config: Any = None, session: Any = None, **more: Any
+) -> Any:
+    agent = Agent("looker", instructions="Be brief.", model=model, tools=[look], **more)
+
+    async def go() -> Any:
+        given: Any = {"max_turns": 90, "run_config": config, "session": session}
+        if not streamed:
+            return await Runner.run(agent, "Look everywhere.", **given)
+        result = Runner.run_streamed(agent, "Look everywhere.", **given)
+        async for _ in result.stream_events():
+            pass
+        return result
+
+    return asyncio.run(go())
+
+
+def config(**more: Any) -> RunConfig:
+    return RunConfig(call_model_input_filter=ullage_filter(**{**TIGHT, **more}))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_requests_fit_and_the_runs_items_stay_whole(streamed):
+    model = script()
+    done = run(model, config=config(), streamed=streamed)
+    assert done.final_output == "All looked at."
+    assert size(done.to_input_list()) > 45_000
+    sent = [call.input for call in model.calls]
+    assert max(map(size, sent)) < 30_000
+    for items in sent:
+        legal(items)
+
+
+def test_the_agents_own_model_writes_the_summary():
+    class Host(ScriptedModel):
+        async def get_response(self, *given: Any, **named: Any) -> Any:
+            if isinstance(named.get("input"), str):
+                answer = ScriptedModel([[assistant_message(SUMMARY)]])
+                return await answer.get_response(*given, **named)
+            return await super().get_response(*given, **named)
+
+    steps: list[Any] = [
+        [function_call("look", {"place": f"{at}"}, call_id=f"c{at}")] for at in range(30)
+    ]
+    host = Host([*steps, [assistant_message("All looked at.")]])
+    run(host, config=config(summarizer="host"))
+    line = max(SUMMARY.splitlines(), key=len)
+    assert any(line in str(call.input) for call in host.calls)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_refusal_makes_room_and_the_request_is_sent_again(streamed):
+    error = RuntimeError(
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens."
+    )
+    model = script(12, error)
+    done = run(UllageModel(model), streamed=streamed)
+    assert done.final_output == "All looked at."
+    sent = [call.input for call in model.calls]
+    assert size(sent[-1]) < size(sent[-2])
+    legal(sent[-1])
+
+
+def test_other_errors_pass():
+    with pytest.raises(RuntimeError, match="no network"):
+        run(UllageModel(script(1, RuntimeError("no network"))))
+
+
+def test_handoffs():
+    other = Agent("other", model=ScriptedModel([[assistant_message("Done.")]]))
+    model = ScriptedModel(
+        [
+            [function_call("look", {"place": "1"}, call_id="c1")],
+            [function_call("transfer_to_other", {}, call_id="c2")],
+        ]
+    )
+    done = run(model, config=config(), handoffs=[handoff(other)])
+    assert done.final_output == "Done."
+
+
+def test_a_session_stays_small_and_goes_on(tmp_path):
+    path = tmp_path / "items.db"
+    inner = SQLiteSession("one", path)
+    run(script(), session=UllageSession(inner, **TIGHT))
+    items = asyncio.run(inner.get_items())
+    assert size(items) < 30_000
+    legal([*items, {"role": "user", "content": "More."}])
+    inner.close()
+    again = SQLiteSession("one", path)
+    model = script(1)
+    run(model, session=UllageSession(again, **TIGHT))
+    legal(model.calls[0].input)
+    asyncio.run(UllageSession(again, **TIGHT).run_compaction({"force": True}))
+    again.close()
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_generated_conversations_there_and_back(count):
+    held = HeldConversations[Any](NativeItems(), provider="openai_responses", **SMALL)
+    changed = 0
+    for number, talk in enumerate(short_talks(count)):
+        items = list(outgoing(talk, provider="openai_responses").messages)
+        before = copy.deepcopy(items)
+        fitted = held.of(str(number), ModelFacts("gpt-5.4")).fit(items)
+        for step in fitted.view.plan:
+            if step.action == "kept":
+                assert fitted.messages[step.at] is items[step.given]
+        assert items == before
+        assert_legal("openai_responses", fitted.messages)
+        changed += fitted.changed
+    assert changed > count // 10
