@@ -175,8 +175,8 @@ def test_what_a_restored_manager_takes_is_what_the_constructor_takes():
 def test_a_session_is_compacted_with_the_arguments_of_a_list():
     of_list = set(inspect.signature(ullage.compact).parameters)
     of_session = set(inspect.signature(ullage.compact_session).parameters)
-    # What the session itself knows: its items, its form, its path, and where the result goes.
-    assert of_list - of_session == {"items", "provider", "store", "log", "transcript_path"}
+    # What the session itself knows: its items, its form, and where the result goes.
+    assert of_list - of_session == {"items", "provider", "store", "log"}
 
 
 if __name__ == "__main__":

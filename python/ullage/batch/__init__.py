@@ -1,27 +1,54 @@
-"""Inspects or compacts many transcripts on threads, each file separately, resuming where the last run left off.
+"""Inspects, compacts, validates, counts or replays many transcripts, each separately, resuming where the last run left off.
 
     from ullage.batch import Manifest, search as find_transcripts, inspect_file, run_batch
 
     for done in run_batch(inspect_file, find_transcripts(["sessions/"]), manifest=Manifest.open("done.jsonl")):
         print(done.path, done.status)
 
+`RowTask.row` is the same for one transcript as a value that can be sent to another machine, `process_rows` for a table of Arrow, `run_places` on threads,
+Daft or Ray Data, for files and objects of a bucket.
+
 Indexing and counting release the GIL; Python code (summaries, reports) does not run in parallel.
 """
 
 from __future__ import annotations
 
+from ullage.batch.arrow_rows import ArrowBatch, process_rows, write_table
+from ullage.batch.engines import ENGINES, EngineName, run_rows
 from ullage.batch.file_work import compact_file, inspect_file
 from ullage.batch.manifest import Manifest
+from ullage.batch.more_work import count_file, replay_file, validate_file
+from ullage.batch.place_run import find_places, run_places
+from ullage.batch.places import RemoteFile, find_remote
+from ullage.batch.row_task import ACTIONS, BatchAction, BatchRow, RowTask, row_of
 from ullage.batch.run import Done, Status, run_batch
 from ullage.batch.search import TranscriptFile, find_transcripts
 
 __all__ = [
+    "ACTIONS",
+    "ENGINES",
+    "ArrowBatch",
+    "BatchAction",
+    "BatchRow",
     "Done",
+    "EngineName",
     "Manifest",
+    "RemoteFile",
+    "RowTask",
     "Status",
     "TranscriptFile",
     "compact_file",
+    "count_file",
+    "find_places",
+    "find_remote",
     "find_transcripts",
     "inspect_file",
+    "process_rows",
+    "replay_file",
+    "row_of",
     "run_batch",
+    "run_places",
+    "run_rows",
+    "validate_file",
+    "write_table",
 ]

@@ -14,7 +14,7 @@ from ullage.batch.manifest import Manifest
 from ullage.batch.search import TranscriptFile
 from ullage.exceptions import InvalidPolicy, UllageError
 
-__all__ = ["Done", "Status", "Task", "run_batch"]
+__all__ = ["Done", "Status", "Task", "failure_of", "run_batch"]
 
 Task = Callable[[TranscriptFile], Mapping[str, Any]]
 MAX_WORKERS = 64
@@ -34,17 +34,17 @@ class Done:
     """One file of a batch.
 
     Attributes:
-        path: The file.
+        path: The file, or an object's address.
         status: How it ended.
         report: What the task returned; for a failure `code`, `error` and `hint`.
     """
 
-    path: Path
+    path: Path | str
     status: Status
     report: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"Done({self.path.name}, {self.status})"
+        return f"Done({Path(self.path).name}, {self.status})"
 
 
 def run_batch(
@@ -128,12 +128,13 @@ def _one(task: Task, found: TranscriptFile) -> tuple[_Mark, Done]:
     try:
         return mark, Done(found.path, Status.DONE, dict(task(found)))
     except (UllageError, OSError) as exc:
-        report = {
-            "code": getattr(exc, "code", "os_error"),
-            "error": str(exc),
-            "hint": getattr(exc, "hint", ""),
-        }
-        return mark, Done(found.path, Status.FAILED, report)
+        return mark, Done(found.path, Status.FAILED, failure_of(exc))
+
+
+def failure_of(exc: Exception) -> dict[str, str]:
+    """What a report says of an error."""
+    code, hint = getattr(exc, "code", "os_error"), getattr(exc, "hint", "")
+    return {"code": str(code), "error": str(exc), "hint": str(hint)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ class _Book:
     def keep(self, mark: _Mark, done: Done) -> Done:
         self.manifest.add(
             self.task,
-            str(done.path.resolve()),
+            str(mark.found.path.resolve()),
             size=mark.size,
             changed=mark.changed,
             record={"status": str(done.status), "report": dict(done.report)},

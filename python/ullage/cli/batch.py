@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, TypedDict
 
 from cyclopts import Parameter
 
 import ullage
 from ullage.batch import (
+    BatchAction,
     Done,
+    EngineName,
     Manifest,
+    RowTask,
     Status,
-    TranscriptFile,
-    compact_file,
+    find_places,
     find_transcripts,
-    inspect_file,
+    row_of,
     run_batch,
+    run_places,
+    write_table,
 )
+from ullage.batch.arrow_rows import arrow_schema
+from ullage.batch.places import is_remote
 from ullage.cli.output import Output, share, tokens
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
@@ -31,13 +36,28 @@ MANIFEST = "ullage-batch.jsonl.manifest"
 """In the output folder of `compact`; not a suffix of transcripts, so that a later batch over the folder skips it."""
 
 
+class _Options(TypedDict):
+    name: str
+    workers: int
+    manifest: Manifest
+    retry_failed: bool
+
+
 def batch_command(
-    action: Annotated[Literal["inspect", "compact"], Parameter(help="what is done to each file")],
+    action: Annotated[BatchAction, Parameter(help="what is done to each file")],
     /,
-    *paths: Annotated[Path, Parameter(help="folders, searched to any depth, or files")],
+    *paths: Annotated[
+        str,
+        Parameter(
+            help="folders, searched to any depth, files, or addresses: 's3://bucket/**/*.jsonl'"
+        ),
+    ],
     output: Annotated[
-        Path | None,
-        Parameter(alias="-o", help="compact: the folder to write to; without it, a dry run"),
+        str | None,
+        Parameter(
+            alias=("-o", "--out"),
+            help="compact: the folder or address to write to; without it, a dry run",
+        ),
     ] = None,
     manifest: Annotated[
         Path | None,
@@ -47,6 +67,13 @@ def batch_command(
         ),
     ] = None,
     workers: Annotated[int, Parameter(alias="-w", help="threads")] = 2,
+    engine: Annotated[
+        EngineName, Parameter(help="what it runs on; daft and ray need their extra")
+    ] = "threads",
+    table: Annotated[
+        str | None, Parameter(help="a Parquet file or address for one row of each file")
+    ] = None,
+    provider: Annotated[str, Parameter(help="validate: whose rules apply")] = "anthropic",
     pattern: Annotated[str, Parameter(help="only files that match, such as '*.jsonl'")] = "",
     keep: Annotated[
         int | None, Parameter(help="compact: tokens of the newest messages to keep")
@@ -57,42 +84,60 @@ def batch_command(
     retry: Annotated[bool, Parameter(negative="", help="retry files that failed")] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Inspect or compact many transcripts. Exit code 1: some files failed."""
+    """Inspect, compact, validate, count or replay many transcripts. Exit code 1: some files failed."""
     if not paths:
         raise InvalidPolicy("paths", "nothing", "must name a folder or a file")
     out = Output(as_json=json)
     chosen = Policy.load(policy)
-    if action == "inspect":
-        task: Callable[[TranscriptFile], Mapping[str, Any]] = partial(
-            inspect_file, model=model, policy=chosen
-        )
-        columns = _INSPECTED
-    else:
-        options = {"keep": keep, "policy": chosen, **({"model": model} if model else {})}
-        task = partial(compact_file, output=output, overwrite=force, options=options)
-        columns = _COMPACTED
+    if output is not None and not is_remote(output):
+        output = str(Path(output))
+    task = RowTask(
+        action=action,
+        output=output or "",
+        dry=output is None,
+        overwrite=force,
+        keep=keep,
+        model=model,
+        provider=provider,
+        policy=chosen,
+    )
+    if table is not None:
+        arrow_schema()  # before hours of work: whether it can be written at all
     book = _manifest(action, manifest, output)
-    files = [found for found in find_transcripts(paths, pattern=pattern) if found.path != book.path]
     name = _name(action, chosen, keep=keep, model=model, output=output)
+    if action == "validate":
+        name += f" provider={provider}"
+    options: _Options = {"name": name, "workers": workers, "manifest": book, "retry_failed": retry}
+    if engine == "threads" and not any(map(is_remote, [*paths, output or ""])):
+        files = [
+            each for each in find_transcripts(paths, pattern=pattern) if each.path != book.path
+        ]
+        count, running = len(files), run_batch(task.report, files, **options)
+    else:
+        places = [
+            each for each in find_places(paths, pattern=pattern) if each.path != str(book.path)
+        ]
+        count, running = len(places), run_places(task, places, engine=engine, **options)
     found = []
-    with out.progress(f"{action} {len(files):,} files", len(files)) as step:
-        for done in run_batch(
-            task, files, name=name, workers=workers, manifest=book, retry_failed=retry
-        ):
+    with out.progress(f"{action} {count:,} files", count) as step:
+        for done in running:
             found.append(done)
             step(1)
-    found.sort(key=lambda done: done.path)
+    found.sort(key=lambda done: str(done.path))
+    if table is not None:
+        write_table(table, (row_of(str(done.path), done.report) for done in found))
     if json:
         out.json({"action": action, "totals": _totals(found), "files": list(map(_plain, found))})
     else:
-        _show(out, found, columns)
+        _show(out, found, _COLUMNS[action])
     return 1 if any(done.status == Status.FAILED for done in found) else 0
 
 
-def _manifest(action: str, named: Path | None, output: Path | None) -> Manifest:
-    if named is None and action == "compact" and output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        named = output / MANIFEST
+def _manifest(action: str, named: Path | None, output: str | None) -> Manifest:
+    if named is None and action == "compact" and output is not None and not is_remote(output):
+        folder = Path(output)
+        folder.mkdir(parents=True, exist_ok=True)
+        named = folder / MANIFEST
     return Manifest() if named is None else Manifest.open(named)
 
 
@@ -137,11 +182,40 @@ _COMPACTED: Columns = {
 }
 
 
+_COUNTED: Columns = {
+    "format": lambda report: report["format"],
+    "messages": lambda report: tokens(report["messages"]),
+    "tokens": lambda report: tokens(report["tokens"]),
+}
+_VALIDATED: Columns = {
+    "format": lambda report: report["format"],
+    "outcome": lambda report: report["outcome"],
+    "broken rules": lambda report: ", ".join(report["rules"]),
+}
+_REPLAYED: Columns = {
+    "format": lambda report: report["format"],
+    "requests": lambda report: tokens(report["requests"]),
+    "over window": lambda report: tokens(report["over_window"]),
+    "largest": lambda report: tokens(report["tokens_after"]),
+    "unmanaged": lambda report: tokens(report["tokens_before"]),
+}
+_COLUMNS: dict[str, Columns] = {
+    "inspect": _INSPECTED,
+    "compact": _COMPACTED,
+    "count": _COUNTED,
+    "validate": _VALIDATED,
+    "replay": _REPLAYED,
+}
+_WORDS = ("format", "outcome", "broken rules")
+"""Columns that are not figures."""
+
+
 def _show(out: Output, found: list[Done], columns: Columns) -> None:
     good = [done for done in found if done.status != Status.FAILED]
     rows = ([*(draw(done.report) for draw in columns.values()), str(done.path)] for done in good)
+    figures = tuple(at for at, name in enumerate(columns) if name not in _WORDS)
     if good:
-        out.table([*columns, "file"], rows, right=(1, 2, 3) if columns is _INSPECTED else (2, 3))
+        out.table([*columns, "file"], rows, right=figures)
     for done in found:
         if done.status == Status.FAILED:
             error = str(done.report["error"])

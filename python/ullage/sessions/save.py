@@ -96,6 +96,7 @@ def compact_session(
     trigger_tokens: int | None = None,
     overhead_tokens: int | None = None,
     weights: Weights | None = None,
+    transcript_path: str | None = None,
 ) -> CompactedSession:
     """Compact a session and write a transcript that its own tool, or Claude Code, and Ullage can resume.
 
@@ -135,6 +136,7 @@ def compact_session(
         trigger_tokens: Where automatic compaction starts; `None`: the model's.
         overhead_tokens: System prompt and tools; `None`: as the session shows.
         weights: For the estimate; `None`: the model's.
+        transcript_path: Where the summary says the whole conversation is; `None`: in the written file, or in the session's.
 
     Returns:
         The result. Nothing is written unless the outcome is `compacted`.
@@ -181,6 +183,9 @@ def compact_session(
         "memory": memory,
         "window_tokens": window_tokens,
         "trigger_tokens": trigger_tokens,
+        "transcript_path": str(target or session.path)
+        if transcript_path is None
+        else transcript_path,
     }
     if session.format in APPENDED and format != CLAUDE_CODE:
         done = _in_own_format(session, target, options)
@@ -196,7 +201,7 @@ def _compacted(
     session: Session, target: Path | None, options: Mapping[str, Any]
 ) -> CompactionResult:
     """The compaction, not written; its size before is the provider's figure where there is one, as in `inspect`."""
-    result = compact(session.items, transcript_path=str(target or session.path), **options)
+    result = compact(session.items, **options)
     weights = options.get("weights") or weights_for(options["model"])
     before = session.reported_tokens(weights)
     told = result.report

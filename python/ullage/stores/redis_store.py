@@ -76,7 +76,7 @@ class RedisStore:
         key = self._key("log", conversation)
         found = map(int, self._call(lambda: self._client.hkeys(key)))
         starts = sorted(at for at in found if at >= start)
-        parts: list[bytes] = []
+        parts: list[bytes | None] = []
         for first in range(0, len(starts), _AT_ONCE):
             chosen = starts[first : first + _AT_ONCE]
             parts += self._call(lambda chosen=chosen: self._client.hmget(key, chosen))  # type: ignore[misc]

@@ -1,0 +1,168 @@
+"""Transcripts at addresses: listed, read and written by obstore."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import translate
+from typing import Any
+
+from ullage.batch.search import SUFFIXES
+from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
+
+__all__ = ["RemoteFile", "fetched", "find_remote", "is_remote", "put_remote"]
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemoteFile:
+    """An object.
+
+    Attributes:
+        path: Its address.
+        relative: Its path below what was asked for.
+        size: Bytes.
+        changed: When it was written, in nanoseconds since the epoch.
+    """
+
+    path: str
+    relative: str
+    size: int
+    changed: int
+
+
+def is_remote(path: str) -> bool:
+    """Whether this is an address such as `s3://bucket/key`, not a file."""
+    return _ADDRESS.match(path) is not None
+
+
+def find_remote(address: str) -> list[RemoteFile]:
+    """Objects that may be transcripts, sorted.
+
+    Args:
+        address: `s3://bucket/folder`, searched to any depth, or with `*`, `**`, `?` in its path; one object by its full name.
+
+    Raises:
+        InvalidPolicy: It is no address.
+        MissingExtra: obstore is not installed.
+        StoreError: The bucket does not exist or may not be read, or nothing is there.
+    """
+    scheme, _, rest = address.partition("://")
+    bucket, _, path = rest.partition("/")
+    if not bucket and scheme != "memory":
+        raise InvalidPolicy("paths", address, "must name a bucket, as s3://bucket/folder")
+    magic = _MAGIC.search(path)
+    base = path[: magic.start()].rpartition("/")[0] if magic else path.rstrip("/")
+    fits = re.compile(_pattern(path)) if magic else None
+    root = f"{scheme}://{bucket}"
+    found = [
+        RemoteFile(
+            f"{root}/{key}", key[len(base) :].lstrip("/") or key.rpartition("/")[2], size, at
+        )
+        for key, size, at in _listed(root, base)
+        if (fits.fullmatch(key) if fits else key == base or key.endswith(SUFFIXES))
+    ]
+    if not found:
+        raise StoreError("holds no transcript", path=address)
+    return sorted(found)
+
+
+def _pattern(glob: str) -> str:
+    """`**/` is any number of folders, `*` stays within one."""
+    parts = [r"(?:[^/]+/)*" if part == "**" else _one(part) for part in glob.split("/")]
+    return "".join(part if part.endswith(")*") else f"{part}/" for part in parts).rstrip("/")
+
+
+def _one(part: str) -> str:
+    # As in a shell, `*` and `?` stay within a folder; a class of characters that names `/` does not matter.
+    pieces = re.split(r"(\*|\?|\[!?\]?[^\]]*\])", part)
+    return "".join(_piece(piece) for piece in pieces)
+
+
+def _piece(piece: str) -> str:
+    if piece in ("*", "?"):
+        return "[^/]*" if piece == "*" else "[^/]"
+    if piece.startswith("[") and piece.endswith("]"):
+        return translate(piece).removeprefix("(?s:").removesuffix(r")\Z")
+    return re.escape(piece)
+
+
+def _listed(root: str, base: str) -> Iterator[tuple[str, int, int]]:
+    library, store = _opened(root)
+    if base:
+        try:
+            one = library.head(store, base)
+        except FileNotFoundError:
+            pass
+        except Exception as exc:
+            raise _failed(exc, root) from exc
+        else:
+            yield base, one["size"], _ns(one)
+            return
+    try:
+        for part in library.list(store, f"{base}/" if base else None, chunk_size=1000):
+            for each in part:
+                yield each["path"], each["size"], _ns(each)
+    except Exception as exc:
+        raise _failed(exc, root) from exc
+
+
+def fetched(path: str) -> bytes:
+    """An object's bytes.
+
+    Raises:
+        StoreError: It is not there, or cannot be read.
+    """
+    root, key = _split(path)
+    library, store = _opened(root)
+    try:
+        return bytes(library.get(store, key).bytes())
+    except Exception as exc:
+        raise _failed(exc, path) from exc
+
+
+def put_remote(path: str, data: bytes) -> None:
+    """Writes an object whole or not at all.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    root, key = _split(path)
+    library, store = _opened(root)
+    try:
+        library.put(store, key, data)
+    except Exception as exc:
+        raise _failed(exc, path) from exc
+
+
+def _split(path: str) -> tuple[str, str]:
+    scheme, _, rest = path.partition("://")
+    bucket, _, key = rest.partition("/")
+    return f"{scheme}://{bucket}", key
+
+
+def _opened(root: str) -> tuple[Any, Any]:
+    try:
+        library, stores = map(importlib.import_module, ("obstore", "obstore.store"))
+    except ImportError as exc:
+        raise MissingExtra("obstore", "objects") from exc
+    try:
+        return library, stores.from_url(root)
+    except Exception as exc:
+        raise _failed(exc, root) from exc
+
+
+def _failed(exc: Exception, path: str) -> StoreError:
+    if "NoSuchBucket" in str(exc):
+        return StoreError("there is no such bucket", path=path)
+    if isinstance(exc, FileNotFoundError):
+        return StoreError("is not there", path=path)
+    return StoreError(str(exc).strip().split("\n")[0][:300], path=path)
+
+
+def _ns(found: Any) -> int:
+    return int(found["last_modified"].timestamp() * 1_000_000_000)
