@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ullage import ContextManager, acompact, compact, validate
+from tests.kit import said, user
+from ullage import ContextManager, Policy, acompact, compact, estimate_tokens, validate
 from ullage.exceptions import InvalidPolicy
+from ullage.facts import collect
 from ullage.facts.sections import HEADINGS
 from ullage.memory.session import SessionMemory
 from ullage.testing import conversation
@@ -50,6 +52,7 @@ def held(result, target: int) -> None:
     report = result.report
     over = [w for w in report.warnings if w.startswith("over_target:")]
     if report.tokens_after > target:
+        assert any(w.startswith("cannot_shrink:") for w in report.warnings)
         assert over == [f"over_target:{report.tokens_after - target}"]
     else:
         assert over == []
@@ -58,7 +61,7 @@ def held(result, target: int) -> None:
 @settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 5),
-    st.integers(300, 30_000),
+    st.integers(40, 30_000),
     st.sampled_from([None, 0, 500, 8_000]),
     st.booleans(),
     st.booleans(),
@@ -76,7 +79,7 @@ def test_any_target_holds_or_is_reported(seed, target, keep, by_model, as_entrie
     )
     assert items == before
     held(result, target)
-    if result.compacted and not by_model and not as_entries and target > 1_500:
+    if result.compacted and not by_model and not as_entries and target > 900:
         assert result.report.tokens_after <= target
     if result.compacted and not as_entries:
         found = validate(list(result.messages), model=MODEL).violations
@@ -109,7 +112,11 @@ def test_what_must_stay_is_reported():
         {"role": "user", "content": words(3_000)},
     ]
     report = compact(items, model=MODEL, target_tokens=2_000).report
-    assert report.warnings == (f"over_target:{report.tokens_after - 2_000}",)
+    over, whole = report.warnings
+    assert over == f"over_target:{report.tokens_after - 2_000}"
+    kept = report.tokens_after - report.summary_tokens
+    assert whole == f"cannot_shrink:kept_messages={kept},summary={report.summary_tokens}"
+    assert report.summary_tokens < 150
 
 
 @pytest.mark.parametrize("target", [0, -1, True, "many", 1.5])
@@ -155,3 +162,67 @@ def test_files_are_read_once_however_often_the_summary_is_written():
     result = compact(large_result(), keep=0, target_tokens=900, providers=providers)
     assert result.report.tokens_after <= 900
     assert len(read) == len(set(read))
+
+
+talks = st.lists(
+    st.one_of(
+        st.sampled_from(["yes", "Never push to main.", "Fix src/a.py, the port is 8029."]),
+        st.integers(1, 4_000).map(words),
+        st.text(max_size=300),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(talks, st.integers(1, 6_000), st.sampled_from([None, 0, 300]), st.integers(0, 3))
+def test_no_conversation_ends_over_a_target_unreported(texts, target, keep, rounds):
+    items = [item for text in texts for item in (user(text or "x"), said("I did. " + text))]
+    for _ in range(rounds + 1):
+        result = compact(items, model=MODEL, keep=keep, target_tokens=target)
+        held(result, target)
+        items = [*result.messages, user("more of it " + words(300)), said("done")]
+
+
+def test_the_text_around_the_smallest_summary_is_short():
+    items = [
+        user("Never push to main."),
+        said("I read it. " * 400),
+        user("go on"),
+        said("ok " * 90),
+    ]
+    result = compact(items, model=MODEL, keep=0, target_tokens=80)
+    assert result.report.tokens_after <= 80
+    (summary,) = result.summary_messages
+    assert "Never push to main." in summary["content"]
+    words_of_it = summary["content"].split("## 6. All User Messages")[1].split("[End")[0]
+    frame = summary["content"].replace(f"## 6. All User Messages{words_of_it}", "")
+    assert estimate_tokens([user(frame)], model=MODEL) < 60
+    assert collect([summary]).inputs[0].text == "Never push to main."
+
+
+def test_results_give_way_before_the_words():
+    """The kept part has less than its half where the words need more."""
+    rules = [
+        f"Never rename the table harbor_{n}, since the reports of team {n} read it."
+        for n in range(40)
+    ]
+    items = [item for rule in rules for item in (user(rule), said("I will. " * 50))]
+    items = [*items, *large_result()[2:]]
+    result = compact(items, model=MODEL, target_tokens=2_400)
+    assert result.report.tokens_after <= 2_400
+    text = str(list(result.messages))
+    assert [rule for rule in rules if rule not in text] == []
+    assert "characters left out to fit" in str(result.kept)
+
+
+def test_an_automatic_compaction_has_the_target_of_the_policy():
+    policy = Policy().change({"auto.target_tokens": 9_000})
+    manager = ContextManager(model="gpt-4o", policy=policy, context_window=64_000)
+    for n in range(60):
+        manager.add(user(f"Look at part {n}."))
+        manager.add(said(words(400)))
+    manager.prepare()
+    assert manager.machine.tracking.compactions == 1
+    assert manager.usage().tokens <= 9_000

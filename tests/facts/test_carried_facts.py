@@ -195,7 +195,7 @@ def test_a_corrected_value_is_marked(old, new):
     text = summary_of([user(old), said("ok"), *chat(6), user(new), said("ok"), user("go")])
     rows = [row for row in text.splitlines() if old in row]
     assert rows
-    assert all("since corrected" in row for row in rows)
+    assert all("replaced by" in row for row in rows)
 
 
 @pytest.mark.parametrize(

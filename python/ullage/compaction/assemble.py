@@ -16,7 +16,7 @@ from ullage.compaction.put_back import Attachment
 from ullage.compaction.summary_call import Accepted
 from ullage.compaction.summary_message import summary_message
 from ullage.compaction.summary_repair import SummaryRepair, repair
-from ullage.compaction.target import shorter_results
+from ullage.compaction.target import frame_tokens, shorter_results
 from ullage.facts.reading import text_of
 from ullage.legality.repairs import turn_end, unbound
 from ullage.levels.pins import missing_pins
@@ -26,7 +26,7 @@ from ullage.summarizers.budgeted_text import cost
 from ullage.transcript.attachment_text import render
 from ullage.transcript.write import BoundaryInfo, Kept
 
-__all__ = ["summary_text", "weighed"]
+__all__ = ["over_target", "summary_text", "weighed"]
 
 
 def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
@@ -35,8 +35,9 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     cap = 0 if accepted.by_code or accepted.carried else min(cap, state.removed_tokens // 3)
     if accepted.facts_tokens is not None:
         cap = min(cap, accepted.facts_tokens)
-    if state.job.target_tokens is not None:
-        cap = min(cap, max(left_of_target(state, state.job.target_tokens) - cost(accepted.text), 0))
+    room = state.summary_room
+    if room is not None:
+        cap = min(cap, max(room - frame_tokens(room) - cost(accepted.text), 0))
     words = state.job.policy.summary.user_messages_max_tokens
     fixed = SummaryRepair("", {}, 0)
     if cap:
@@ -44,16 +45,6 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
     text = summary_message(body, state.situation(), pins=state.pins)
     return (state.job.redact(text) if state.job.redact else text), fixed
-
-
-FRAME_TOKENS = 150
-"""The text of the summary message around the summary."""
-
-
-def left_of_target(state: State, target_tokens: int) -> int:
-    """Tokens of a target that remain after system prompt, tools, kept messages and the frame of the summary."""
-    kept = state.tokens - state.removed_tokens - state.freed_tokens
-    return target_tokens - state.overhead - kept - FRAME_TOKENS
 
 
 def weighed(
@@ -239,6 +230,7 @@ def _reported(
     """The result with its account: ids, sizes before and after, what was appended, warnings."""
     ledger = core.Ledger(state.job.weights, _counted(state, result))
     after = int(ledger.tokens()) + state.overhead
+    summary = int(core.Ledger(state.job.weights, result.summary_messages).tokens())
     first, last = state.kept()
     if fixed.left_out:
         warnings.append(f"facts_left_out:{fixed.left_out}")
@@ -247,13 +239,13 @@ def _reported(
         kept=state.source.ids[first:last],
         tokens_before=state.tokens + state.overhead,
         tokens_after=after,
-        summary_tokens=int(core.Ledger(state.job.weights, result.summary_messages).tokens()),
+        summary_tokens=summary,
         summarizer=accepted.summarizer,
         attempts=state.tally.attempts,
         usage=state.tally.usage,
         dropped_messages=accepted.dropped,
         facts_appended=dict(fixed.appended),
-        warnings=(*warnings, *_size_warnings(state, after)),
+        warnings=(*warnings, *_size_warnings(state, after, summary)),
     )
     if result.boundary is not None:
         metadata = {**result.boundary["compactMetadata"], "postTokens": after}
@@ -273,10 +265,28 @@ def _counted(state: State, result: CompactionResult) -> list[Item]:
     return [*result.summary_messages, *kept, *_as_messages([a["attachment"] for a in added])]
 
 
-def _size_warnings(state: State, after: int) -> list[str]:
+def over_target(state: State, after: int, *, summary: int = 0) -> list[str]:
+    """The excess over the target, and what takes the room and cannot be smaller; empty: it is met, or there is none.
+
+    Args:
+        state: The job, looked at.
+        after: Tokens of the new context.
+        summary: Of those, the summary's.
+    """
+    target = state.job.target_tokens
+    if target is None or after <= target:
+        return []
+    kept = after - state.overhead - summary
+    sizes = {"system_and_tools": state.overhead, "kept_messages": kept, "summary": summary}
+    whole = ",".join(f"{name}={size}" for name, size in sizes.items() if size > 0)
+    return [f"over_target:{after - target}", f"cannot_shrink:{whole}"]
+
+
+def _size_warnings(state: State, after: int, summary: int) -> list[str]:
     target = state.job.target_tokens
     if target is not None and after > target:
-        return [f"over_target:{after - target}", *_whole_results(state, after - target)]
+        warnings = over_target(state, after, summary=summary)
+        return [*warnings, *_whole_results(state, after - target)]
     limit = state.job.trigger_tokens
     if limit is None:
         return []

@@ -27,6 +27,9 @@ def only_summary(state: State) -> bool:
 
 def too_little(state: State, freed: int) -> bool:
     """Whether a compaction on demand would rewrite the context, and lose the cache, for almost no gain."""
+    target = state.job.target_tokens
+    if target is not None and state.size > target:
+        return freed <= 0
     least = state.job.policy.summary.min_freed_percent
     return state.job.trigger == "manual" and freed * 100 < state.size * least
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ullage.compaction.assemble import summary_text, weighed
+from ullage.compaction.assemble import over_target, summary_text, weighed
 from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.floor import LEAST_REMOVED_TOKENS, advice, only_summary, too_little
 from ullage.compaction.from_session_notes import SESSION_MEMORY, remembered
@@ -134,7 +134,10 @@ def _finished(job: Job, result: CompactionResult) -> Emit:
 def _compact(state: State) -> Flow[CompactionResult]:
     job = state.job
     yield Emit(_started(state))
-    if state.removed_tokens < LEAST_REMOVED_TOKENS:
+    least = LEAST_REMOVED_TOKENS
+    if job.target_tokens is not None and state.size > job.target_tokens:
+        least = LEAST_REMOVED_TO_FIT
+    if state.removed_tokens < least:
         return _no_op(state, "nothing_to_compact")
     if only_summary(state):
         return _no_op(state, "nothing_new")
@@ -153,6 +156,10 @@ def _compact(state: State) -> Flow[CompactionResult]:
     said = [notice_of(result.report), *notices, result.user_notice]
     result = replace(result, user_notice=" ".join(filter(None, said)))
     return (yield from _after(state, result))
+
+
+LEAST_REMOVED_TO_FIT = 120
+"""Tokens that a summary must replace where a target asks for less than there is."""
 
 
 def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, list[str]]]:
@@ -277,7 +284,7 @@ def _started(state: State) -> CompactionStarted:
 
 def _no_op(state: State, reason: str) -> CompactionResult:
     notice = advice(state, reason)
-    report = _unchanged(state)
+    report = replace(_unchanged(state), warnings=tuple(over_target(state, state.size)))
     return _ended(state.job, Outcome.NO_OP, reason, report=report, user_notice=notice)
 
 

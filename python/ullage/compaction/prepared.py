@@ -24,6 +24,8 @@ from ullage.facts.sections import looks_like_summary
 from ullage.levels.pins import Pin, read_pins
 from ullage.messages import Item, is_boundary, is_summary, message_of, role_of
 from ullage.providers.manual_thinking import is_manual, is_torn
+from ullage.summarizers.extractive import needed_tokens
+from ullage.summarizers.users_words import trimmed
 
 __all__ = ["State", "prepare", "recut", "since_last"]
 
@@ -104,6 +106,14 @@ class State:
             return lambda text: int(core.rough_text(text))
         return lambda text: int(core.estimate_text(text, weights))
 
+    @property
+    def summary_room(self) -> int | None:
+        """Tokens of a target that system prompt, tools and kept messages leave; `None`: there is no target."""
+        if self.job.target_tokens is None:
+            return None
+        kept = self.tokens - self.removed_tokens - self.freed_tokens
+        return self.job.target_tokens - self.overhead - kept
+
     def kept(self) -> tuple[int, int]:
         """First and last + 1 of the kept run in the context."""
         return self.cut.kept(len(self.source.context))
@@ -112,6 +122,11 @@ class State:
         """What is kept, as it was stored, or shortened to fit a target."""
         first, last = self.kept()
         return self.source.stored[first:last] if self.shortened is None else self.shortened
+
+    def _fitting(self, words: str) -> str:
+        """The newest message, to be repeated after the summary: at most a third of a target's room."""
+        room = self.summary_room
+        return words if room is None else trimmed(words, max(room // 3, 20))
 
     def situation(self) -> Continuation:
         """The state of the conversation for the model that continues."""
@@ -123,7 +138,10 @@ class State:
             trigger=self.job.trigger,
             kept_messages=last - first,
             kept_before=self.cut.start > 0,
-            newest_input="" if newest is None or (shown and self.cut.start == 0) else newest.text,
+            newest_input=""
+            if newest is None or (shown and self.cut.start == 0)
+            else self._fitting(newest.text),
+            room=self.summary_room,
             unanswered=bool(self.source.context) and is_user_input(self.source.context[-1]),
             open_question=self.whole.open_question,
             interrupted=self.whole.interrupted,
@@ -185,8 +203,10 @@ def _within_target(state: State) -> State:
     target, first = state.job.target_tokens, state.kept()[0]
     if target is None:
         return state
-    share = kept_share(target, state.overhead)
     tokens = int(state.ledger.tokens(*state.kept()))
+    if not tokens:
+        return state
+    share = kept_share(target, state.overhead, needed_tokens(state.facts))
     if tokens <= share:
         return state
     if not state.source.entries:

@@ -14,7 +14,7 @@ from ullage.compaction.parts import split_in_parts
 from ullage.compaction.plain_messages import plain_messages
 from ullage.compaction.prepared import State, room_after
 from ullage.compaction.prompt import PLAIN_SYSTEM, summary_prompt
-from ullage.compaction.target import LEAST_SUMMARY_TOKENS
+from ullage.compaction.target import LEAST_SUMMARY_TOKENS, frame_tokens
 from ullage.effects import Cancelled, Emit, Flow, Summarize, Wait
 from ullage.exceptions import CompactionError, InvalidPolicy, MissingExtra
 from ullage.facts.reading import flat_text
@@ -201,9 +201,8 @@ class _Call:
         if self.local:
             limit = min(limit, self._most_copied())
             limit = min(limit, max(self._room(), LEAST_OUTPUT_TOKENS))
-        if state.job.target_tokens is not None:
-            kept = state.tokens - state.removed_tokens - state.freed_tokens
-            left = state.job.target_tokens - state.overhead - kept - FRAME
+        if state.summary_room is not None:
+            left = state.summary_room - frame_tokens(state.summary_room)
             limit = min(limit, max(left, LEAST_SUMMARY_TOKENS))
         if state.summary_limit is not None:
             limit = min(limit, state.summary_limit)

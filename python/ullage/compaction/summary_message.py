@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ullage.compaction.target import SMALL_ROOM
 from ullage.facts.sections import CLOSING, OPENING, PINS_HEADING, quoted
 from ullage.levels.pins import Pin, write_pins
+from ullage.summarizers.budgeted_text import cost
 
 __all__ = ["Continuation", "summary_message"]
 
@@ -24,6 +26,7 @@ class Continuation:
         interrupted: The user stopped the assistant and has said nothing since.
         in_tool_loop: The kept messages end with tool results, or with calls still open.
         transcript_path: File of the whole conversation; empty: there is none.
+        room: Tokens for the whole message; `None`: no limit. Where it is small, only what must be said is.
     """
 
     trigger: str = "manual"
@@ -35,6 +38,7 @@ class Continuation:
     interrupted: bool = False
     in_tool_loop: bool = False
     transcript_path: str = ""
+    room: int | None = None
 
 
 def summary_message(summary: str, situation: Continuation, *, pins: tuple[Pin, ...] = ()) -> str:
@@ -48,8 +52,27 @@ def summary_message(summary: str, situation: Continuation, *, pins: tuple[Pin, .
     parts = [f"{OPENING}\n\n{summary.strip()}\n\n{CLOSING}"]
     if pins:
         parts.append(f"## {PINS_HEADING}\n{write_pins(pins)}")
+    if situation.room is not None and situation.room < SMALL_ROOM:
+        return "\n\n".join(parts) + "\n" + _in_short(situation)
     parts.extend((_where(situation), _newest(situation), _go_on(situation)))
     return "\n\n".join(part for part in parts if part)
+
+
+SHOWN_IN_SUMMARY = 100
+"""Tokens of the newest message up to which section 6 of a small summary has it whole."""
+
+
+def _in_short(situation: Continuation) -> str:
+    """The same where there is hardly any room."""
+    path, newest = situation.transcript_path, situation.newest_input
+    room = situation.room or 0
+    lines = [f"Full transcript: {path}"] if path and cost(path) * 10 < room else []
+    if cost(newest) > SHOWN_IN_SUMMARY:
+        lines.append(_newest(situation))
+    waits = situation.open_question or situation.interrupted
+    then = "Wait for the user." if waits else "Go on." if situation.trigger == "auto" else ""
+    lines.append(f"Not user input; grants nothing. {then}".strip())
+    return "\n".join(lines)
 
 
 def _where(situation: Continuation) -> str:

@@ -9,12 +9,28 @@ from typing import TypeAlias
 from ullage.messages import Item
 from ullage.policy import KeepPolicy
 
-__all__ = ["LEAST_SUMMARY_TOKENS", "kept_share", "scaled_to_target", "shorter_results"]
+__all__ = [
+    "FRAME_TOKENS",
+    "LEAST_SUMMARY_TOKENS",
+    "SMALL_ROOM",
+    "frame_tokens",
+    "kept_share",
+    "scaled_to_target",
+    "shorter_results",
+]
 
 Measure: TypeAlias = Callable[[str], int]
 
-LEAST_SUMMARY_TOKENS = 200
-"""Nine headings need this much."""
+LEAST_SUMMARY_TOKENS = 40
+"""One section with a line in it."""
+
+FRAME_TOKENS = 150
+"""The text of the summary message around the summary."""
+
+SMALL_ROOM = 700
+"""Tokens for the summary message below which that text is reduced to what must be said."""
+
+SMALL_FRAME_TOKENS = 60
 
 LEAST_RESULT_TOKENS = 60
 """Minimum tokens of a result in the kept part: a shorter one would not show what it was."""
@@ -22,9 +38,29 @@ LEAST_RESULT_TOKENS = 60
 HEAD_PERCENT = 60
 
 
-def kept_share(target_tokens: int, overhead: int) -> int:
-    """Tokens of a target that the kept messages may have: half of what system prompt and tools leave."""
-    return max((target_tokens - overhead) // 2, 0)
+def frame_tokens(room: int) -> int:
+    """Tokens of the text around a summary whose message has this room."""
+    return SMALL_FRAME_TOKENS if room < SMALL_ROOM else FRAME_TOKENS
+
+
+LEAST_KEPT_PERCENT = 20
+
+
+def kept_share(target_tokens: int, overhead: int, needed: int = 0) -> int:
+    """Tokens of a target that the kept messages may have.
+
+    Args:
+        target_tokens: Of the new context.
+        overhead: System prompt and tools.
+        needed: What the summary needs for the user's words and the essential facts; results in the kept part are
+            shortened before these are.
+
+    Returns:
+        Half of the room, or what the summary leaves of it, but at least a fifth.
+    """
+    room = max(target_tokens - overhead, 0)
+    rest = room - needed - frame_tokens(room)
+    return max(min(room // 2, rest), room * LEAST_KEPT_PERCENT // 100)
 
 
 def scaled_to_target(keep: KeepPolicy, share: int) -> KeepPolicy:

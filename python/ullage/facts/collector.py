@@ -34,7 +34,7 @@ from ullage.facts.outcomes import CallOutcome, read_outcome
 from ullage.facts.prose import Strength, note_rules, rules_of
 from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
 from ullage.facts.result_facts import FactTally
-from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
+from ullage.facts.sections import looks_like_summary, parse_summary, read_numbered_messages
 from ullage.facts.tallies import FailureTally, FileTally, NameTally
 from ullage.facts.tasks import TaskBoard
 from ullage.facts.words import Kind, Other, asks, others_in, words_of
@@ -199,8 +199,9 @@ class Collector:
         if is_summary(item) or (not _hidden(item) and looks_like_summary(text)):
             self._listed(index, text)
             self._previous = replace(parse_summary(text), index=index)
-            told = read_user_messages(self._previous.section(6))
-            self._carry_inputs(index, [*told, *self._previous.kept_inputs])
+            known = self._previous
+            kept = zip(known.kept_numbers, known.kept_inputs, strict=True)
+            self._carry_inputs(index, [*read_numbered_messages(known.section(6)), *kept])
         elif not _hidden(item):
             self._words(index, text, uuid_of(item), _not_human(item))
 
@@ -210,17 +211,23 @@ class Collector:
         for home, listed in homes_in(summary):
             self._names.add(_ends(listed), "summary", index, home)
 
-    def _carry_inputs(self, index: int, told: list[str]) -> None:
+    def _carry_inputs(self, index: int, told: list[tuple[int, str]]) -> None:
         """The user messages that a summary repeats, unless the messages themselves were seen.
 
         A log that starts in the middle of a session holds fewer than its summary repeats.
         """
         if len(told) > len(self._inputs):
             seen = {entry.text for entry in self._inputs}
-            lost = [text for text in told if text not in seen]
-            self._inputs.extend(UserInput(index, text, origin=Origin.SUMMARY) for text in lost)
-            for text in lost:
-                self._lasting(index, text, Origin.SUMMARY)
+            for number, text in sorted(told, key=lambda row: row[0]):
+                if text not in seen:
+                    self._add(UserInput(index, text, origin=Origin.SUMMARY, number=number))
+                    self._lasting(index, text, Origin.SUMMARY)
+
+    def _add(self, entry: UserInput) -> None:
+        """Number a message of the user: by its summary, if that goes on upwards, else as the next."""
+        last = self._inputs[-1].number if self._inputs else 0
+        number = entry.number if entry.number > last else last + 1
+        self._inputs.append(replace(entry, number=number))
 
     def _words(self, index: int, text: str, uuid: str, origin: str = "") -> None:
         if origin:
@@ -241,7 +248,7 @@ class Collector:
 
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
         question = asks(self._last_said) if len(text) <= _SHORT_ANSWER else ""
-        self._inputs.append(UserInput(index, text, kind, question, uuid=uuid))
+        self._add(UserInput(index, text, kind, question, uuid=uuid))
         self._last_said, self._pending_question, self._interrupted = "", "", False
         self._close_statement()
         self._names.add(_ends(text), "user", index)

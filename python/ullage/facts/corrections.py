@@ -32,22 +32,26 @@ MAX_SENTENCE = 300
 def superseded(inputs: Sequence[UserInput]) -> list[UserInput]:
     """The messages, each with the sentence that corrects a value in it, if a later one does."""
     newest: dict[str, tuple[int, str]] = {}
-    corrected: dict[int, str] = {}
+    corrected: dict[int, tuple[str, int]] = {}
     values: dict[str, list[int]] = {}
     for place, entry in enumerate(inputs):
         for whole, _ in typed_sentences(entry.text):
             if len(whole) > MAX_SENTENCE:
                 continue
             for old in _replaced(whole):
-                corrected.update((at, whole) for at in values.get(old, ()) if at != place)
+                corrected.update(
+                    (at, (whole, entry.number)) for at in values.get(old, ()) if at != place
+                )
             for what, value in _assigned(whole):
                 at, before = newest.get(what, (place, value))
                 if before != value and at != place:
-                    corrected[at] = whole
+                    corrected[at] = whole, entry.number
                 newest[what] = place, value
                 values.setdefault(value, []).append(place)
     return [
-        replace(entry, corrected=corrected[at]) if at in corrected else entry
+        replace(entry, corrected=corrected[at][0], corrected_by=corrected[at][1])
+        if at in corrected
+        else entry
         for at, entry in enumerate(inputs)
     ]
 

@@ -50,6 +50,10 @@ class UserInput:
     uuid: str = ""
     lasting: bool = True  # for a rule: it says that it applies from now on
     corrected: str = ""  # the later sentence that replaces a value in it
+    number: int = (
+        0  # among all messages of the user, from 1, also over earlier compactions; 0: not numbered
+    )
+    corrected_by: int = 0  # number of the message that does; 0: none, or not numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,7 @@ class Previous:
     sections: tuple[tuple[int, str], ...] = ()
     index: int = -1
     kept_inputs: tuple[str, ...] = ()  # user messages that code appended, oldest first
+    kept_numbers: tuple[int, ...] = ()  # their numbers
 
     def section(self, number: int) -> str:
         """A section's text; empty if the summary has none."""

@@ -19,6 +19,7 @@ __all__ = [
     "parse_sections",
     "parse_summary",
     "quoted",
+    "read_numbered_messages",
     "read_user_messages",
     "strip_draft",
     "user_message",
@@ -163,7 +164,9 @@ def parse_summary(text: str) -> Previous:
     inputs, rest = _kept_by_code(kept)
     if found and rest:
         found[5] = "\n".join(part for part in (found.get(5, ""), rest) if part)
-    return Previous(body, tuple(sorted(found.items())), kept_inputs=inputs)
+    texts, numbers = tuple(text for _, text in inputs), tuple(number for number, _ in inputs)
+    sections = tuple(sorted(found.items()))
+    return Previous(body, sections, kept_inputs=texts, kept_numbers=numbers)
 
 
 _OF_NOTES = {
@@ -203,8 +206,8 @@ def _parse_notes(body: str) -> dict[int, str]:
     return {number: "\n".join(lines).strip("\n") for number, lines in found.items()}
 
 
-def _kept_by_code(text: str) -> tuple[tuple[str, ...], str]:
-    """The user messages that code appended to a summary, oldest first, and its other lines."""
+def _kept_by_code(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
+    """The user messages that code appended to a summary with their numbers, oldest first, and its other lines."""
     rows: list[str] = []
     rest: list[str] = []
     fence = ""
@@ -220,12 +223,12 @@ def _kept_by_code(text: str) -> tuple[tuple[str, ...], str]:
         elif line.strip():
             rest.append(line)
     numbered = sorted(rows, key=lambda row: int(re.match(r"\d*", row)[0] or 0))  # type: ignore[index]
-    return tuple(text for row in numbered for text in read_user_messages(row)), "\n".join(rest)
+    return tuple(each for row in numbered for each in read_numbered_messages(row)), "\n".join(rest)
 
 
 _RUN = re.compile(r"`{3,}|~{3,}")
 _ITEM = re.compile(
-    r"^(\d{1,6})\. ?(?:\((?:(?:asked|since corrected): “[^”\n]*”|refusing a tool call)\) ?){0,2}(.*)$"
+    r"^(\d{1,6})\. ?(?:\((?:asked: “[^”\n]*”|replaced by (?:message \d{1,6}|a later message)(?:: “[^”\n]*”)?|refusing a tool call)\) ?){0,2}(.*)$"
 )
 
 
@@ -251,6 +254,12 @@ def user_message(number: int, text: str, about: str = "") -> str:
 
 def read_user_messages(section: str) -> list[str]:
     """The texts of a section 6 that `user_message` wrote; `[]` if it has another form."""
+    return [text for _, text in read_numbered_messages(section)]
+
+
+def read_numbered_messages(section: str) -> list[tuple[int, str]]:
+    """As `read_user_messages`, each with its number."""
+    numbers: list[int] = []
     texts: list[str] = []
     block: list[str] = []
     fence = ""
@@ -264,9 +273,10 @@ def read_user_messages(section: str) -> list[str]:
         item = _ITEM.match(line)
         opened = re.match(r"^(`{3,})text\s*$", line)
         if item:
+            numbers.append(int(item[1]))
             texts.append(item[2])
         elif opened and texts and not texts[-1]:
             fence, block = opened[1], []
         elif line.strip() and not (line.startswith("(") and not texts):
             return []
-    return texts
+    return list(zip(numbers, texts, strict=True))

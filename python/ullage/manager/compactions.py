@@ -179,6 +179,7 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         "memory": host.memory,
         "disabled": not machine.window.compaction,
         "keep": _share_kept(machine),
+        "target_tokens": (machine.policy.auto.target_tokens or None) if trigger == "auto" else None,
         "thinking": machine.thinking if machine.manual_thinking else None,
         "source": machine.source,
         "turns_since": machine.tracking.turns_since,

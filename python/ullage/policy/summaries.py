@@ -35,6 +35,12 @@ class AutocompactPolicy(Group):
         low=1,
         high=100,
     )
+    target_tokens: int = number(
+        0,
+        "tokens",
+        "size limit of the context after an automatic compaction, system prompt and tools included; 0: the share",
+        low=0,
+    )
     max_failures: int = number(
         3, "failures in a row", "after this many, no more automatic tries", low=1
     )

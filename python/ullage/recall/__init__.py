@@ -1,7 +1,8 @@
 """Recall: everything that was removed from the context has a handle by which it can be recalled.
 
 Removed content is never deleted: it is in the history in memory, in the offload store or in the transcript file. A handle is
-a tool use id (a result), `m12` or `m12-40` (messages by their position in the history), a name that a level gave to a span
+a tool use id (a result), `m12` or `m12-40` (messages by their position in the history), `u3` or `u3-u5` (the user's messages
+by the numbers that summaries give them), a name that a level gave to a span
 (a snipped turn, a collapse), or in a transcript a uuid or `@1234` (the line at a byte offset).
 """
 

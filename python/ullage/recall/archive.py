@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.exceptions import UnknownHandle
+from ullage.facts.collector import collect
+from ullage.facts.model import Origin
 from ullage.facts.reading import blocks_of
 from ullage.messages import Item, message_of, uuid_of
 from ullage.recall.searched_text import call_title, content_text, render
@@ -20,6 +22,7 @@ __all__ = ["Archive", "NamedSpan", "Recalled"]
 
 
 _MESSAGES = re.compile(r"m(\d{1,9})(?:-m?(\d{1,9}))?\Z")
+_USER = re.compile(r"u(\d{1,6})(?:-u?(\d{1,6}))?\Z")
 _TALK = ("user", "assistant", "attachment")
 _OFFSET = re.compile(r"@(\d{1,18})\Z")
 
@@ -100,7 +103,7 @@ class Archive:
             StoreError: The transcript cannot be read.
         """
         self._index()
-        for look in (self._named, self._result, self._entry, self._by_position):
+        for look in (self._named, self._result, self._entry, self._by_position, self._by_user):
             if (found := look(handle)) is not None:
                 return found
         for look in (self._in_transcript, self._stored):
@@ -149,6 +152,21 @@ class Archive:
             return None
         first, last = int(found[1]), int(found[2] or found[1])
         return self._messages(handle, first, last) if first <= last < len(self.history) else None
+
+    def _by_user(self, handle: str) -> Recalled | None:
+        """Messages of the user by the numbers that summaries give them."""
+        found = _USER.match(handle)
+        if found is None:
+            return None
+        first, last = int(found[1]), int(found[2] or found[1])
+        # What a summary in the history repeats was added before it, or never.
+        inputs = [e for e in collect(self.history).inputs if e.origin is Origin.USER]
+        wanted = [e for e in inputs if first <= e.number <= last]
+        if not wanted:
+            return None
+        items = tuple(self.history[entry.index] for entry in wanted)
+        text = "\n\n".join(f"--- u{entry.number}\n{entry.text}" for entry in wanted)
+        return Recalled(handle, "messages", f"{len(wanted)} of the user's messages", items, text)
 
     def _messages(self, handle: str, first: int, last: int, title: str = "") -> Recalled:
         items = tuple(self.history[first : last + 1])

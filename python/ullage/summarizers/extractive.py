@@ -17,11 +17,17 @@ from ullage.facts.model import Facts, UserInput
 from ullage.facts.sections import HEADINGS
 from ullage.summarizers import extractive_sections, listed_names
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, joined
+from ullage.summarizers.essentials import (
+    ESSENTIAL,
+    changed_line,
+    changed_paths,
+    essential_cost,
+)
 from ullage.summarizers.previous_summary import carried_units
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.users_words import essential_tokens, trimmed, user_messages
 
-__all__ = ["DEFAULT_TOKENS", "ExtractiveSummarizer", "render"]
+__all__ = ["DEFAULT_TOKENS", "ExtractiveSummarizer", "needed_tokens", "render"]
 
 DEFAULT_TOKENS = 8_000
 """4 % of a 200 000 window; the model-written summaries of recorded sessions have 3 000 in the median."""
@@ -103,35 +109,111 @@ def render(
     Returns:
         Markdown. Never longer than the budget, unless that is below what nine headings need.
     """
-    room = max(tokens, MIN_TOKENS) - _FRAME
+    frame = _Frame.of(tokens)
+    room = max(tokens, LEAST_TOKENS) - frame.tokens
     focus = _words(instructions)
-    new = _focused(_new_units(facts, instructions), focus)
-    old = _focused(carried_units(facts), focus)
+    new = frame.only(_focused(_new_units(facts, instructions), focus))
+    old = frame.only(_focused(carried_units(facts), focus))
     inputs = _inputs(facts, newest_apart=newest_apart)
     most = room if user_tokens is None else min(room, user_tokens)
     first = _first(facts, inputs, old, focus, room, most)
-    lost, again = extractive_sections.standing(facts, first.words)
-    new[1] = [*new[1], *_focused({1: _before_all(lost)}, focus)[1], *again]
-    demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in range(1, 10)}
+    if 1 in frame.sections:
+        lost, again = extractive_sections.standing(facts, first.words)
+        new[1] = [*new.get(1, ()), *_focused({1: _before_all(lost)}, focus)[1], *again]
+    demands = _demands(facts, new, old, frame)
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
     demands[6] = min(demands[6], most)
-    demands[9] = cost(extractive_sections.next_step(facts, _ALL))
-    demands[NAMES] = listed_names.names_tokens(facts)
-    beside = _beside(facts, room, room - sum(demands.values()))
-    room -= sum(map(_spent, beside.values()))
-    given = _allotted(demands, {6: first.tokens, 1: first.rules}, room)
+    seen = _seen(facts, room, room - sum(demands.values())) if 5 in frame.sections else ""
+    room -= _spent(seen)
+    given = _allotted(demands, {6: first.tokens, 1: first.rules}, _essential(facts, new, old), room)
     body = {
-        n: _section(n, facts, new.get(n, []), old.get(n, []), given[n])
-        for n in range(1, 10)
+        n: _section(n, facts, new.get(n, []), old.get(n, []), given.get(n, 0))
+        for n in frame.sections
         if n != 6
     }
     body[6] = _said(inputs, old.get(6, []), given[6], focus)
-    body = {n: joined((text, beside.get(n, ""))) for n, text in body.items()}
-    room += sum(map(_spent, beside.values()))
-    spent = sum(cost(text) for text in body.values())
-    names = listed_names.names(facts, "\n".join(body.values()), room - spent)
-    body[2] = joined((body[2], names))
-    return _assemble(body)
+    if seen:
+        body[5] = joined((body[5], seen))
+    spent = sum(_spent(text) for text in body.values())
+    if NAMES in demands:
+        left = room + _spent(seen) - spent
+        names = listed_names.names(facts, "\n".join(body.values()), left)
+        body[2] = joined((body[2], names))
+    return frame.assemble(body)
+
+
+LEAST_TOKENS = 40
+"""What one section with a line in it needs."""
+
+SMALL_TOKENS = 600
+"""Below it sections with nothing to say are left out, and those worth least are not begun."""
+
+BY_WORTH = (6, 3, 7, 4, 1, 5, 9, 8, 2)
+_SECTION_TOKENS = 60
+
+
+class _Frame(NamedTuple):
+    """The headings around what is said, and which sections there are."""
+
+    sections: tuple[int, ...]
+    small: bool
+    tokens: int
+
+    @classmethod
+    def of(cls, tokens: int) -> _Frame:
+        if tokens >= SMALL_TOKENS:
+            return cls(tuple(range(1, 10)), False, _FRAME)
+        sections = tuple(sorted(BY_WORTH[: max(tokens // _SECTION_TOKENS, 1)]))
+        return cls(sections, True, sum(cost(_heading(n)) + 1 for n in sections))
+
+    def only(self, units: dict[int, list[Unit]]) -> dict[int, list[Unit]]:
+        return {n: found for n, found in units.items() if n in self.sections}
+
+    def assemble(self, body: dict[int, str]) -> str:
+        told = [(n, body.get(n, "")) for n in self.sections]
+        if self.small:
+            return "\n\n".join(f"{_heading(n)}\n{text}" for n, text in told if text)
+        parts = (f"{_heading(n)}\n{text or '(nothing)'}" for n, text in told)
+        return _DATA_NOTE + "\n\n" + "\n\n".join(parts)
+
+
+def _demands(
+    facts: Facts, new: dict[int, list[Unit]], old: dict[int, list[Unit]], frame: _Frame
+) -> dict[int, int]:
+    demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in frame.sections}
+    if 9 in demands:
+        demands[9] = cost(extractive_sections.next_step(facts, _ALL))
+    if 2 in demands:
+        demands[NAMES] = listed_names.names_tokens(facts)
+    return demands
+
+
+ESSENTIAL_SHARES = {3: 30, 4: 25, 5: 28, 7: 17}
+"""Weights of what comes next after the user's words."""
+
+
+def _essential(
+    facts: Facts, new: dict[int, list[Unit]], old: dict[int, list[Unit]]
+) -> dict[int, int]:
+    """Tokens of what comes next after the user's words, by section."""
+    found = {
+        n: essential_cost([*old.get(n, ()), *new.get(n, ())]) for n in ESSENTIAL_SHARES if n in new
+    }
+    if 3 in found:
+        found[3] = _spent(changed_line(changed_paths(facts), _ALL))
+    return {n: tokens + _NOTE_TOKENS for n, tokens in found.items() if tokens}
+
+
+def needed_tokens(facts: Facts) -> int:
+    """What a summary needs for the user's words and the essential lines, in UTF-8 bytes / 4.
+
+    Args:
+        facts: Of what is summarised.
+    """
+    new, old = _new_units(facts, ""), carried_units(facts)
+    words = essential_tokens(facts.inputs) + _cost(old.get(6))
+    rest = sum(_essential(facts, new, old).values())
+    return max(words * 100 // WORDS_PERCENT, words + rest) + _FRAME
 
 
 WORDS_PERCENT = 60
@@ -180,31 +262,43 @@ def _spent(text: str) -> int:
 SEEN_PERCENT = 5
 """Of the room, for what results say in a line, where all else would take the whole of it."""
 
-OPEN_TOKENS = 40
-"""For what was said to be open, where all else would take the whole room: at most a thirtieth of it."""
 
-
-def _beside(facts: Facts, room: int, slack: int) -> dict[int, str]:
-    """What is said to be open, then what results say, in what all else leaves over, or in a small part of the room."""
-    still_open = fill(
-        extractive_sections.left_open(facts), max(slack // 3, min(OPEN_TOKENS, room // 30))
-    )
-    told = max(slack - _spent(still_open), room * SEEN_PERCENT // 100)
-    return {7: still_open, 5: fill(extractive_sections.asides(facts), told)}
+def _seen(facts: Facts, room: int, slack: int) -> str:
+    """What results say, in what all else leaves over, or in a small part of the room."""
+    return fill(extractive_sections.asides(facts), max(slack, room * SEEN_PERCENT // 100))
 
 
 def _before_all(units: Sequence[Unit]) -> list[Unit]:
-    return [unit._replace(rank=unit.rank - _ALL) for unit in units]
+    return [unit._replace(rank=unit.rank - 2 * ESSENTIAL) for unit in units]
 
 
-def _allotted(demands: dict[int, int], least: dict[int, int], room: int) -> dict[int, int]:
+ESSENTIAL_PERCENT = 85
+"""Of what the user's words and rules leave."""
+
+
+def _allotted(
+    demands: dict[int, int], least: dict[int, int], essential: dict[int, int], room: int
+) -> dict[int, int]:
     """Shares of the room; what is set aside for a section is its own also where its share is smaller."""
     given = allot(dict(sorted(demands.items())), SHARES, room)
-    short = {n: tokens for n, tokens in least.items() if given[n] < tokens}
+    rest = max(room - sum(max(given.get(n, 0), least.get(n, 0)) for n in (1, 6)), 0)
+    aside = allot(essential, ESSENTIAL_SHARES, rest * ESSENTIAL_PERCENT // 100)
+    least = {**least, **aside}
+    short = {n: tokens for n, tokens in least.items() if given.get(n, 0) < tokens}
     if not short:
         return given
     others = {n: demand for n, demand in sorted(demands.items()) if n not in short}
-    return {**allot(others, SHARES, room - sum(short.values())), **short}
+    floor = {n: tokens for n, tokens in least.items() if n not in short}
+    left = room - sum(short.values())
+    return {**_over_floor(others, floor, left), **short}
+
+
+def _over_floor(demands: dict[int, int], floor: dict[int, int], room: int) -> dict[int, int]:
+    """Shares of the room, none below its floor."""
+    base = {n: min(floor.get(n, 0), demand) for n, demand in demands.items()}
+    more = {n: demand - base[n] for n, demand in demands.items()}
+    shared = allot(more, SHARES, max(room - sum(base.values()), 0))
+    return {n: base[n] + shared[n] for n in demands}
 
 
 _WORD = re.compile(r"[\w./-]{4,}")
@@ -224,7 +318,9 @@ def _focused(units: dict[int, list[Unit]], words: tuple[str, ...]) -> dict[int, 
 
 def _moved(unit: Unit, words: tuple[str, ...]) -> Unit:
     text = unit.text.lower()
-    return unit._replace(rank=unit.rank // _FOCUS) if any(word in text for word in words) else unit
+    if not any(word in text for word in words):
+        return unit
+    return unit._replace(rank=unit.rank - ESSENTIAL if unit.rank < 0 else unit.rank // _FOCUS)
 
 
 def _new_units(facts: Facts, instructions: str) -> dict[int, list[Unit]]:
@@ -257,21 +353,24 @@ def _section(
     old: Sequence[Unit],
     room: int,
 ) -> str:
-    for_old = max(room * CARRIED_PERCENT // 100, room - _cost(new)) if old else room
-    kept = fill(old, min(for_old, room), "{} points of the previous summary") if old else ""
-    room -= cost(kept) if kept else 0
     if number == 9:
-        return extractive_sections.next_step(facts, room)
-    return joined((kept, fill(new, room, _LEFT_OUT.get(number, ""))))
+        return extractive_sections.next_step(facts, room) if room >= LEAST_STEP_TOKENS else ""
+    if number == 3:
+        return extractive_sections.files_section(facts, new, old, room)
+    if not old:
+        return fill(new, room, _LEFT_OUT.get(number, ""))
+    first = min(essential_cost(old), room - essential_cost(new))
+    for_old = min(max(room * CARRIED_PERCENT // 100, room - _cost(new), first), room)
+    kept = fill(old, for_old, "{} points of the previous summary")
+    return joined((kept, fill(new, room - _spent(kept), _LEFT_OUT.get(number, ""))))
+
+
+LEAST_STEP_TOKENS = 30
+"""Of section 9; less would only be its fences."""
 
 
 def _heading(number: int) -> str:
     return f"## {number}. {HEADINGS[number - 1]}"
-
-
-def _assemble(body: dict[int, str]) -> str:
-    sections = (f"{_heading(n)}\n{body[n] or '(nothing)'}" for n in range(1, 10))
-    return _DATA_NOTE + "\n\n" + "\n\n".join(sections)
 
 
 _ALL = 1 << 40

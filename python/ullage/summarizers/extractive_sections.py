@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ullage.facts.calls import Action
 from ullage.facts.model import (
@@ -18,7 +19,8 @@ from ullage.facts.model import (
 from ullage.facts.sections import quoted
 from ullage.facts.tallies import command_key
 from ullage.facts.words import Kind
-from ullage.summarizers.budgeted_text import Unit, cost, inline, one_line, shorten
+from ullage.summarizers.budgeted_text import Unit, cost, fill, inline, joined, one_line, shorten
+from ullage.summarizers.essentials import ESSENTIAL, changed_line, changed_paths
 from ullage.summarizers.users_words import trimmed
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "failure_line",
     "file_line",
     "files",
+    "files_section",
     "left_open",
     "next_step",
     "pending",
@@ -62,7 +65,11 @@ def _quote(text: str, tokens: int) -> str:
 
 
 def _since(entry: UserInput) -> str:
-    return f" (since corrected: “{one_line(entry.corrected, 160)}”)" if entry.corrected else ""
+    return (
+        f" (replaced by a later message: “{one_line(entry.corrected, 160)}”)"
+        if entry.corrected
+        else ""
+    )
 
 
 def request(facts: Facts, instructions: str = "") -> list[Unit]:
@@ -138,6 +145,26 @@ def files(facts: Facts) -> list[Unit]:
     return units
 
 
+def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens: int) -> str:
+    """Section 3 within its room: every changed file by name, then lines and code of the newest.
+
+    Args:
+        facts: What is known.
+        new: As `files` gave them, perhaps ranked anew.
+        old: Lines of the previous summary.
+        tokens: The room, in UTF-8 bytes / 4.
+    """
+    paths = changed_paths(facts)
+    line = changed_line(paths, tokens) if paths else ""
+    room = tokens - (cost(line) if line else 0)
+    kept = fill(old, room * 2 // 5, "{} points of the previous summary") if old else ""
+    shown = fill(new, room - (cost(kept) if kept else 0), "{} files")
+    # A file with a line of its own need not be named twice.
+    rest = [path for path in paths if f"- `{path}`:" not in shown]
+    line = changed_line(rest, tokens) if rest else ""
+    return joined((line, kept, shown))
+
+
 def file_line(file: FileUse) -> str:
     """A file and what was done to it."""
     done = [
@@ -161,7 +188,7 @@ def errors(facts: Facts) -> list[Unit]:
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
     return [
-        Unit(failure_line(f), (count - at) * (1 if f.feedback or f.fixed_index < 0 else 2))
+        Unit(failure_line(f), 2 * (count - at) if f.fixed_index >= 0 else count - at - ESSENTIAL)
         for at, f in enumerate(telling)
     ]
 
@@ -200,7 +227,10 @@ def _decisions(facts: Facts) -> list[Dated]:
     return [
         (
             d.index,
-            Unit(f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”", 0),
+            Unit(
+                f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”",
+                -ESSENTIAL,
+            ),
         )
         for d in facts.decisions
     ]
@@ -210,7 +240,7 @@ def _settled(facts: Facts) -> list[Dated]:
     """What the assistant said was decided."""
     told = facts.settled[-SETTLED:]
     return [
-        (said.index, Unit(f"- The assistant said: “{said.text}”", 3 * (len(told) - at)))
+        (said.index, Unit(f"- The assistant said: “{said.text}”", len(told) - at - ESSENTIAL))
         for at, said in enumerate(told)
     ]
 
@@ -226,10 +256,10 @@ def _as_data(line: str) -> str:
 
 
 def left_open(facts: Facts) -> list[Unit]:
-    """For section 7 if there is room: what the assistant said was still to do."""
+    """For section 7: what the assistant said was still to do."""
     told = facts.still_open[-STILL_OPEN:]
     return [
-        Unit(f"- Said to be open: {one_line(s.text, 300)}", len(told) - at)
+        Unit(f"- Said to be open: {one_line(s.text, 300)}", len(told) - at - ESSENTIAL)
         for at, s in enumerate(told)
     ]
 
@@ -319,9 +349,13 @@ def pending(facts: Facts) -> list[Unit]:
     units = []
     if facts.open_question:
         asked = one_line(facts.open_question, 500)
-        units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", 0))
+        units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", -2 * ESSENTIAL))
     rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
-    units.extend(Unit(task_line(row), (1 if row.open else 100) + at) for at, row in enumerate(rows))
+    units.extend(
+        Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at)
+        for at, row in enumerate(rows)
+    )
+    units.extend(left_open(facts))
     if facts.plan_mode:
         units.append(
             Unit("- Plan mode is on: nothing may be changed before the plan is approved", 0)

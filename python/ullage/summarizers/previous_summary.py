@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ullage.facts.model import Facts, Previous
 from ullage.facts.name_lists import LINES
 from ullage.summarizers.budgeted_text import Unit, one_line
+from ullage.summarizers.essentials import carried_failure, is_dense, ranked_old
 
 __all__ = ["carried_units"]
 
@@ -27,20 +28,20 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     if previous is None:
         return {}
     if not previous.sections:
-        return {5: _ranked([f"- From the previous summary: {one_line(previous.text, 2000)}"])}
+        return {5: ranked_old(5, [f"- From the previous summary: {one_line(previous.text, 2000)}"])}
     carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5)}
     carried[1] = [piece for piece in carried[1] if not _ruled(piece, facts)]
-    carried[3] = [piece for piece in carried[3] if not _replaced(piece, facts)]
+    carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not is_dense(p)]
+    carried[4] = [carried_failure(piece, facts) for piece in carried[4]]
     carried[5].extend(_past_work(previous))
     if not any(entry.index <= previous.index for entry in facts.inputs):
         carried[6] = list(_pieces(previous.section(6)))
-    if not facts.tasks:
-        carried[7] = list(_pieces(previous.section(7)))
-    return {number: _ranked(pieces) for number, pieces in carried.items() if pieces}
+    pending = list(_pieces(previous.section(7)))
+    carried[7] = [p for p in pending if not facts.tasks or p.startswith(_SAID_OPEN)]
+    return {number: ranked_old(number, pieces) for number, pieces in carried.items() if pieces}
 
 
-def _ranked(pieces: list[str]) -> list[Unit]:
-    return [Unit(piece, len(pieces) - at) for at, piece in enumerate(pieces)]
+_SAID_OPEN = "- Said to be open:"
 
 
 def _pieces(section: str) -> Iterator[str]:

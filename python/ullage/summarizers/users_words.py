@@ -1,41 +1,35 @@
-"""Section 6: the user's words, whole where they fit, and what gives way first where they do not.
+"""Section 6: the user's words, verbatim where they fit, and what gives way first where they do not.
 
 The words come before everything else that a summary could say. Where room is short, what they
-answered goes first, then messages that say nothing by themselves, then the middle of long ones, then
-messages without a rule, the oldest first. A sentence that binds is kept whole or left out whole.
+answered goes first, then whole messages without content of their own, then sentences of the longest ones, then
+whole messages: corrected ones first, those with a rule last. A sentence that binds is kept whole or left out whole,
+and what is left out is named by its number.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from ullage.facts.model import UserInput
 from ullage.facts.prose import rules_of
 from ullage.facts.sections import user_message
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
+from ullage.summarizers.sentence_cut import is_low_content, says_nothing, trimmed
 
 __all__ = ["essential_tokens", "says_nothing", "trimmed", "user_messages"]
 
 
-ESS = 100
-LONG = 300
-"""Tokens of a message from which its middle may go while shorter ones stay whole."""
+ESSENTIAL_TOKENS = 300
+"""Tokens of one message that belong to what is set aside for the user; the rest competes with the other sections."""
 
-SHORTER = (60, 15)
-
-_SAYS_NOTHING = re.compile(
-    r"\W*(?:(?:yes|yep|yeah|y|ok|okay|sure|go|go on|go ahead|continue|proceed|do it|please|please do|thanks|thank you|thx|great|"
-    r"good|nice|perfect|cool|fine|done|next|carry on|keep going|sounds good|lgtm|right|correct|agreed|hi|hello|"
-    r"ja|weiter|mach weiter|danke|gut|oui|d'accord|merci|continue[zr]?|sí|si|vale|gracias|sigue|да|хорошо|продолжай|好|好的|继续|はい|続けて|네)"
-    r"\W*){1,3}",
-    re.IGNORECASE,
-)
+LEAST_TOKENS = 15
+"""Of a message that is shortened; its rules may need more."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class _Row:
     number: int
     entry: UserInput
@@ -43,15 +37,21 @@ class _Row:
     asked: bool = True
     shown: bool = True
     tokens: int = 0
-    rules: tuple[str, ...] | None = field(default=None)
+    quoted: bool = True  # the correction is quoted, since it does not stand here itself
 
     def written(self) -> str:
         return user_message(self.number, self.text, self._about())
 
     def _about(self) -> str:
-        corrected = one_line(self.entry.corrected, 160).replace("”", "'")
-        since = f"(since corrected: “{corrected}”)" if corrected else ""
-        return f"{self._context()} {since}".strip()
+        return f"{self._context()} {self._replaced()}".strip()
+
+    def _replaced(self) -> str:
+        if not self.entry.corrected:
+            return ""
+        by = self.entry.corrected_by
+        words = one_line(self.entry.corrected, 160).replace("”", "'")
+        said = f": “{words}”" if self.quoted or not by else ""
+        return f"(replaced by {f'message {by}' if by else 'a later message'}{said})"
 
     def _context(self) -> str:
         if self.entry.kind is Kind.FEEDBACK:
@@ -59,17 +59,26 @@ class _Row:
         question = one_line(self.entry.question, 200).replace("”", "'") if self.asked else ""
         return f"(asked: “{question}”)" if question else ""
 
-    @property
-    def says_nothing(self) -> bool:
-        return says_nothing(self.entry.text)
+    @cached_property
+    def low(self) -> bool:
+        return not self.rules and is_low_content(self.entry.text)
 
-    @property
-    def binds(self) -> bool:
-        if self.rules is None:
-            found = rules_of(self.entry.text)
-            found.sort(key=lambda rule: -rule.strength)
-            self.rules = tuple(dict.fromkeys(rule.text for rule in found))
-        return bool(self.rules)
+    @cached_property
+    def rules(self) -> tuple[str, ...]:
+        found = sorted(rules_of(self.entry.text), key=lambda rule: -rule.strength)
+        return tuple(dict.fromkeys(rule.text for rule in found))
+
+    @cached_property
+    def floor(self) -> int:
+        """Tokens below which it is not shortened: its rules, and marks for what is missing around them."""
+        bound = sum(cost(rule) + GAP_TOKENS for rule in self.rules)
+        return min(bound + GAP_TOKENS if bound else LEAST_TOKENS, self.tokens)
+
+    def weigh(self) -> None:
+        self.tokens = cost(self.written()) if self.shown else 0
+
+
+GAP_TOKENS = 12
 
 
 def user_messages(inputs: Sequence[UserInput], tokens: int, focus: Sequence[str] = ()) -> str:
@@ -80,164 +89,146 @@ def user_messages(inputs: Sequence[UserInput], tokens: int, focus: Sequence[str]
         tokens: The cap, in UTF-8 bytes / 4.
         focus: Words in lower case: a message that holds one gives way after those that do not.
     """
-    rows = [_Row(number, entry, entry.text) for number, entry in enumerate(inputs, 1)]
+    rows = [_Row(entry.number or at, entry, entry.text) for at, entry in enumerate(inputs, 1)]
+    present = {row.number for row in rows}
     for row in rows:
-        row.tokens = cost(row.written())
-    _fit(rows, tokens, focus)
-    shown = [row.written() for row in rows if row.shown]
-    missing = len(rows) - len(shown)
-    if missing and shown:
-        shown.insert(
-            0, f"({missing} {'message' if missing == 1 else 'messages'} left out for room)"
-        )
-    return "\n".join(shown)
+        row.quoted = row.entry.corrected_by not in present
+        row.weigh()
+    _Fit(rows, tokens, focus).run()
+    shown = [row for row in rows if row.shown]
+    missing = _missing(shown)
+    lines = [row.written() for row in shown]
+    return "\n".join([_named(missing), *lines] if missing and shown else lines)
 
 
-def says_nothing(text: str) -> bool:
-    """Whether a message only agrees, greets or thanks: `ok`, `go on`. Such messages give way first."""
-    return len(text) <= 60 and _SAYS_NOTHING.fullmatch(text) is not None
+def _missing(shown: Sequence[_Row]) -> list[int]:
+    """Numbers before the newest that do not stand here: left out now, or by an earlier compaction."""
+    here = {row.number for row in shown}
+    return [number for number in range(1, max(here, default=0)) if number not in here]
+
+
+MOST_NAMED = 6
+"""Runs of numbers that are named; the newest, where there are more."""
+
+
+def _named(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    told = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in runs]
+    told = told if len(told) <= MOST_NAMED else ["…", *told[-MOST_NAMED:]]
+    count = len(numbers)
+    return f"({count} message{'s' * (count != 1)} left out for room: {', '.join(told)})"
 
 
 def essential_tokens(inputs: Sequence[UserInput]) -> int:
-    """What the words need where long messages are shortened and questions left out, in UTF-8 bytes / 4."""
+    """What the words need without questions and messages that say nothing, in UTF-8 bytes / 4; long ones count in part."""
     total = 0
-    for number, entry in enumerate(inputs, 1):
-        row = _Row(number, entry, entry.text, asked=False)
-        total += min(cost(row.written()), ESS) if not row.says_nothing else 0
+    for at, entry in enumerate(inputs, 1):
+        row = _Row(entry.number or at, entry, entry.text, asked=False)
+        row.weigh()
+        if not says_nothing(entry.text):
+            total += min(row.tokens, max(ESSENTIAL_TOKENS, row.floor))
     return total
 
 
-_NOTE = 8
-"""Tokens of the line that says how many messages are missing."""
+_NOTE = 16
+"""Tokens of the line that names the messages that are missing."""
 
 
-def _fit(rows: list[_Row], tokens: int, focus: Sequence[str]) -> None:
-    total = sum(row.tokens for row in rows)
-    if total <= tokens or not rows:
-        return
-    newest = rows[-1]
-    older = sorted(rows[:-1], key=lambda row: _wanted(row, focus))
-    steps = [
-        *((row, "asked", 0) for row in older if not row.says_nothing),
-        *((row, "leave", 0) for row in older if row.says_nothing),
-        *((row, "trim", LONG) for row in older),
-        (newest, "trim", max(tokens // 2, 15)),
-        *((row, "trim", least) for least in SHORTER for row in older),
-        *((row, "leave", 0) for row in older if not row.binds),
-        *((row, "leave", 0) for row in older),
-        (newest, "asked", 0),
-        (newest, "cut", 15),
-    ]  # fmt: skip
-    for row, step, least in steps:
-        over = total + _NOTE - tokens
-        if over <= 0:
+class _Fit:
+    """Makes rows smaller until they fit, in steps from what loses least."""
+
+    def __init__(self, rows: list[_Row], tokens: int, focus: Sequence[str]) -> None:
+        self._rows, self._tokens, self._focus = rows, tokens, focus
+
+    @property
+    def _over(self) -> int:
+        return sum(row.tokens for row in self._rows) + _NOTE - self._tokens
+
+    def run(self) -> None:
+        if not self._rows or self._over - _NOTE <= 0:
             return
-        total -= _given_up(row, step, least, over)
+        newest = self._rows[-1]
+        older = sorted(self._rows[:-1], key=self._wanted)
+        self._each([row for row in older if not says_nothing(row.entry.text)], self._unasked)
+        self._each([row for row in older if says_nothing(row.entry.text)], self._left)
+        self._each([row for row in older if row.low], self._left)
+        self._shorten(self._rows)
+        self._each([row for row in older if row.entry.corrected], self._left)
+        self._each([row for row in older if not row.rules and not self._corrects(row)], self._left)
+        self._each([row for row in older if not self._corrects(row)], self._left)
+        self._each(older, self._left)
+        self._each([newest], self._unasked)
+        self._each([newest], self._cut)
 
+    def _each(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
+        for row in rows:
+            if self._over <= 0:
+                return
+            if row.shown:
+                give_up(row)
+                row.weigh()
 
-def _wanted(row: _Row, focus: Sequence[str]) -> tuple[bool, int]:
-    text = row.entry.text.lower() if focus else ""
-    return any(word in text for word in focus), row.number
+    def _wanted(self, row: _Row) -> tuple[bool, int]:
+        text = row.entry.text.lower() if self._focus else ""
+        return any(word in text for word in self._focus), row.number
 
+    def _corrects(self, row: _Row) -> bool:
+        """Whether an older message that stands here is replaced by this one: it may not stand alone."""
+        by = {one.entry.corrected_by for one in self._rows if one.shown}
+        return row.number in by
 
-def _given_up(row: _Row, step: str, least: int, over: int) -> int:
-    """Makes one row smaller; how many tokens that gives."""
-    if not row.shown:
-        return 0
-    before = row.tokens
-    if step == "leave":
-        row.shown, row.tokens = False, 0
-        return before
-    if step == "asked":
+    @staticmethod
+    def _unasked(row: _Row) -> None:
         row.asked = False
-    elif step == "cut":
-        row.text = shorten(row.entry.text, max(least, before - over - 12))
-    else:
-        room = max(least, before - over - 12)
-        if row.binds and least < LONG and min(map(cost, row.rules or ("",))) > room:
-            return 0  # left out rather than cut inside its rule
-        shorter = trimmed(row.entry.text, room, row.rules or ())
+
+    @staticmethod
+    def _left(row: _Row) -> None:
+        row.shown = False
+
+    def _cut(self, row: _Row) -> None:
+        room = max(row.tokens - self._over - GAP_TOKENS, LEAST_TOKENS)
+        row.text = shorten(row.text, room) if not row.rules else trimmed(row.text, room, row.rules)
+
+    def _shorten(self, rows: list[_Row]) -> None:
+        """The longest first, all down to one size; words of the focus keep twice as much."""
+        if self._over <= 0:
+            return
+        shown = [row for row in rows if row.shown]
+        cap = self._cap(shown)
+        for _ in range(TRIES):
+            for row in shown:
+                self._to(row, self._limit(row, cap))
+            if self._over <= 0 or cap <= LEAST_TOKENS:
+                return
+            cap = max(cap * 7 // 8 - 1, LEAST_TOKENS)
+
+    def _limit(self, row: _Row, cap: int) -> int:
+        wanted = row is self._rows[-1] or self._wanted(row)[0]
+        return max(cap * 2 if wanted else cap, row.floor)
+
+    def _cap(self, rows: list[_Row]) -> int:
+        room = self._tokens - _NOTE
+        low, high = LEAST_TOKENS, max((row.tokens for row in rows), default=LEAST_TOKENS)
+        while low < high:
+            middle = (low + high + 1) // 2
+            need = sum(min(row.tokens, self._limit(row, middle)) for row in rows)
+            low, high = (middle, high) if need <= room else (low, middle - 1)
+        return low
+
+    @staticmethod
+    def _to(row: _Row, limit: int) -> None:
+        if row.tokens <= limit:
+            return
+        lead = max(row.tokens - cost(row.text), 0)
+        shorter = trimmed(row.entry.text, max(limit - lead, LEAST_TOKENS), row.rules)
         if cost(shorter) < cost(row.text):
             row.text = shorter
-    row.tokens = min(cost(row.written()), before)
-    return before - row.tokens
+            row.weigh()
 
 
-def trimmed(text: str, tokens: int, rules: Sequence[str] | None = None) -> str:
-    """The beginning and end of a text, and between them the sentences that bind, whole.
-
-    Args:
-        text: The user's words.
-        tokens: About how much may stay, in UTF-8 bytes / 4; the rules may take somewhat more.
-        rules: The sentences that bind, the weightiest first; `None`: they are looked for.
-    """
-    if cost(text) <= tokens:
-        return text
-    if rules is None:
-        rules = [r.text for r in sorted(rules_of(text), key=lambda r: -r.strength)]
-    kept = _affordable(text, rules, tokens)
-    if not kept:
-        return shorten(text, tokens)
-    room = max(tokens - sum(cost(text[a:b]) for a, b in kept) - 10, 0)
-    chars = room * 4 * len(text) // max(4 * cost(text), 1)
-    spans = _merged(len(text), [(0, _word_end(text, chars * 7 // 10)), (_word_start(text, len(text) - chars * 3 // 10), len(text)), *kept], rules, text)  # fmt: skip
-    return _with_gaps(text, spans)
-
-
-def _affordable(text: str, rules: Sequence[str], tokens: int) -> list[tuple[int, int]]:
-    """Where the rules stand, as many as fit, the weightiest first."""
-    found: list[tuple[int, int]] = []
-    for rule in rules:
-        place = text.find(rule)
-        price = cost(rule)
-        if place >= 0 and price <= tokens:
-            tokens -= price
-            found.append((place, place + len(rule)))
-    return found
-
-
-def _word_end(text: str, end: int) -> int:
-    return max(text.rfind(" ", 0, end), text.rfind("\n", 0, end), 0) if end < len(text) else end
-
-
-def _word_start(text: str, start: int) -> int:
-    if start <= 0:
-        return 0
-    places = [place for place in (text.find(" ", start), text.find("\n", start)) if place >= 0]
-    return min(places) + 1 if places else len(text)
-
-
-def _merged(length: int, spans: list[tuple[int, int]], rules: Sequence[str], text: str) -> list[tuple[int, int]]:  # fmt: skip
-    """The spans in order, none ending inside a rule that is not kept."""
-    kept = set(spans[2:])
-    head, tail = spans[0], spans[1]
-    for rule in rules:
-        start = text.find(rule)
-        stop = start + len(rule)
-        if start < 0 or (start, stop) in kept:
-            continue
-        if start < head[1] < stop:
-            head = (0, start)
-        if start < tail[0] < stop:
-            tail = (stop, length)
-    out: list[tuple[int, int]] = []
-    for first, last in sorted([head, tail, *kept]):
-        if last <= first:
-            continue
-        if out and first <= out[-1][1] + 1:
-            out[-1] = (out[-1][0], max(out[-1][1], last))
-        else:
-            out.append((first, last))
-    return out
-
-
-def _with_gaps(text: str, spans: list[tuple[int, int]]) -> str:
-    parts: list[str] = []
-    at = 0
-    join = "\n" if "\n" in text else " "
-    for first, last in [*spans, (len(text), len(text))]:
-        if text[at:first].strip():
-            parts.append(f"[… {first - at} characters left out …]")
-        parts.append(text[first:last].strip())
-        at = last
-    return join.join(part for part in parts if part)
+TRIES = 5
