@@ -1,4 +1,4 @@
-"""Planted facts: what of a long session is still in the context after three compactions to a small size?
+"""Planted facts: which facts of a long session are still in the context after three compactions to a small size?
 
     python benches/fidelity/planted.py [--sessions 40] [--shares 10 5] [--only NAME] [--json FILE]
 

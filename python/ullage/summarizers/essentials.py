@@ -1,4 +1,4 @@
-"""What of the sections comes before everything but the user's words: changed files, open failures, decisions, open work."""
+"""The lines that come before everything except the user's words: changed files, open failures, decisions, open work."""
 
 from __future__ import annotations
 

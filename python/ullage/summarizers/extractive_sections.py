@@ -150,7 +150,7 @@ def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens
 
     Args:
         facts: What is known.
-        new: As `files` gave them, perhaps ranked anew.
+        new: As `files` gave them, perhaps ranked again.
         old: Lines of the previous summary.
         tokens: The room, in UTF-8 bytes / 4.
     """
