@@ -272,7 +272,7 @@ def _before_all(units: Sequence[Unit]) -> list[Unit]:
     return [unit._replace(rank=unit.rank - 2 * ESSENTIAL) for unit in units]
 
 
-ESSENTIAL_PERCENT = 85
+ESSENTIAL_PERCENT = 30
 """Of what the user's words and rules leave."""
 
 
