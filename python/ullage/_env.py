@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
+
+# Read as true by type checkers; hooks start with every tool call, and neither module is needed for most of them.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "AUTOCOMPACT_PERCENT",
@@ -23,6 +27,8 @@ __all__ = [
     "ENGINE",
     "GEMINI_HOME",
     "HOME",
+    "HOOK_CHARS",
+    "HOOK_SECONDS",
     "MAX_CONTEXT_TOKENS",
     "PI_HOME",
     "STATE_HOME",
@@ -71,6 +77,12 @@ WINDOW = (
 HOME = "ULLAGE_HOME"
 """Folder for what Ullage keeps between runs: the search index, archives, the log of hooks. Unset: `ullage` in `XDG_STATE_HOME`."""
 
+HOOK_CHARS = "ULLAGE_HOOK_CHARS"
+"""Characters of a tool's output from which the hook shortens it; 0: never. Unset: 20,000."""
+
+HOOK_SECONDS = "ULLAGE_HOOK_SECONDS"
+"""Seconds after which a hook gives up; unset: 20."""
+
 STATE_HOME = "XDG_STATE_HOME"
 """Folder of programs' state; unset: `~/.local/state`."""
 
@@ -107,6 +119,8 @@ def flag(name: str) -> bool:
 
 def folder(name: str, *otherwise: str) -> Path:
     """The folder that a variable names; where it is unset, these parts below the user's home."""
+    from pathlib import Path
+
     found = text(name)
     return Path(found).expanduser() if found else Path.home().joinpath(*otherwise)
 

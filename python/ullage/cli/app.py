@@ -41,6 +41,7 @@ _COMMANDS = {
 
 
 MEMORY = "List, search, add and check the notes that outlive a session."
+CLAUDE = "Install, remove and check Ullage's hooks and status line in Claude Code."
 SESSION_MEMORY = "Show the notes of a session, or update them."
 
 
@@ -54,6 +55,7 @@ def _app() -> App:
     made.command(notes, name="session-memory", help=SESSION_MEMORY)
     made.command(_completion, name="completion", help_epilogue=EXAMPLES["completion"])
     made.command("ullage.cli.man:man_command", name="man", help="Print the manual page.")
+    made.command("ullage.cli.claude:claude_app", name="claude", help=CLAUDE)
     return made
 
 

@@ -1,0 +1,117 @@
+"""`ullage claude`: hooks and status line in Claude Code's settings: put in, taken out, looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from ullage.cli.output import Output
+from ullage.clients.claude_code import (
+    Scope,
+    checks,
+    install_changes,
+    plugin_folder,
+    uninstall_changes,
+)
+from ullage.clients.settings_file import FileChange
+from ullage.exceptions import InvalidPolicy
+
+__all__ = ["claude_app"]
+
+claude_app = App(
+    name="claude", help="Install, remove and check Ullage's hooks and status line in Claude Code."
+)
+
+ScopeOption = Annotated[
+    Scope,
+    Parameter(
+        name="--scope",
+        help="user: all projects; project: this one, for everybody; local: this one, for you",
+    ),
+]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="do not ask")]
+DryRun = Annotated[
+    bool, Parameter(name=["--dry-run", "-n"], negative="", help="show the change, write nothing")
+]
+Json = Annotated[bool, Parameter(negative="", help="print JSON")]
+
+
+@claude_app.command(name="install")
+def install_command(
+    *,
+    scope: ScopeOption = "user",
+    mcp: Annotated[
+        bool, Parameter(negative="", help="add the MCP server too (`ullage mcp`)")
+    ] = False,
+    statusline: Annotated[bool, Parameter(help="set the status line, unless there is one")] = True,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Show what would change in Claude Code's settings, ask, and write it. Exit code 1: nothing was written."""
+    changes = install_changes(scope, Path.cwd(), mcp=mcp, statusline=statusline)
+    return _carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
+
+
+@claude_app.command(name="uninstall")
+def uninstall_command(
+    *, scope: ScopeOption = "user", yes: Yes = False, dry_run: DryRun = False
+) -> int:
+    """Take it out again: the settings are then what they were, to the byte. Exit code 1: nothing was written."""
+    changes = uninstall_changes(scope, Path.cwd())
+    return _carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
+
+
+@claude_app.command(name="doctor")
+def doctor_command(*, json: Json = False) -> int:
+    """Say what is installed, whether it runs, and what the hooks logged. Exit code 1: something is wrong."""
+    out = Output(as_json=json)
+    found = list(checks(Path.cwd()))
+    if json:
+        out.json(
+            {
+                "checks": [dataclasses.asdict(check) for check in found],
+                "plugin": str(plugin_folder()),
+            }
+        )
+    else:
+        rows = (
+            ("ok" if check.ok else "no", check.what, check.found, check.hint) for check in found
+        )
+        out.table(("", "what", "found", "to do"), rows)
+        out.line(f"as a plugin: claude --plugin-dir {plugin_folder()}", style="dim")
+    return 0 if all(check.ok for check in found) else 1
+
+
+def _carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: str) -> int:
+    out = Output()
+    due = [change for change in changes if change.changed]
+    for change in due:
+        out.text(change.diff())
+    for note in (note for change in changes for note in change.notes):
+        out.note(f"note: {note}")
+    if not due:
+        out.line(done)
+        return 0
+    if dry_run:
+        out.line("nothing written (dry run)")
+        return 1
+    if not yes and not _agreed():
+        out.line("nothing written")
+        return 1
+    for change in due:
+        change.write()
+        out.line(f"written {change.path}" if change.after is not None else f"removed {change.path}")
+    return 0
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        limit = "is needed where nobody can be asked"
+        raise InvalidPolicy("--yes", False, limit, hint="the diff above is what it would write")
+    print("Write this? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

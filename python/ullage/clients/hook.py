@@ -1,0 +1,188 @@
+"""The program that a client runs at a hook: reads one JSON object, answers with one, and never fails the client.
+
+Only the standard library is imported before it is known that there is something to do: a hook runs at every tool call. Any fault
+ends with exit code 0, nothing on standard output, and a line in `hooks.log` in Ullage's own folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+__all__ = ["EVENTS", "answer", "main"]
+
+EVENTS = ("pre-compact", "session-start", "post-tool-use", "statusline")
+
+MAX_INPUT_BYTES = 64 << 20
+"""More than a client sends; what is longer is left alone."""
+
+LIMIT_SECONDS = 20
+"""Below every time limit of a client at these hooks; then it goes on as if there were no hook."""
+
+_LOG_BYTES = 1 << 20
+
+
+class _TooLateError(Exception):
+    """The time limit passed."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one hook.
+
+    Args:
+        argv: The event, one of `EVENTS`; `None`: from the command line.
+
+    Returns:
+        0, whatever happened.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    event = words[0] if words else ""
+    try:
+        with _deadline(_seconds()):
+            data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+            said = answer(event, data)
+        if said:
+            sys.stdout.write(said)
+            sys.stdout.flush()
+    except BaseException as exc:  # a client must go on whatever happened here
+        _log(event, exc)
+        _silence()
+    return 0
+
+
+def answer(event: str, data: bytes) -> str:
+    """What a hook prints for the JSON that the client sent; empty: nothing.
+
+    Args:
+        event: One of `EVENTS`.
+        data: The object, as bytes.
+
+    Raises:
+        ValueError: An unknown event, or no JSON object, or one that is too long.
+        OSError: What has to be written cannot be.
+    """
+    if event not in EVENTS:
+        raise ValueError(f"unknown event {event[:40]!r}")
+    if len(data) > MAX_INPUT_BYTES:
+        raise ValueError("the input is too long")
+    given = json.loads(data)
+    if not isinstance(given, dict):
+        raise ValueError("the input is no JSON object")
+    if event == "statusline":
+        from ullage.clients.status_line import status_line
+
+        return status_line(given) + "\n"
+    found = _HANDLERS[event](given)
+    return json.dumps(found) if found else ""
+
+
+def _pre_compact(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    path = given.get("transcript_path")
+    if isinstance(path, str) and path:
+        from ullage.clients.archive_transcript import archive
+
+        archive(path, str(given.get("session_id") or ""), str(given.get("trigger") or ""))
+    return None
+
+
+def _session_start(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    path = given.get("transcript_path")
+    if given.get("source") not in ("compact", "resume") or not isinstance(path, str) or not path:
+        return None
+    from ullage.clients.restored import restored
+
+    text = restored(path, just_compacted=given.get("source") == "compact")
+    return _specific("SessionStart", additionalContext=text) if text else None
+
+
+def _post_tool_use(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    from ullage.clients.bounded_output import bounded
+
+    output = bounded(given)
+    return None if output is None else _specific("PostToolUse", updatedToolOutput=output)
+
+
+def _specific(name: str, **fields: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": name, **fields}}
+
+
+_HANDLERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
+    "pre-compact": _pre_compact,
+    "session-start": _session_start,
+    "post-tool-use": _post_tool_use,
+}
+
+
+# ---- faults ------------------------------------------------------------------------------------
+
+
+def _seconds() -> float:
+    from ullage import _env
+
+    try:
+        return min(float(_env.text(_env.HOOK_SECONDS) or LIMIT_SECONDS), 600.0)
+    except ValueError:
+        return LIMIT_SECONDS
+
+
+class _deadline:
+    """Ends what runs in it after some seconds, where the system has an alarm."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        import signal
+
+        if hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, self._ring)
+            signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    def __exit__(self, *exc: object) -> None:
+        import signal
+
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _ring(self, *about: object) -> None:
+        raise _TooLateError(f"not done within {self._seconds:g} s")
+
+
+def _log(event: str, exc: BaseException) -> None:
+    """One line; where even that cannot be written, nothing."""
+    import time
+
+    try:
+        from ullage.sessions.usual_folders import state_folder
+
+        folder = state_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / "hooks.log"
+        if path.exists() and path.stat().st_size > _LOG_BYTES:
+            path.replace(folder / "hooks.log.1")
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        reason = " ".join(f"{type(exc).__name__}: {exc}".split())[:500]
+        line = f"{stamp} {event or 'no event'}: {reason}\n".encode("utf-8", "backslashreplace")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
+            file.write(line)
+    except BaseException:  # noqa: S110 - a full disk must not stop the client either
+        pass
+
+
+def _silence() -> None:
+    """Nothing that is half written reaches the client at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,244 @@
+"""Changes to settings files of other programs: shown first, written whole, taken back to the byte."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ullage.clients.json_text import JsonText, paths_to
+from ullage.exceptions import InvalidPolicy, StoreError
+from ullage.sessions.private_file import private_folder, write_private
+from ullage.sessions.usual_folders import state_folder
+
+__all__ = ["Addition", "FileChange", "is_ours", "with_additions", "without_ours"]
+
+MARKS = ("ullage.clients.hook", "ullage-hook", "ullage.clients.mcp_server")
+"""Words of a command by which an entry of Ullage's is known."""
+
+_BOM = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """One value to add.
+
+    Attributes:
+        path: Keys from the top of the file.
+        value: What is added there.
+        into_list: Whether it becomes an element of the list at `path`; else the value of that key, which stays if it is there.
+    """
+
+    path: tuple[str, ...]
+    value: Any
+    into_list: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file before and after.
+
+    Attributes:
+        path: The file; a symbolic link's target.
+        before: Its bytes; `None`: it is missing.
+        after: What it becomes; `None`: it is removed.
+        notes: What was left alone, and why.
+    """
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to write."""
+        return self.before != self.after
+
+    def diff(self) -> str:
+        """The change as a unified diff."""
+        old, new = map(_lines, (self.before, self.after))
+        name = str(self.path)
+        lines = difflib.unified_diff(old, new, name, "(removed)" if self.after is None else name)
+        return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+
+    def write(self) -> None:
+        """Writes it, unless the file changed since it was read; remembers what was there, to restore it to the byte.
+
+        Raises:
+            StoreError: It cannot be written, or another program changed it meanwhile.
+        """
+        if _read(self.path) != self.before:
+            raise StoreError("was changed by another program meanwhile", path=str(self.path))
+        if self.after is None:
+            self.path.unlink(missing_ok=True)
+            return
+        private_folder(self.path.parent)
+        _remember(self)
+        mode = self.path.stat().st_mode & 0o777 if self.before is not None else 0o600
+        write_private(self.path, self.after, mode=mode)
+
+
+def _lines(data: bytes | None) -> list[str]:
+    return (data or b"").decode("utf-8", "replace").splitlines(keepends=True)
+
+
+def with_additions(path: Path, additions: Sequence[Addition]) -> FileChange:
+    """A settings file with additions.
+
+    Args:
+        path: The file; it need not exist.
+        additions: What to add; what is there already is not added again.
+
+    Raises:
+        InvalidPolicy: The file is not JSON, or holds something else where an object or a list belongs.
+        StoreError: It cannot be read.
+    """
+    path = Path(os.path.realpath(path))
+    before = _read(path)
+    text, bom = _text(before, path)
+    found, notes = JsonText(text if text.strip() else "{}\n"), []
+    for addition in additions:
+        try:
+            found, note = _with(found, addition)
+        except ValueError as exc:
+            raise InvalidPolicy("settings", str(path), f"cannot be changed: {exc}") from exc
+        notes += note
+    same = found.text == text
+    return FileChange(path, before, before if same else (bom + found.text).encode(), tuple(notes))
+
+
+def _with(found: JsonText, addition: Addition) -> tuple[JsonText, list[str]]:
+    there: Any = found.value
+    for key in addition.path:
+        there = there.get(key) if isinstance(there, dict) else None
+    if addition.into_list and isinstance(there, list):
+        if addition.value in there:
+            return found, []
+        for old in [at for at, each in enumerate(there) if _ours_of(each, addition.value)][::-1]:
+            found = found.removed((*addition.path, old))
+    elif there is not None and not addition.into_list:
+        if there == addition.value:
+            return found, []
+        if not is_ours(there):
+            return found, [f"{'.'.join(addition.path)} is set to something else, which stays"]
+        found = found.removed(addition.path)
+    return found.added(addition.path, addition.value, into_list=addition.into_list), []
+
+
+def _ours_of(entry: Any, wanted: Any) -> bool:
+    """Whether an entry is an older one of Ullage's for the same event."""
+    return is_ours(entry) and entry.get("matcher") == wanted.get("matcher")
+
+
+def without_ours(path: Path) -> FileChange:
+    """A settings file without what Ullage added: the bytes that were there, if nobody changed the file since.
+
+    Raises:
+        InvalidPolicy: The file is not JSON.
+        StoreError: It cannot be read.
+    """
+    path = Path(os.path.realpath(path))
+    before = _read(path)
+    if before is None:
+        return FileChange(path, None, None)
+    known = _remembered(path)
+    if known is not None and known["after"] == hashlib.sha256(before).hexdigest():
+        data = (
+            None if known["before"] is None else known["before"].encode("utf-8", "surrogateescape")
+        )
+        return FileChange(path, before, data)
+    text, bom = _text(before, path)
+    found = JsonText(text)
+    while place := next(paths_to(found.value, is_ours), None):
+        found = found.removed(place)
+        while place[:-1] and not _at(found.value, place[:-1]):
+            place = place[:-1]
+            found = found.removed(place)
+    return FileChange(path, before, (bom + found.text).encode() if found.text != text else before)
+
+
+def _at(value: Any, path: Sequence[str | int]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def is_ours(value: Any) -> bool:
+    """Whether an entry of settings runs a program of Ullage's: itself, or each hook in it."""
+    if not isinstance(value, dict):
+        return False
+    hooks = value.get("hooks")
+    if isinstance(hooks, list):
+        return bool(hooks) and all(is_ours(hook) for hook in hooks)
+    words = (
+        [value.get("command"), *(value.get("args") or ())]
+        if isinstance(value.get("args") or [], list)
+        else []
+    )
+    return any(isinstance(word, str) and any(mark in word for mark in MARKS) for word in words)
+
+
+# ---- files ------------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise StoreError(f"cannot be read: {exc.strerror or exc}", path=str(path)) from exc
+
+
+def _text(data: bytes | None, path: Path) -> tuple[str, str]:
+    """The text without the byte-order mark, and that mark."""
+    try:
+        text = (data or b"").decode()
+        if text.removeprefix(_BOM).strip():
+            json.loads(text.removeprefix(_BOM))
+    except ValueError as exc:
+        hint = "nothing was changed: correct the file first"
+        raise InvalidPolicy("settings", str(path), f"is not JSON: {exc}", hint=hint) from exc
+    return (text[1:], _BOM) if text.startswith(_BOM) else (text, "")
+
+
+def _record(path: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+    return state_folder() / "installed" / f"{name}.json"
+
+
+def _remember(change: FileChange) -> None:
+    """What the file was before the first change of Ullage's, and what it is now."""
+    if change.after is None:
+        return
+    known = _remembered(change.path)
+    first = change.before
+    if (
+        known
+        and change.before is not None
+        and known["after"] == hashlib.sha256(change.before).hexdigest()
+    ):
+        old = known["before"]
+        first = None if old is None else old.encode("utf-8", "surrogateescape")
+    record = {
+        "path": os.fsencode(change.path).decode("utf-8", "backslashreplace"),
+        "before": None if first is None else first.decode("utf-8", "surrogateescape"),
+        "after": hashlib.sha256(change.after).hexdigest(),
+    }
+    private_folder(_record(change.path).parent)
+    write_private(_record(change.path), json.dumps(record).encode())
+
+
+def _remembered(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(_record(path).read_bytes())
+    except (OSError, ValueError):
+        return None
+    known = isinstance(found, dict) and {"before", "after"} <= found.keys()
+    return found if known else None

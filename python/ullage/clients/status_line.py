@@ -1,0 +1,104 @@
+"""One line for the client's status bar: how full the window is, what comes next, what the session cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TYPE_CHECKING = False  # `typing` would be most of what starting costs
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["status_line"]
+
+_CELLS = 10
+_BUFFER = 13_000
+_RESERVE = 20_000
+"""Claude Code compacts at the window less room for a summary and this buffer (docs/behaviour.md, WIN-2)."""
+
+
+def status_line(given: Mapping[str, Any]) -> str:
+    """The line for what Claude Code passes to a status line; what it does not say is left out.
+
+    Args:
+        given: Its JSON: `context_window`, `cost`, `model` and more.
+    """
+    window = _mapping(given.get("context_window"))
+    parts = [_name(given), _fill(window), _next(window), _cache(window), _cost(given)]
+    return " · ".join(part for part in parts if part)
+
+
+def _name(given: Mapping[str, Any]) -> str:
+    name = _mapping(given.get("model")).get("display_name")
+    return _plain(name)[:40] if isinstance(name, str) else ""
+
+
+def _fill(window: Mapping[str, Any]) -> str:
+    used, size = _used(window), _whole(window.get("context_window_size"))
+    if used is None or not size:
+        return ""
+    full = max(0, min(_CELLS, round(_CELLS * used / size)))
+    return f"{'█' * full}{'░' * (_CELLS - full)} {100 * used // size} % of {_short(size)}"
+
+
+def _next(window: Mapping[str, Any]) -> str:
+    """How far the client's own compaction is."""
+    used, size = _used(window), _whole(window.get("context_window_size"))
+    if used is None or not size:
+        return ""
+    scale = min(size, 100_000) / 100_000
+    mark = int(size - (_RESERVE + _BUFFER) * scale)
+    return f"compacts in {_short(mark - used)}" if used < mark else "compacts now"
+
+
+def _used(window: Mapping[str, Any]) -> int | None:
+    usage = window.get("current_usage")
+    if isinstance(usage, Mapping):
+        names = (
+            "input_tokens",
+            "cache_creation_input_tokens",
+            "cache_read_input_tokens",
+            "output_tokens",
+        )
+        return sum(_whole(usage.get(name)) for name in names)
+    percent, size = window.get("used_percentage"), _whole(window.get("context_window_size"))
+    if isinstance(percent, int | float) and not isinstance(percent, bool) and 0 <= percent <= 1_000:
+        return int(size * percent / 100)
+    return None
+
+
+def _cache(window: Mapping[str, Any]) -> str:
+    usage = _mapping(window.get("current_usage"))
+    read = _whole(usage.get("cache_read_input_tokens"))
+    fresh = _whole(usage.get("input_tokens")) + _whole(usage.get("cache_creation_input_tokens"))
+    return f"{100 * read // (read + fresh)} % cached" if read else ""
+
+
+def _cost(given: Mapping[str, Any]) -> str:
+    dollars = _mapping(given.get("cost")).get("total_cost_usd")
+    known = (
+        isinstance(dollars, int | float) and not isinstance(dollars, bool) and 0 <= dollars < 1e9
+    )
+    return f"${dollars:,.2f}" if known else ""
+
+
+def _short(tokens: int) -> str:
+    return (
+        f"{tokens / 1_000_000:g}M"
+        if tokens >= 1_000_000
+        else f"{tokens // 1_000}K"
+        if tokens >= 1_000
+        else str(tokens)
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _whole(value: Any) -> int:
+    ok = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**12
+    return value if ok else 0
+
+
+def _plain(text: str) -> str:
+    return "".join(char for char in text if char.isprintable())
