@@ -279,6 +279,7 @@ class Machine:
     def __init__(self, home: Path, patch: pytest.MonkeyPatch) -> None:
         self.home = home
         self.cwd = str(home / "work")
+        self.slug = "".join(char if char.isalnum() else "-" for char in self.cwd)
         self.files: dict[str, Path] = {}
         self.variables = {
             "CLAUDE_CONFIG_DIR": home / "claude",
@@ -292,7 +293,7 @@ class Machine:
         patch.setenv("HOME", str(home))
         for name, value in self.variables.items():
             patch.setenv(name, str(value))
-        self._clock = 1_800_000_000.0
+        self._clock = 1_700_000_000.0
 
     def put(self, tool: str, made: Iterable[Any], *, at: str) -> Path:
         """A session of lines; each is newer than the one before."""
@@ -306,7 +307,7 @@ class Machine:
         """One session of each tool, Claude Code's the oldest."""
         name = IDS["claude-code"]
         made: Any = claude_lines(name, self.cwd, turns=turns, title="Fix the parser")
-        self.put("claude-code", made, at=f"claude/projects/-home-work/{name}.jsonl")
+        self.put("claude-code", made, at=f"claude/projects/{self.slug}/{name}.jsonl")
         name = IDS["codex"]
         self.put("codex", rollout(name, self.cwd, turns=turns),
                  at=f"codex/sessions/2026/01/01/rollout-2026-01-01T00-00-00-{name}.jsonl")  # fmt: skip

@@ -18,6 +18,7 @@ __all__ = [
     "AUTO_COMPACT_WINDOW",
     "BLOCKING_LIMIT",
     "CLAUDE_CONFIG",
+    "CLAUDE_PROJECT",
     "CODEX_HOME",
     "CONTEXT_COLLAPSE",
     "COPILOT_HOME",
@@ -30,6 +31,7 @@ __all__ = [
     "HOOK_CHARS",
     "HOOK_SECONDS",
     "MAX_CONTEXT_TOKENS",
+    "MEMORY",
     "PI_HOME",
     "STATE_HOME",
     "WINDOW",
@@ -82,6 +84,12 @@ HOOK_CHARS = "ULLAGE_HOOK_CHARS"
 
 HOOK_SECONDS = "ULLAGE_HOOK_SECONDS"
 """Seconds after which a hook gives up; unset: 20."""
+
+CLAUDE_PROJECT = "CLAUDE_PROJECT_DIR"
+"""The project's folder, which Claude Code passes to the servers and hooks that it starts."""
+
+MEMORY = "ULLAGE_MEMORY"
+"""Folder of the notes that outlive a session; the command line's default is `memory`, the MCP server's is in `ULLAGE_HOME`."""
 
 STATE_HOME = "XDG_STATE_HOME"
 """Folder of programs' state; unset: `~/.local/state`."""

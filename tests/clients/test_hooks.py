@@ -141,7 +141,7 @@ def test_a_hook_starts_with_little(machine):
         print(sorted(set(sys.modules) - before))
     """
     done = subprocess.run(
-        [sys.executable, "-P", "-S", "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
     )
     loaded = done.stdout
     assert "ullage.clients.bounded_output" in loaded

@@ -36,6 +36,7 @@ _COMMANDS = {
     "batch": "Inspect or compact whole folders on threads; resumes where it left off.",
     "validate": "Check a log against a provider's rules, and show what resume would repair.",
     "proxy": "Relay the APIs of Anthropic and OpenAI for a client that nobody changes.",
+    "mcp": "Serve recall, search and notes to any client of the Model Context Protocol.",
     "policy": "Print every setting with its value, unit and reason.",
 }
 

@@ -1,6 +1,6 @@
 """Members put into a JSON file and taken out again while every other byte stays.
 
-A parser and a writer would lay the whole file out anew. This finds where values begin and end, and changes the text between them.
+A parser and a writer would change the layout of the whole file. This finds where values begin and end, and changes the text between them.
 Taking out what was put in last gives the bytes that were there.
 """
 
@@ -75,7 +75,7 @@ class JsonText:
         if not left and (not into_list or node.kind != "list"):
             raise ValueError(f"{'.'.join(path)} is there already, and is no list")
         if left and node.kind != "object":
-            raise ValueError(f"{'.'.join(path[: len(path) - len(left)])} is no object")
+            raise ValueError(f"{'.'.join(path[: len(path) - len(left)])} must be a mapping")
         if left and into_list:
             item = [item]
         for key in reversed(left[1:]):

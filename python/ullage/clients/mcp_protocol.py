@@ -1,0 +1,214 @@
+"""The Model Context Protocol over standard input and output, as far as a server with tools needs it: JSON-RPC, one message a line.
+
+The official SDK takes seconds to import and brings 27 packages; a client waits for this server at each of its starts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+TYPE_CHECKING = False  # `typing` would be a good part of what starting costs
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+    Handler = Callable[[Mapping[str, Any]], "ToolReply"]
+
+__all__ = ["MODERN", "PROTOCOLS", "McpServer", "McpTool", "ToolReply"]
+
+PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Versions with a handshake that this server answers; the newest first."""
+
+MODERN = "2026-07-28"
+"""The version without one: a client asks `server/discover`, and each result says that it is complete and how long it holds."""
+
+MAX_LINE_BYTES = 16 << 20
+
+_UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
+
+_PARSE, _REQUEST, _METHOD, _PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
+
+
+class ToolReply:
+    """What a tool says.
+
+    Attributes:
+        text: For the model.
+        is_error: Whether the call failed, in a way that the model can act on.
+        data: The same as data; `None`: text only.
+    """
+
+    __slots__ = ("data", "is_error", "text")
+
+    def __init__(
+        self, text: str, *, is_error: bool = False, data: dict[str, Any] | None = None
+    ) -> None:
+        self.text = text
+        self.is_error = is_error
+        self.data = data
+
+
+class McpTool:
+    """A tool.
+
+    Attributes:
+        name: By which it is called.
+        title: For users.
+        description: For the model.
+        schema: JSON schema of its input.
+        run: Answers a call; what it raises becomes an error that the model reads.
+        read_only: Whether it changes nothing.
+    """
+
+    __slots__ = ("description", "name", "read_only", "run", "schema", "title")
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        description: str,
+        schema: dict[str, Any],
+        run: Handler,
+        *,
+        read_only: bool = True,
+    ) -> None:
+        self.name = name
+        self.title = title
+        self.description = description
+        self.schema = schema
+        self.run = run
+        self.read_only = read_only
+
+    def listed(self) -> dict[str, Any]:
+        """As `tools/list` shows it."""
+        notes = {"title": self.title, "readOnlyHint": self.read_only, "openWorldHint": False}
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.schema,
+            "annotations": {**notes, "destructiveHint": False},
+        }
+
+
+class _ProtocolError(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class McpServer:
+    """Answers one client.
+
+    Args:
+        name: Of the server.
+        version: Of the server.
+        tools: What it offers.
+        instructions: How the model should use them.
+    """
+
+    def __init__(
+        self, name: str, version: str, tools: Sequence[McpTool], instructions: str
+    ) -> None:
+        self._about = {"name": name, "version": version}
+        self._tools = {tool.name: tool for tool in tools}
+        self._instructions = instructions
+
+    def serve(self, given: BinaryIO, out: BinaryIO) -> None:
+        """Reads messages until the client closes its end, and answers each."""
+        while line := given.readline(MAX_LINE_BYTES + 1):
+            if len(line) > MAX_LINE_BYTES:
+                while line and not line.endswith(b"\n"):
+                    line = given.readline(MAX_LINE_BYTES)
+                said: Any = _failed(None, _REQUEST, "the message is too long")
+            elif not line.strip():
+                continue
+            else:
+                said = self.answer(line)
+            if said is not None:
+                out.write(json.dumps(said).encode() + b"\n")
+                out.flush()
+
+    def answer(self, line: bytes) -> Any:
+        """What is sent for one line; `None`: nothing, since it was a notification."""
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            return _failed(None, _PARSE, "not JSON")
+        if isinstance(found, list) and found:  # a batch, which one version of the protocol has
+            answers = [said for each in found if (said := self._one(each)) is not None]
+            return answers or None
+        return self._one(found)
+
+    def _one(self, message: Any) -> dict[str, Any] | None:
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            return _failed(None, _REQUEST, "not a JSON-RPC 2.0 message")
+        if "method" not in message or "id" not in message:
+            return None  # a notification, or the answer to a request that this server never sends
+        try:
+            result = self._result(str(message["method"]), message.get("params"))
+        except _ProtocolError as exc:
+            return _failed(message["id"], exc.code, str(exc))
+        except Exception as exc:
+            print(f"{type(exc).__name__}: {exc}", file=sys.stderr)  # noqa: T201 - a client shows it in its log
+            return _failed(message["id"], _INTERNAL, "internal error")
+        done = {"resultType": "complete", **result} if result else result
+        return {"jsonrpc": "2.0", "id": message["id"], "result": done}
+
+    def _result(self, method: str, params: Any) -> dict[str, Any]:
+        given = params if isinstance(params, dict) else {}
+        if method == "initialize":
+            return self._initialized(given)
+        if method == "ping":
+            return {}
+        if method == "server/discover":
+            return self._discovered()
+        if method == "tools/list":
+            return {"tools": [tool.listed() for tool in self._tools.values()], **_UNCACHED}
+        if method == "tools/call":
+            return self._called(given)
+        raise _ProtocolError(_METHOD, f"unknown method {method[:100]}")
+
+    def _initialized(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        asked = given.get("protocolVersion")
+        return {
+            "protocolVersion": asked if asked in PROTOCOLS else PROTOCOLS[0],
+            "capabilities": {"tools": {"listChanged": False}},
+            "serverInfo": self._about,
+            "instructions": self._instructions,
+        }
+
+    def _discovered(self) -> dict[str, Any]:
+        return {
+            "supportedVersions": [MODERN, *PROTOCOLS],
+            "capabilities": {"tools": {}},
+            "instructions": self._instructions,
+            "_meta": {"io.modelcontextprotocol/serverInfo": self._about},
+            **_UNCACHED,
+        }
+
+    def _called(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        tool = self._tools.get(str(given.get("name")))
+        if tool is None:
+            raise _ProtocolError(_PARAMS, f"unknown tool {str(given.get('name'))[:100]}")
+        asked = given.get("arguments")
+        try:
+            reply = tool.run(asked if isinstance(asked, dict) else {})
+        except Exception as exc:
+            hint = getattr(exc, "hint", "")
+            reply = ToolReply(f"{exc}. {hint}".rstrip(". ") + ".", is_error=True)
+        text = reply.text.encode(
+            "utf-8", "replace"
+        ).decode()  # lone surrogates are no text for JSON readers
+        result: dict[str, Any] = {
+            "content": [{"type": "text", "text": text}],
+            "isError": reply.is_error,
+        }
+        if reply.data is not None:
+            result["structuredContent"] = reply.data
+        return result
+
+
+def _failed(name: Any, code: int, message: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": name, "error": {"code": code, "message": message}}
