@@ -190,7 +190,7 @@ def opencode_export(name: str, cwd: str, *, turns: int = 3, summary: int = -1) -
 
     def put(role: str, parts: list[dict[str, Any]], **more: Any) -> None:
         own = f"msg_{len(messages):04}"
-        head = {"id": own, "sessionID": name, "role": role, "time": {"created": 1_767_225_600_000}}
+        head = {"id": own, "sessionID": name, "role": role, "time": {"created": 1_600_000_000_000}}
         known = [
             {"id": f"prt_{len(messages):04}{at}", "sessionID": name, "messageID": own, **part}
             for at, part in enumerate(parts)
@@ -223,7 +223,7 @@ def opencode_export(name: str, cwd: str, *, turns: int = 3, summary: int = -1) -
             put("assistant", [{"type": "text", "text": "So far: all read."}], **model, summary=True)
     info |= {
         "version": "1.18.0",
-        "time": {"created": 1_767_225_600_000, "updated": 1_767_225_600_000},
+        "time": {"created": 1_600_000_000_000, "updated": 1_600_000_000_000},
     }
     return {"info": info, "messages": messages}
 

@@ -95,6 +95,8 @@ def run(argv: list[str]) -> int:
 def _command_of(words: list[str]) -> str:
     first = words[0] if words and not words[0].startswith("-") else ""
     inner = (
-        first in ("memory", "session-memory") and len(words) > 1 and not words[1].startswith("-")
+        first in ("claude", "memory", "session-memory")
+        and len(words) > 1
+        and not words[1].startswith("-")
     )
     return f"{first} {words[1]}" if inner else first

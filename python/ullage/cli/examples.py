@@ -18,8 +18,13 @@ EXAMPLES = {
         "ullage compact session.jsonl",
         "ullage compact session.jsonl --target 20k --dry-run --diff",
         "ullage compact --last -o smaller.jsonl -i 'the failing test'",
+        "ullage compact --last --new-session",
         "ullage compact - -o - < session.jsonl > smaller.jsonl",
     ),
+    "undo": _block("ullage undo --last --dry-run", "ullage undo session.jsonl"),
+    "edit": _block("ullage edit --last --results", "ullage edit session.jsonl --remove t3 r7"),
+    "search": _block("ullage search flaky test", "ullage search '\"last row\"' --tool codex"),
+    "mcp": _block("ullage mcp"),
     "resume": _block(
         "ullage resume session.jsonl",
         "ullage resume session.jsonl --tail 5",
