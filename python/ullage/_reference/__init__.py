@@ -20,6 +20,7 @@ from ullage._reference.json_tally import json_features, json_length
 from ullage._reference.jsonl import TranscriptIndex
 from ullage._reference.ledger import Ledger
 from ullage._reference.media import media_indices
+from ullage._reference.names import find_names
 from ullage._reference.rules import Verifier, check
 from ullage._reference.text import (
     FEATURE_NAMES,
@@ -55,6 +56,7 @@ __all__ = [
     "encodings",
     "estimate_text",
     "features",
+    "find_names",
     "image_size",
     "image_tokens",
     "json_features",

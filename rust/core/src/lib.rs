@@ -49,6 +49,7 @@ pub mod jsonl;
 pub mod ledger;
 pub mod limits;
 pub mod media;
+pub mod names;
 pub mod read;
 pub mod rounds;
 pub mod rules;

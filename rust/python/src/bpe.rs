@@ -112,7 +112,7 @@ fn raise<'py>(py: Python<'py>, class: &str, args: impl pyo3::call::PyCallArgs<'p
 }
 
 /// Runs `work` on the text as UTF-8; without the interpreter lock if it is long.
-fn with_utf8<T: Send>(
+pub(crate) fn with_utf8<T: Send>(
     text: &Bound<'_, PyString>,
     work: impl FnOnce(&str) -> T + Send,
 ) -> PyResult<T> {

@@ -42,6 +42,7 @@ mod ledger;
 mod lines;
 mod list;
 mod media;
+mod names;
 mod once;
 mod rules;
 mod text;
@@ -56,6 +57,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     index::register(m)?;
     ledger::register(m)?;
     media::register(m)?;
+    names::register(m)?;
     rules::register(m)?;
     text::register(m)?;
     tuples::register(m)

@@ -1,0 +1,158 @@
+"""The names in a text: paths, symbols, options, hashes, tickets, each once, in order of first use.
+
+Twin of `rust/core/src/names.rs`. A text is split into runs of letters and the punctuation of names once; each distinct run is judged once.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from ullage._reference.stored import stored_text
+
+__all__ = ["find_names"]
+
+PATH: Final = 0
+COMMIT: Final = 1
+ID: Final = 2
+TICKET: Final = 3
+SYMBOL: Final = 4
+OPTION: Final = 5
+
+MIN_CHARS = 4
+MAX_NAME = 200
+"""Longer runs are data (a signed URL, base64), not names."""
+
+MAX_PART = 80
+MAX_PARTS = 20
+MAX_SYMBOL = 100
+
+_W = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u04ff"
+"""Letters of a name: Latin, Greek, Cyrillic. Other scripts write without spaces, so a name ends where they begin."""
+
+_WORD = re.compile(rf"(?:</)?[{_W}@~.#/:+-]{{{MIN_CHARS},}}")
+"""With the mark of a closing tag, which is not a path."""
+_ESCAPE = re.compile(r"\\[nrt]")
+"""Escapes in quoted JSON would stick to the next word: `\\nBody`."""
+
+_OPTION = re.compile(r"--[a-z][a-z0-9A-Z]*(?:-[a-zA-Z0-9]+)*")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_TICKET = re.compile(r"#[0-9]{1,6}|[A-Z][A-Z0-9]{1,9}-[0-9]{1,6}")
+_COMMIT = re.compile(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])(?:[0-9a-f]{40}|[0-9a-f]{7,12})")
+_FILE = re.compile(
+    rf"\.?[{_W}+-]+(?:\.[{_W}+-]+){{0,3}}\.(?:py|pyi|rs|go|ts|tsx|js|jsx|mjs|java|kt|c|h|cc|cpp|"
+    r"hpp|cs|rb|php|swift|scala|sh|bash|zsh|sql|md|rst|txt|json|jsonl|toml|ya?ml|ini|cfg|lock|mod|sum|"
+    r"html|css|scss|xml|csv|proto|ipynb|vue|svelte|lua|zig|ex|exs|hs|ml|pkl|log|env)"
+)
+_DOTFILE = re.compile(r"\.(?:env|git[a-z]*|[a-z]+rc|[a-z]+ignore)")
+_DOTTED = re.compile(rf"(?![0-9])[{_W}]+(?:\.(?![0-9])[{_W}]+){{1,5}}")
+_SCOPED = re.compile(rf"[{_W}]+(?:::[{_W}]+){{1,8}}")
+_SYMBOL = re.compile(
+    rf"(?=.*[A-Za-z])(?:[{_W}]*[A-Za-z0-9]_[A-Za-z0-9][{_W}]*|_[{_W}]{{3,}}|[{_W}]*[a-z][A-Z][{_W}]*|E[0-9]{{3,4}})"
+)
+_GREP_TAIL = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,6})-[0-9]+(?:-.*)?$")
+"""`file.go-1236-text` is a context line of grep, not a file."""
+_DIFF_HEAD = re.compile(r"^[ab]/(?=[^/]+[/.])")
+"""`a/src/x.py` and `b/src/x.py` in a diff are `src/x.py`."""
+_PART = re.compile(rf"[{_W}.@~+-]{{1,{MAX_PART}}}")
+_VERSION = re.compile(r"v[0-9]+\.[0-9]")
+_LETTER = re.compile(r"[A-Za-z\u00c0-\u024f\u0370-\u04ff]")
+_PLACEHOLDERS = frozenset({"dev/null", "/dev/null", "and/or"})
+_RANDOM = re.compile(
+    r"(?=[A-Z0-9]*[a-z])(?=[a-z0-9]*[A-Z])(?=(?:[A-Za-z]*[0-9]){3})[A-Za-z0-9]{16,}"
+)
+_Found = tuple[tuple[str, int], ...]
+
+
+def find_names(text: str) -> list[tuple[str, int]]:
+    """Every name in a text once, in order of first use, with the number of its kind."""
+    if not isinstance(text, str):
+        raise TypeError(f"expected a string, not {type(text).__name__}")
+    plain = stored_text(text)
+    plain = _ESCAPE.sub(" ", plain) if "\\" in plain else plain
+    found: dict[tuple[str, int], None] = {}
+    for word in dict.fromkeys(_WORD.findall(plain)):
+        for name in _names_of(word):
+            found[name] = None
+    return list(found)
+
+
+@lru_cache(maxsize=1 << 15)
+def _names_of(word: str) -> _Found:
+    """The names in one run of letters and punctuation: mostly none or one."""
+    if len(word) > MAX_NAME or word.startswith(("</", "toolu_")) or "://" in word:
+        return ()
+    bare = word.rstrip(".:/#@~+-").lstrip(":+")
+    if _OPTION.fullmatch(bare):
+        return ((bare, OPTION),) if MIN_CHARS <= len(bare) <= MAX_PART else ()
+    bare = bare.lstrip("-")
+    if "::" in bare:
+        if _SCOPED.fullmatch(bare) and len(bare) <= MAX_SYMBOL:
+            return ((bare, SYMBOL),)
+        return _each(bare.split("::"))
+    return _each(bare.split(":"))
+
+
+def _each(parts: list[str]) -> _Found:
+    named = (_one(inner) for part in parts for inner in _anchored(part) if len(inner) >= MIN_CHARS)
+    return tuple(found for found in named if found is not None)
+
+
+def _anchored(part: str) -> list[str]:
+    """`file.md#heading` in two; a ticket stays whole."""
+    return [part] if part.startswith("#") or "#" not in part else part.split("#")
+
+
+def _one(part: str) -> tuple[str, int] | None:
+    """The name that a word without colons is."""
+    if _TICKET.fullmatch(part):
+        return part, TICKET
+    part = part.lstrip("#")
+    if "/" in part:
+        return _path(part)
+    if "@" in part or "~" in part:
+        return None  # an address of a mailbox, a package with its version
+    if _UUID.fullmatch(part):
+        return part, ID
+    if _COMMIT.fullmatch(part):
+        return part, COMMIT
+    return _plain(_GREP_TAIL.sub(r"\1", part))
+
+
+def _path(part: str) -> tuple[str, int] | None:
+    part = part.lstrip("/") if part.startswith("//") else part
+    part = part.lstrip(".") if part.startswith("...") else part.removeprefix("./")
+    if "/" not in part:
+        return _plain(part)
+    name = _DIFF_HEAD.sub("", _GREP_TAIL.sub(r"\1", part))
+    parts = name.split("/")
+    inner = parts[1:] if parts[0] == "" else parts
+    if len(name) < MIN_CHARS or name in _PLACEHOLDERS or not 0 < len(inner) <= MAX_PARTS:
+        return None
+    if not _LETTER.search(name) or any(not _PART.fullmatch(p) or _is_data(p) for p in inner):
+        return None
+    return name, PATH
+
+
+def _is_data(part: str) -> bool:
+    """Versions, base64 runs and shortened names are not places in a file system."""
+    return _VERSION.match(part) is not None or "..." in part or _is_random(part)
+
+
+def _is_random(word: str) -> bool:
+    """Whether a run of letters and digits looks drawn, as base64 and keys do."""
+    return _RANDOM.fullmatch(word) is not None
+
+
+def _plain(part: str) -> tuple[str, int] | None:
+    if len(part) < MIN_CHARS or part in _PLACEHOLDERS:
+        return None
+    if _FILE.fullmatch(part) or _DOTFILE.fullmatch(part):
+        return part, PATH
+    part = part.strip(".")
+    if len(part) > MAX_SYMBOL or len(part) < MIN_CHARS or _is_random(part):
+        return None
+    if _DOTTED.fullmatch(part) or _SYMBOL.fullmatch(part):
+        return part, SYMBOL
+    return None
