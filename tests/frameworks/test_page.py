@@ -20,6 +20,7 @@ NEEDED = {
     "LangChain": "langchain",
     "Pydantic AI": "pydantic_ai",
     "OpenAI Agents SDK": "agents",
+    "Strands": "strands",
 }
 
 
@@ -84,6 +85,14 @@ def test_the_openai_agents_example():
     model = ScriptedModel([call, [assistant_message("There is no such file.")]])
     said = program("openai_agents_agent.py")["main"](model, "What is in it?")
     assert said == "There is no such file."
+
+
+def test_the_strands_example():
+    pytest.importorskip("strands", reason="`make integrations` installs it")
+    from tests.frameworks.test_strands import Script
+
+    said = program("strands_agent.py")["main"]("What is in it?", Script(0, window=32_000))
+    assert said == "All looked at."
 
 
 def test_modules_are_imported_by_nobody_else():

@@ -219,6 +219,17 @@ def test_an_overflow_makes_room_in_the_next_view_of_the_same_list():
     assert after.tokens < before.tokens
 
 
+def test_requests_may_be_prepared_between_views():
+    messages = talk()
+    ends = calls_of(messages)
+    followed, view = live(messages[: ends[-2]])
+    assert followed.prepare().messages == view.messages
+    for message in messages[ends[-2] :]:
+        (followed.observe if message["role"] == "assistant" else followed.add)(message)
+    prepared = followed.prepare().messages
+    assert followed.view(messages).messages == prepared
+
+
 def test_async_gives_the_same():
     messages = talk()
 

@@ -17,6 +17,7 @@ FRAMEWORKS = {
     "langchain": ("langchain", "langchain_core", "langgraph"),
     "openai_agents": ("agents",),
     "pydantic_ai": ("pydantic_ai",),
+    "strands": ("strands",),
 }
 
 

@@ -5,6 +5,7 @@
 | LangChain | `create_agent(..., middleware=[UllageMiddleware()])` of `ullage.integrations.langchain` |
 | Pydantic AI | `Agent(..., capabilities=[Ullage()])` of `ullage.integrations.pydantic_ai` |
 | OpenAI Agents SDK | `RunConfig(call_model_input_filter=ullage_filter())` of `ullage.integrations.openai_agents` |
+| Strands | `Agent(conversation_manager=UllageConversationManager())` of `ullage.integrations.strands` |
 
 Each needs its extra, `pip install 'ullage[langchain]'`; without it the import raises `MissingExtra`.
 """

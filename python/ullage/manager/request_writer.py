@@ -113,7 +113,7 @@ class RequestWriter:
         items, count = machine.view.snapshot()
         tools = [*self._tools, *extras.tools]
         if self.light:
-            written = _Written(items, {}, (), (), {})
+            written, self._tail = _Written(items, {}, (), (), {}), None
         elif self._provider.internal:
             done, losses = self._repaired(machine)
             written = _Written(done.messages, self._parts(tools), done.repairs, losses, done.params)

@@ -14,6 +14,7 @@ from ullage.levels.report import StageReport
 from ullage.manager import prepare
 from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed, print_of
+from ullage.manager.idle import IdleTurns
 from ullage.manager.keeping import Keeping
 from ullage.manager.outside import Log, Outside
 from ullage.manager.saved_state import set_state, state_of
@@ -71,6 +72,7 @@ class WholeLists(Keeping):
     _arun: Callable[..., Any]
     _prepare: Callable[[int | None], Flow[Request]]
     _exclusive: ExclusiveGuard
+    _turns: IdleTurns
     add: Callable[[Item], None]
     observe: Callable[[object], None]
 
@@ -244,6 +246,7 @@ class WholeLists(Keeping):
     def _request(self) -> Flow[Request]:
         with self._light():
             request = yield from self._prepare(None)
+        self._turns.begin(-1)  # what it worked out was for another request
         self._followed.asked, self._followed.mark = len(self._followed.prints), self._mark()
         if request.reports or request.number % OFTEN == 0:
             self._note_point()

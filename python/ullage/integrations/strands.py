@@ -1,0 +1,200 @@
+"""Strands Agents: `Agent(conversation_manager=UllageConversationManager())`.
+
+```python
+from strands import Agent
+from ullage.integrations.strands import UllageConversationManager
+
+agent = Agent(conversation_manager=UllageConversationManager())
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+from ullage.exceptions import ContextTooLarge, MissingExtra
+from ullage.integrations.conversations import (
+    Fitted,
+    HeldConversation,
+    HeldConversations,
+    ModelFacts,
+    NativeItems,
+    transcript_of,
+)
+from ullage.messages import Item
+from ullage.observe import Listener
+from ullage.policy import Policy
+from ullage.recall.store import OffloadStore
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+
+try:
+    from strands import Agent
+    from strands.agent.conversation_manager import ConversationManager
+    from strands.hooks import BeforeModelCallEvent, HookRegistry
+    from strands.models import Model
+except ImportError as exc:
+    raise MissingExtra("strands-agents", "strands") from exc
+
+__all__ = ["UllageConversationManager"]
+
+
+class _Converse(NativeItems):
+    """Messages in Bedrock's form; what Strands notes next to their content stays."""
+
+    def changed(self, message: Item, now: Item) -> Item:
+        """A copy of the message with its new content."""
+        return {**message, "content": now["content"]}
+
+
+class UllageConversationManager(ConversationManager):
+    """Keeps an agent's messages within the model's window: before each request, and after a refusal as too long.
+
+    As Strands wants it, the agent's own list is changed. Messages that need no change stay the same objects; what a session
+    manager stores is whole, and a restored agent begins with the newest summary.
+
+    Args:
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
+        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
+        context_window: The model's window in tokens; `None`: the model's `context_window_limit`, else Ullage's model table.
+        max_output_tokens: Its longest response in tokens; `None`: the model table's.
+        store: For large tool results; `None`: they stay, and are snipped.
+        listeners: Called with every event.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy | str | None = None,
+        summarizer: WriterLike | Literal["host"] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
+        store: OffloadStore | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        super().__init__()
+        self._host_writes = summarizer == "host"
+        self._conversations = HeldConversations[Item](
+            _Converse(),
+            provider="bedrock",
+            policy=policy,
+            summarizer=None if self._host_writes else summarizer,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            store=store,
+            listeners=listeners,
+        )
+        self._written: list[Item] = []  # at the head of the agent's messages, not in its session
+        self._stored: Mapping[str, Any] | None = None
+
+    # ---- what Strands calls ------------------------------------------------------------------
+
+    def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
+        """Before each request of the model the messages are made to fit."""
+        super().register_hooks(registry, **kwargs)
+        registry.add_callback(BeforeModelCallEvent, self._before_model_call)
+
+    def _before_model_call(self, event: BeforeModelCallEvent) -> None:
+        self._fit(event.agent)
+
+    def apply_management(self, agent: Agent, **kwargs: Any) -> None:
+        """Called after an invocation; the next request is fitted when it is made."""
+
+    def reduce_context(self, agent: Agent, e: Exception | None = None, **kwargs: Any) -> None:
+        """Make room.
+
+        Args:
+            agent: Its messages are changed.
+            e: What the model raised; raised again where no room can be made. `None`: as much as is due.
+            **kwargs: Not used.
+        """
+        if e is not None:
+            self._of(agent).refused(e, overflow=True)
+        try:
+            self._fit(agent)
+        except ContextTooLarge as exc:
+            raise (e or exc) from exc
+
+    def get_state(self) -> dict[str, Any]:
+        """The state for the session: decisions and fingerprints, and what stands before the stored messages."""
+        held = self._conversations.held(_ONE)
+        state = self._stored if held is None else held.manager.view_state()
+        return {**super().get_state(), "written": list(self._written), "view": state}
+
+    def restore_from_session(self, state: dict[str, Any]) -> list[Any] | None:
+        """Go on from a stored state; returns what stands before the stored messages."""
+        super().restore_from_session(state)
+        self._written, self._stored = list(state.get("written") or ()), state.get("view")
+        return list(self._written) or None
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _of(self, agent: Agent) -> HeldConversation[Item]:
+        host = _host(agent.model) if self._host_writes else None
+        conversation = self._conversations.of(_ONE, _facts(agent.model), host)
+        if self._stored is not None and not len(conversation.manager.history):
+            conversation.manager.load_view_state(self._stored, list(agent.messages))
+            self._stored = None
+        return conversation
+
+    def _fit(self, agent: Agent) -> None:
+        given = list(agent.messages)
+        if not given:
+            return
+        conversation = self._of(agent)
+        fitted = conversation.fit(given, system=agent.system_prompt or "", tools=_tools(agent))
+        if fitted.changed:
+            self._note_removed(fitted, len(given))
+            agent.messages[:] = fitted.messages
+            conversation.manager.view_kept(fitted.view)
+
+    def _note_removed(self, fitted: Fitted[Item], given: int) -> None:
+        """How many messages of the session are no longer there, and what stands in their place."""
+        known, origin = len(self._written), fitted.view.origin
+        stored = [(n, at) for n, at in enumerate(origin) if at is not None and at >= known]
+        head, first = stored[0] if stored else (len(origin), given)
+        self.removed_message_count += first - known
+        self._written = fitted.messages[:head]
+
+
+_ONE = "agent"
+"""A conversation manager is of one agent."""
+
+
+def _facts(model: Model) -> ModelFacts:
+    config: Any = model.get_config()
+    about = config if isinstance(config, Mapping) else vars(config)
+    name = str(about.get("model_id") or type(model).__name__)
+    return ModelFacts(name, model.context_window_limit)
+
+
+def _tools(agent: Agent) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": spec["name"],
+            "description": spec.get("description", ""),
+            "input_schema": spec["inputSchema"].get("json", {}),
+        }
+        for spec in agent.tool_registry.get_all_tool_specs()
+    ]
+
+
+def _host(model: Model) -> Callable[[SummaryRequest], SummaryReply]:
+    """The agent's own model as the writer of summaries, on a thread with a loop of its own."""
+
+    async def ask(request: SummaryRequest) -> SummaryReply:
+        text = transcript_of(request.messages, request.prompt)
+        parts, reason = [], ""
+        asked: Any = [{"role": "user", "content": [{"text": text}]}]
+        async for event in model.stream(asked, None, request.system):
+            parts.append(event.get("contentBlockDelta", {}).get("delta", {}).get("text") or "")
+            reason = event.get("messageStop", {}).get("stopReason") or reason
+        return SummaryReply(text="".join(parts), finish_reason=reason)
+
+    def write(request: SummaryRequest) -> SummaryReply:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, ask(request)).result()
+
+    return write
