@@ -203,6 +203,14 @@ builds: ## Whether the source compiles for other interpreters (none of them need
 	done
 	cargo check --quiet -p ullage-python --features abi3 --target-dir target/builds
 
+docs: ## Build the documentation site into dist/site, with warnings as errors and without the network, and test it
+	$(PYTHON) -m venv "$(OUT)-docs"
+	"$(OUT)-docs/bin/python" -m pip install --quiet --upgrade pip
+	"$(OUT)-docs/bin/python" -m pip install --quiet --group docs
+	"$(OUT)-docs/bin/python" -m pip install --quiet "orjson>=3.10" "cyclopts>=5" "rich>=13" "jinja2>=3.1.6"
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python ULLAGE_ENGINE=python "$(OUT)-docs/bin/python" -m mkdocs build --quiet --strict --site-dir dist/site
+	PYTHONPATH=python ULLAGE_ENGINE=python "$(OUT)-docs/bin/python" -m pytest -q -p no:cacheprovider tests/docs/test_site.py $(PYTEST)
+
 picture: $(VENV)/.tools ## Run the demo on a terminal and write what it shows as docs/picture.svg
 	$(BIN)/python -m pip install --quiet ".[cli]"
 	$(BIN)/python tools/picture.py
@@ -213,5 +221,5 @@ fmt: $(VENV)/.tools ## Format everything
 	$(BIN)/ruff format --quiet python tests benches tools examples docs README.md
 
 clean: ## Remove what was built
-	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure" $(INTEGRATIONS:%="$(OUT)-%")
+	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure" $(INTEGRATIONS:%="$(OUT)-%") "$(OUT)-docs"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,7 +16,7 @@ from ullage.testing import ScriptedServer
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def modules() -> list[str]:
@@ -43,10 +43,10 @@ def test_python_blocks_of_documents_run(path, tmp_path, monkeypatch):
         pytest.importorskip("langchain_core", reason="`make integrations` installs it")
     if path.name == "report.md":
         pytest.importorskip("jinja2", reason="`make integrations` installs it")
-    if path.name != "guide.md":
+    if path.parent.name != "how-to":
         run_blocks(path)
         return
-    # The guide calls providers: their clients find a server that enforces the rules.
+    # These pages call providers: their clients find a server that enforces the rules.
     anthropic, openai = (pytest.importorskip(name) for name in ("anthropic", "openai"))
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "test")
@@ -57,7 +57,7 @@ def test_python_blocks_of_documents_run(path, tmp_path, monkeypatch):
             if isinstance(made, anthropic.Anthropic | openai.OpenAI):
                 made.close()
         assert [each.status for each in server.requests] == [200] * len(server.requests)
-        assert len(server.requests) >= 2
+        assert len(server.requests) >= (2 if path.name == "own-loop.md" else 0)
 
 
 def run_blocks(path):

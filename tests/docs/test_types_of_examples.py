@@ -17,7 +17,7 @@ import ullage
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(ullage.__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # Frameworks are not installed here.
 DOCUMENTS = [ROOT / "README.md", *(path for path in PAGES if path.name != "integrations.md")]
 
@@ -32,7 +32,9 @@ def examples(tmp_path_factory):
         text = path.read_text(encoding="utf-8")
         blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         if blocks:
-            (folder / f"{path.stem.lower()}_blocks.py").write_text("\n".join(blocks))
+            (folder / f"{path.stem.lower().replace('-', '_')}_blocks.py").write_text(
+                "\n".join(blocks)
+            )
     for program in [Path(__file__).parent / "typical_use.py", *(ROOT / "examples").glob("*.py")]:
         shutil.copy(program, folder)
     return folder

@@ -1,0 +1,172 @@
+"""Pages of the documentation that are made of the code when the site is built: commands, settings, public names, the peers' table."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.utils import get_relative_url
+
+ROOMS = (
+    "ullage",
+    "ullage.counting",
+    "ullage.requests",
+    "ullage.legality",
+    "ullage.transcript",
+    "ullage.sessions",
+    "ullage.levels",
+    "ullage.observe",
+    "ullage.summarizers",
+    "ullage.recall",
+    "ullage.memory.session",
+    "ullage.memory.notes",
+    "ullage.batch",
+    "ullage.replay",
+    "ullage.report",
+    "ullage.testing",
+)
+"""Rooms whose public names the reference lists."""
+
+POLICY = """Every threshold is a field. `Policy.buffered()` is the default; `Policy.ladder()` has shares of the window.
+`ullage policy` prints the values in effect. How to change one: [settings](../how-to/settings.md)."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that no one writes by hand."""
+    for path, page in (
+        ("reference/api.md", api_page()),
+        ("reference/cli.md", cli_page()),
+        ("reference/policy.md", policy_page()),
+    ):
+        files.append(File.generated(config, path, content=page))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
+    """Puts the peers' table of the measurements into the comparison."""
+    if page.file.src_uri != "comparison.md":
+        return markdown
+    measured = Path(config.docs_dir, "measurements.md").read_text(encoding="utf-8")
+    return markdown.replace("<!-- peers -->", peers_table(measured))
+
+
+def on_post_page(output: str, page: Any, config: MkDocsConfig) -> str:
+    """Loads the search's stand-in for workers from the site, not from a server of others."""
+    return output.replace(
+        "https://unpkg.com/iframe-worker/shim",
+        get_relative_url("assets/search-from-file.js", page.url),
+    )
+
+
+def peers_table(measurements: str) -> str:
+    """The context editors' table with the lines about it."""
+    start = measurements.index("Context editors on ")
+    return measurements[start : measurements.index("<!-- benches.table: end")].strip()
+
+
+def api_page() -> str:
+    """Every public name of each room, by its docstring."""
+    parts = [
+        "# API",
+        "",
+        "The public names of each room. Everything else may change in any version: [stability](../stability.md).",
+        "",
+    ]
+    for room in ROOMS:
+        module = importlib.import_module(room)
+        parts += [f"## `{room}`", "", first_line(module.__doc__), ""]
+        for name in public(module):
+            value = getattr(module, name)
+            if callable(value) or isinstance(value, type):
+                parts += [f"::: {home_of(room, name, value)}", ""]
+    return "\n".join(parts)
+
+
+def public(module: Any) -> list[str]:
+    """The names of a room; the top level has no list of its own."""
+    listed = getattr(module, "__all__", None)
+    return list(listed or (name for name in dir(module) if not name.startswith("_")))
+
+
+def home_of(room: str, name: str, value: Any) -> str:
+    """Where the name is defined, which is where its documentation is found."""
+    module = getattr(value, "__module__", room)
+    known = module.startswith("ullage") and getattr(value, "__name__", "") == name
+    return f"{module}.{name}" if known else f"{room}.{name}"
+
+
+def first_line(text: str | None) -> str:
+    """The first sentence of a docstring."""
+    return (text or "").strip().split("\n\n")[0].replace("\n", " ")
+
+
+def cli_page() -> str:
+    """Every command with its options, defaults and examples."""
+    from ullage.cli.examples import EXAMPLES
+    from ullage.cli.man import ENDS, command_apps
+
+    parts = [
+        "# Command line",
+        "",
+        "`pip install 'ullage[cli]'`; `ullage COMMAND --help` prints the same.",
+        "",
+    ]
+    parts += ["Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in ENDS) + ".", ""]
+    for name, app in command_apps():
+        parts += [f"## ullage {name}", "", str(app.help).strip(), ""]
+        if app.default_command is not None:
+            parts += options(app)
+        if name in EXAMPLES:
+            lines = re.findall("`(.*?)`", EXAMPLES[name])
+            parts += ["```sh", *lines, "```", ""]
+    return "\n".join(parts)
+
+
+def options(app: Any) -> Iterator[str]:
+    """A table of the arguments of a command."""
+    yield "| option | |"
+    yield "| --- | --- |"
+    for argument in app.assemble_argument_collection():
+        if argument.parameter.show is not False:
+            names = ", ".join(f"`{name}`" for name in argument.names)
+            yield f"| {names} | {cell(argument.parameter.help or '')} |"
+    yield ""
+
+
+def policy_page() -> str:
+    """Every field of the policy with its value in both presets, unit and reason."""
+    from ullage.policy import Policy
+
+    buffered, ladder = Policy.buffered().effective(), Policy.ladder().effective()
+    other = {each.name: each.value for each in ladder}
+    parts = [
+        "# Policy",
+        "",
+        POLICY,
+        "",
+        "| field | buffered | ladder | unit | why |",
+        "| --- | --: | --: | --- | --- |",
+    ]
+    for each in buffered:
+        values = f"{value(each.value)} | {value(other.get(each.name))}"
+        parts.append(f"| `{each.name}` | {values} | {cell(each.unit)} | {cell(each.why)} |")
+    return "\n".join(parts) + "\n"
+
+
+def value(found: object) -> str:
+    """A value as a cell."""
+    if isinstance(found, bool):
+        return "on" if found else "off"
+    if isinstance(found, tuple):
+        return f"{len(found)} names"
+    return f"{found:,}" if isinstance(found, int) else cell(str(found))
+
+
+def cell(text: str) -> str:
+    """Text that cannot end its cell."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
