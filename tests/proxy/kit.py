@@ -65,3 +65,16 @@ Your task is to create a detailed summary of the conversation so far. Think in <
 sections in <summary> tags.
 """
 """In the shape of Claude Code's request, with the marks by which it is recognised."""
+
+
+def asks(items):
+    """Lengths of a list at which a client asks the model."""
+    speaks = [_speaks(item) for item in items]
+    ends = [at for at in range(1, len(items)) if speaks[at] and not speaks[at - 1]]
+    return [*ends, len(items)]
+
+
+def _speaks(item):
+    if "role" in item:
+        return item["role"] == "assistant"
+    return not item["type"].endswith("_output")

@@ -24,9 +24,20 @@ from ullage.exceptions import InvalidPolicy
 from ullage.proxy import ProxySettings
 
 
-def test_it_serves_until_interrupted_and_prints_no_request():
+def test_it_serves_until_interrupted_and_prints_no_request(tmp_path):
     with OracleServer() as server:
-        command = [sys.executable, "-m", "ullage", "proxy", "--upstream", server.url, "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "ullage",
+            "proxy",
+            "--upstream",
+            server.url,
+            "--port",
+            "0",
+            "--state",
+            str(tmp_path),
+        ]
         run = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -45,9 +56,9 @@ def test_it_serves_until_interrupted_and_prints_no_request():
     assert "Traceback" not in rest
 
 
-def test_a_port_in_use_is_an_error_with_one_line():
+def test_a_port_in_use_is_an_error_with_one_line(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = ullage("proxy", "--port", str(taken.getsockname()[1]))
+        done = ullage("proxy", "--state", tmp_path, "--port", str(taken.getsockname()[1]))
     assert done.returncode == 2
     assert "in use" in done.stderr.lower()
 
@@ -71,8 +82,8 @@ def test_a_setting_out_of_range_is_named(field, value, why):
     assert "pw" not in str(found.value)
 
 
-def test_certificates_that_do_not_exist_are_reported():
-    done = ullage("proxy", "--port", "0", "--ca-file", str(Path("/none.pem")))
+def test_certificates_that_do_not_exist_are_reported(tmp_path):
+    done = ullage("proxy", "--state", tmp_path, "--port", "0", "--ca-file", str(Path("/none.pem")))
     assert done.returncode == 2
     assert "none.pem" in done.stderr
     assert "listening" not in done.stdout

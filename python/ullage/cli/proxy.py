@@ -10,7 +10,9 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output
 from ullage.exceptions import MissingExtra
+from ullage.policy import Policy
 from ullage.proxy.proxy_settings import ProxySettings, is_loopback
+from ullage.stores import FolderStore
 
 __all__ = ["proxy_command"]
 
@@ -33,10 +35,25 @@ def proxy_command(
             help="who answers when the client compacts: the provider; code, without a model; or the provider, completed by code"
         ),
     ] = "extractive",
+    levels: Annotated[
+        bool, Parameter(help="make room in requests; without it they leave as they came")
+    ] = True,
+    policy: Annotated[Path | None, Parameter(help="thresholds of the levels (TOML)")] = None,
+    state: Annotated[
+        Path | None,
+        Parameter(help="folder for what must survive a restart; default: ~/.ullage/proxy"),
+    ] = None,
 ) -> int:
     """Relay Anthropic's and OpenAI's APIs on this machine until interrupted."""
     settings = ProxySettings(
-        upstream=upstream, host=host, port=port, ca_file=ca_file, compaction=compaction
+        upstream=upstream,
+        host=host,
+        port=port,
+        ca_file=ca_file,
+        compaction=compaction,
+        levels=levels,
+        policy=None if policy is None else Policy.load(policy),
+        store=FolderStore(state or Path.home() / ".ullage" / "proxy") if levels else None,
     )
     try:
         from ullage.proxy.serving import serve

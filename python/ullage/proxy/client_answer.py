@@ -26,29 +26,25 @@ class ClientAnswer:
         self._send = send
         self.begun = False
 
-    async def relay(self, response: aiohttp.ClientResponse) -> None:
+    async def relay(self, response: aiohttp.ClientResponse, held: bytes = b"") -> None:
         """Pass a response on as it arrives; the sender waits for a slow reader.
 
         A response that breaks off is left incomplete, so that the client sees that it does.
+
+        Args:
+            response: Of the upstream.
+            held: What was read of it already.
         """
         await self._start(response.status, end_to_end(response.raw_headers))
         try:
+            if held:
+                await self._body(held, more=True)
             async for piece in response.content.iter_any():
                 await self._body(piece, more=True)
         except BROKEN as exc:
             LOG.warning("the upstream's response broke off: %s", type(exc).__name__)
             return
         await self._body(b"", more=False)
-
-    async def give_whole(self, response: aiohttp.ClientResponse, data: bytes) -> None:
-        """Pass on a response that was read already."""
-        await self._start(response.status, end_to_end(response.raw_headers))
-        await self._body(data, more=False)
-
-    async def give_up(self, response: aiohttp.ClientResponse, data: bytes) -> None:
-        """Pass on what there is of a response that broke off, and leave it incomplete."""
-        await self._start(response.status, end_to_end(response.raw_headers))
-        await self._body(data, more=True)
 
     async def give(self, made: LocalAnswer) -> None:
         """An answer that was written here."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 
-import aiohttp
-
-from ullage.proxy.client_answer import BROKEN, ClientAnswer
+from ullage.proxy.client_answer import ClientAnswer
 from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_compaction import AskedCompaction
-from ullage.proxy.compaction_answers import ClientCompactions, completed, with_opened_items
-from ullage.proxy.endpoints import Endpoint, GatewayError, endpoint_of
+from ullage.proxy.endpoints import GatewayError, endpoint_of
 from ullage.proxy.incoming import ClientLeft, Incoming, Receive, Scope, Send
+from ullage.proxy.known_calls import KnownCalls
 from ullage.proxy.proxy_settings import ProxySettings, is_loopback
 from ullage.proxy.upstream import Upstream
 
@@ -30,7 +27,7 @@ class Gateway:
     def __init__(self, settings: ProxySettings) -> None:
         self.settings = settings
         self.upstream = Upstream(settings)
-        self._compactions = ClientCompactions(settings.compaction)
+        self._known = KnownCalls(settings, self.upstream)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -47,62 +44,19 @@ class Gateway:
     async def _exchange(self, incoming: Incoming, answer: ClientAnswer) -> None:
         endpoint = endpoint_of(incoming.method, incoming.path, incoming.headers)
         if ClientCall.can_be_read(endpoint, incoming):
-            await self._known(ClientCall(endpoint, incoming, await incoming.body()), answer)
+            await self._known.answer(ClientCall(endpoint, incoming, await incoming.body()), answer)
             return
         body = incoming.chunks() if incoming.has_body else None
         if body is None:
             await incoming.body()
-        response = await self._request(endpoint, incoming, body)
-        with contextlib.closing(response):
-            await answer.relay(response)
-
-    async def _known(self, call: ClientCall, answer: ClientAnswer) -> None:
-        local = await self._compactions.answer(call)
-        if local is not None:
-            await answer.give(local)
-            return
-        to_complete = self._compactions.to_complete(call)
-        sent = with_opened_items(call)
-        response = await self._request(sent.endpoint, sent.incoming, sent.raw)
-        with contextlib.closing(response):
-            if to_complete is None or response.status != 200:
-                await answer.relay(response)
-            else:
-                await self._complete(to_complete, call, response, answer)
-
-    async def _complete(
-        self,
-        asked: AskedCompaction,
-        call: ClientCall,
-        response: aiohttp.ClientResponse,
-        answer: ClientAnswer,
-    ) -> None:
-        """Wait for a summary as a whole, and pass it on with what it lost; as it came, if it broke off."""
-        held = bytearray()
         try:
-            async for piece in response.content.iter_any():
-                held += piece
-        except BROKEN:
-            await answer.give_up(response, bytes(held))
-            return
-        data = bytes(held)
-        kind = response.headers.get("content-type", "")
-        packed = response.headers.get("content-encoding", "")
-        made = await asyncio.to_thread(completed, asked, kind, packed, data, stream=call.streams)
-        if made is None:
-            await answer.give_whole(response, data)
-        else:
-            await answer.give(made)
-
-    async def _request(
-        self, endpoint: Endpoint, incoming: Incoming, body: bytes | AsyncIterator[bytes] | None
-    ) -> aiohttp.ClientResponse:
-        try:
-            return await self.upstream.request(
+            response = await self.upstream.request(
                 endpoint, incoming.method, incoming.target, incoming.headers, body
             )
         except GatewayError as error:
             raise incoming.failure or error from None
+        with contextlib.closing(response):
+            await answer.relay(response)
 
 
 async def _while_connected(exchange: Coroutine[None, None, None], incoming: Incoming) -> None:

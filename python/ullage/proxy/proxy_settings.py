@@ -9,6 +9,8 @@ from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from ullage.exceptions import InvalidPolicy
+from ullage.policy import Policy
+from ullage.stores import DocumentStore
 
 __all__ = ["ANTHROPIC", "OPENAI", "CompactionMode", "ProxySettings", "is_loopback"]
 
@@ -38,6 +40,10 @@ class ProxySettings:
         silence_seconds: Longest silence of the upstream before or in a response; then it is given up.
         compaction: Who answers when a client compacts by itself: `pass`: the provider. `extractive`: code, without a model.
             `repair`: the provider, and code completes what its summary lost.
+        levels: Whether levels act on requests; false: all of them leave as they came.
+        policy: Of the levels; `None`: the default, where clearing waits until it pays for the cache that it breaks. What needs the
+            client's help (stores, tools for the model, edits of the provider) is off whatever it says.
+        store: Keeps the levels' decisions over a restart: any store of `ullage.stores`; `None`: nothing is kept.
 
     Raises:
         InvalidPolicy: A value is out of range; names the field.
@@ -53,6 +59,9 @@ class ProxySettings:
     connect_seconds: float = 30.0
     silence_seconds: float = 600.0
     compaction: CompactionMode = "extractive"
+    levels: bool = True
+    policy: Policy | None = None
+    store: DocumentStore | None = None
 
     def __post_init__(self) -> None:
         if self.upstream:

@@ -1,0 +1,120 @@
+"""The conversation of a call as a manager reads it: without the system prompt at its head and the cache marks that move with each call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ullage.manager import ListView
+from ullage.proxy.client_calls import ClientCall
+
+__all__ = ["ClientList"]
+
+_HEAD_ROLES = ("system", "developer")
+_HELD_ELSEWHERE = ("previous_response_id", "conversation", "thread", "compaction")
+"""With one of these the provider holds a part of the conversation, or compacts it now: the list is not all of it."""
+
+_UNMARKED = ("thinking", "redacted_thinking")
+"""Blocks that take no cache mark."""
+
+
+class ClientList:
+    """The list of one call.
+
+    Args:
+        head: Messages before the conversation: the system prompt, where it is one.
+        given: The other messages, as they came.
+        system: The system prompt, to be counted.
+        tools: Tool definitions, to be counted.
+
+    Attributes:
+        bare: The messages without cache marks; those without any are the same objects.
+    """
+
+    def __init__(
+        self, head: list[Any], given: list[Any], system: Any, tools: list[dict[str, Any]]
+    ) -> None:
+        self.head, self.given, self.system, self.tools = head, given, system, tools
+        self.bare: list[Any] = [_without_marks(item) for item in given]
+
+    @classmethod
+    def of(cls, call: ClientCall) -> ClientList | None:
+        """The list of a call; `None`: it is not all of the conversation, or cannot be read."""
+        body, items = call.body, call.items
+        if body is None or items is None or any(body.get(key) for key in _HELD_ELSEWHERE):
+            return None
+        if not all(isinstance(item, dict) and _is_whole(item) for item in items):
+            return None
+        heads = (at for at, item in enumerate(items) if item.get("role") not in _HEAD_ROLES)
+        start = next(heads, len(items)) if call.endpoint.provider != "anthropic" else 0
+        tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
+        head = items[:start]
+        return cls(head, items[start:], _system(body, head), tools) if items[start:] else None
+
+    def written(self, view: ListView) -> list[Any]:
+        """The list to send: what was kept as it came, with its marks; what was changed has the marks of what it was made of."""
+        made = list(self.head)
+        for message, origin in zip(view.messages, view.origin, strict=True):
+            if origin is None:
+                made.append(message)
+            elif message is self.bare[origin]:
+                made.append(self.given[origin])
+            else:
+                made.append(_with_mark(message, self.given[origin]))
+        return made
+
+
+def _is_whole(item: Mapping[str, Any]) -> bool:
+    return item.get("type") != "item_reference"
+
+
+def _system(body: Mapping[str, Any], head: Sequence[Mapping[str, Any]]) -> Any:
+    """What is counted as the system prompt."""
+    own = body.get("system") or body.get("instructions")
+    if not head:
+        return own if isinstance(own, (str, list)) else None
+    texts = [own] if isinstance(own, str) else []
+    return "\n".join([*texts, *(_text(message.get("content")) for message in head)])
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping))
+
+
+# ---- cache marks -----------------------------------------------------------------------------
+
+
+def _without_marks(message: dict[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    marked = [isinstance(block, dict) and "cache_control" in block for block in content]
+    if not any(marked):
+        return message
+    bare = [_without(block) if has else block for block, has in zip(content, marked, strict=True)]
+    return {**message, "content": bare}
+
+
+def _without(block: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+def _mark_of(message: Mapping[str, Any]) -> object:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    marks = (block.get("cache_control") for block in blocks if isinstance(block, dict))
+    return next((mark for mark in marks if mark), None)
+
+
+def _with_mark(message: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A changed message with the mark of the one that it was made of, at its end."""
+    mark, content = _mark_of(given), message.get("content")
+    if mark is None or not isinstance(content, list) or not content:
+        return message
+    last = content[-1]
+    if not isinstance(last, dict) or last.get("type") in _UNMARKED:
+        return message
+    return {**message, "content": [*content[:-1], {**last, "cache_control": mark}]}

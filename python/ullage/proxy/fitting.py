@@ -1,0 +1,200 @@
+"""Makes a client's call fit: finds its conversation, runs the levels, and writes the call again if anything is due."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.counting.models import ModelTable
+from ullage.exceptions import ContextTooLarge, UllageError
+from ullage.manager import ContextManager, ListView
+from ullage.policy import Policy
+from ullage.proxy.client_calls import ClientCall
+from ullage.proxy.client_list import ClientList
+from ullage.proxy.conversations import Conversations, Line, name_of
+from ullage.proxy.line_states import LineStates
+
+__all__ = ["Fitted", "Fitter", "gateway_policy"]
+
+LOG = logging.getLogger("ullage.proxy")
+
+_BYTES_PER_TOKEN = 2
+"""Fewer than any text has: a request of fewer bytes than its window allows tokens, times this, is small for certain."""
+
+_MILLION = "context-1m"
+"""Part of the beta that opens a window of a million tokens."""
+
+_UNKNOWN_WINDOW = 200_000
+"""Tokens, for a model that the table does not have; what a manager assumes too."""
+
+_SMALL_BYTES = 32 * 1024
+"""Below this a thread costs more than the work."""
+
+
+def gateway_policy(policy: Policy | None = None) -> Policy:
+    """A policy without what needs the client's help: tools for the model, stores it could recall from, the provider's own edits.
+
+    Args:
+        policy: `None`: the default, where clearing waits until it pays for the cache that it breaks.
+    """
+    own = policy or Policy.buffered().change({"cost.wait_requests": 10})
+    off = ("tool_budget.enabled", "snip.turns", "micro.by_provider", "micro.by_cache_edit")
+    changed: dict[str, Any] = dict.fromkeys(off, False)
+    return own.change({**changed, "micro.provider_compact_tokens": 0, "offer.notice_percent": 0})
+
+
+def _start_percent(policy: Policy) -> int:
+    """Percent of the window below which no level does anything."""
+    if policy.micro.by_time or policy.snip.on_arrival:
+        return 0
+    marks = [policy.auto.start_percent or 50]
+    marks += [policy.snip.start_percent] if policy.snip.enabled else []
+    marks += [policy.micro.supersede_start_percent] if policy.micro.by_supersession else []
+    marks += [policy.micro.line_start_percent] if policy.micro.by_line else []
+    return min(marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A call that was looked at.
+
+    Attributes:
+        line: Its conversation.
+        given: Its list.
+        view: What is sent.
+        raw: The body to send: the client's own bytes where nothing is due.
+    """
+
+    line: Line
+    given: ClientList
+    view: ListView
+    raw: bytes
+
+
+class Fitter:
+    """Runs the levels on calls.
+
+    Args:
+        policy: Of the levels.
+        states: Where lines are kept over a restart.
+    """
+
+    def __init__(self, policy: Policy, states: LineStates) -> None:
+        self.policy, self.conversations = policy, Conversations()
+        self._states, self._start = states, _start_percent(policy)
+
+    def may_be_due(self, call: ClientCall) -> bool:
+        """Whether a level could act on a call; by its size alone, so that small ones leave at once."""
+        if call.endpoint.kind not in ("messages", "chat", "responses"):
+            return False
+        tokens = _window_of(call) * self._start // 100
+        return len(call.raw) > tokens * _BYTES_PER_TOKEN
+
+    async def fit(self, call: ClientCall) -> Fitted | None:
+        """The call made to fit; `None`: it is sent as it came."""
+        try:
+            given = await self._read(call)
+            if given is None:
+                return None
+            name, thinking = name_of(call), (call.body or {}).get("thinking")
+            line = await self._line(name, call, given, thinking)
+            async with line.lock:
+                return await asyncio.to_thread(self._fitted, line, call, given)
+        except ContextTooLarge as exc:
+            LOG.warning("nothing left to make smaller: %s", exc)
+        except UllageError as exc:
+            LOG.warning("a call is passed on as it came: %s", type(exc).__name__)
+        except Exception:  # whatever a client sends, its provider can still answer
+            LOG.exception("a call could not be looked at and is passed on as it came")
+        return None
+
+    async def _read(self, call: ClientCall) -> ClientList | None:
+        if len(call.raw) < _SMALL_BYTES:
+            return ClientList.of(call)
+        return await asyncio.to_thread(ClientList.of, call)
+
+    async def _line(self, name: str, call: ClientCall, given: ClientList, thinking: object) -> Line:
+        """The line that a call goes on with: the nearest, a fork of it, or a new one."""
+        near, same = self.conversations.nearest(name, given, thinking)
+        if near is not None and same == len(near.bare):
+            near.bare = given.bare  # before anything is awaited: the next call sees it
+            self.conversations.used(near)
+            return near
+        if near is not None and same:
+            async with near.lock:
+                manager = await asyncio.to_thread(near.manager.fork)
+        else:
+            manager = await asyncio.to_thread(self._begun, name, call, given, thinking)
+        made = self.conversations.add(name, manager, thinking)
+        made.bare = given.bare
+        return made
+
+    def _begun(
+        self, name: str, call: ClientCall, given: ClientList, thinking: Any
+    ) -> ContextManager:
+        """A manager for a line that is not in memory: with the state that an earlier process left, if one fits."""
+        provider = call.endpoint.provider
+        window = 1_000_000 if _MILLION in call.incoming.header(b"anthropic-beta") else None
+
+        def new() -> ContextManager:
+            return ContextManager(
+                model=call.model,
+                provider=provider,
+                policy=self.policy,
+                system=given.system,
+                tools=given.tools,
+                thinking=thinking
+                if isinstance(thinking, dict) and provider == "anthropic"
+                else None,
+                context_window=window,
+            )
+
+        return self._states.loaded(name, given.bare, new) or new()
+
+    def _fitted(self, line: Line, call: ClientCall, given: ClientList) -> Fitted:
+        manager = line.manager
+        model = None if manager.model.name == call.model else call.model
+        view = manager.view(given.bare, system=given.system, tools=given.tools, model=model)
+        raw = call.with_items(given.written(view)) if view.changed else call.raw
+        if view.reports:
+            self._states.save(line)
+        return Fitted(line, given, view, raw)
+
+    async def recovered(
+        self, fitted: Fitted, call: ClientCall, status: int, error: Any
+    ) -> Fitted | None:
+        """The call made smaller after the provider refused it as too large; `None`: it is another error, or nothing helps."""
+        line = fitted.line
+        try:
+            async with line.lock:
+                return await asyncio.to_thread(self._recovered, fitted, call, (status, error))
+        except ContextTooLarge as exc:
+            LOG.warning("nothing left to make smaller: %s", exc)
+        except Exception:
+            LOG.exception("a refused call could not be made smaller")
+        return None
+
+    def _recovered(self, fitted: Fitted, call: ClientCall, error: tuple[int, Any]) -> Fitted | None:
+        line, given = fitted.line, fitted.given
+        done = line.manager.on_overflow(error)
+        if not done:
+            return None
+        view = line.manager.view(given.bare)
+        smaller = {} if done.max_tokens is None else {_output_key(call): done.max_tokens}
+        raw = call.with_items(given.written(view), **smaller)
+        self._states.save(line)
+        return Fitted(line, given, view, raw) if raw != fitted.raw else None
+
+
+def _window_of(call: ClientCall) -> int:
+    if _MILLION in call.incoming.header(b"anthropic-beta"):
+        return 1_000_000
+    row = ModelTable.builtin().find(call.model)
+    return _UNKNOWN_WINDOW if row is None else row.context_window
+
+
+def _output_key(call: ClientCall) -> str:
+    keys = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+    return next((key for key in keys if key in (call.body or {})), keys[-1])

@@ -1,0 +1,143 @@
+"""Calls of the known APIs: answered here, changed to fit, repeated once after a refusal, or passed on as they came."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import aiohttp
+import orjson
+
+from ullage.providers import classify
+from ullage.proxy.answer_tap import decoded
+from ullage.proxy.client_answer import BROKEN, ClientAnswer
+from ullage.proxy.client_calls import ClientCall
+from ullage.proxy.client_compaction import AskedCompaction
+from ullage.proxy.compaction_answers import ClientCompactions, completed, with_opened_items
+from ullage.proxy.fitting import Fitted, Fitter, gateway_policy
+from ullage.proxy.line_states import LineStates
+from ullage.proxy.proxy_settings import ProxySettings
+from ullage.proxy.upstream import Upstream
+
+__all__ = ["KnownCalls"]
+
+_REFUSED = (400, 413)
+"""Statuses of a request that is too large."""
+
+_LONGEST_ERROR = 256 * 1024
+"""Bytes; a longer answer is no error of an API."""
+
+
+class KnownCalls:
+    """Answers calls of the known APIs.
+
+    Args:
+        settings: Of the gateway.
+        upstream: Where calls go.
+    """
+
+    def __init__(self, settings: ProxySettings, upstream: Upstream) -> None:
+        self._upstream = upstream
+        self._compactions = ClientCompactions(settings.compaction)
+        states = LineStates(settings.store)
+        self.fitter = Fitter(gateway_policy(settings.policy), states) if settings.levels else None
+
+    async def answer(self, call: ClientCall, answer: ClientAnswer) -> None:
+        """Answer one call."""
+        local = await self._compactions.answer(call)
+        if local is not None:
+            await answer.give(local)
+            return
+        to_complete = self._compactions.to_complete(call)
+        call = with_opened_items(call)
+        if to_complete is not None:
+            await self._complete(to_complete, call, answer)
+        elif self.fitter is None:
+            with contextlib.closing(await self._send(call, call.raw)) as response:
+                await answer.relay(response)
+        else:
+            await self._fit(self.fitter, call, answer)
+
+    async def _send(self, call: ClientCall, raw: bytes) -> aiohttp.ClientResponse:
+        given = call.incoming
+        return await self._upstream.request(
+            call.endpoint, given.method, given.target, given.headers, raw
+        )
+
+    # ---- made to fit -------------------------------------------------------------------------
+
+    async def _fit(self, fitter: Fitter, call: ClientCall, answer: ClientAnswer) -> None:
+        fitted = await fitter.fit(call) if fitter.may_be_due(call) else None
+        with contextlib.closing(
+            await self._send(call, call.raw if fitted is None else fitted.raw)
+        ) as response:
+            if response.status not in _REFUSED:
+                await answer.relay(response)
+                return
+            held = await _read(response, _LONGEST_ERROR)
+            again = await self._smaller(fitter, call, fitted, response, held)
+            if again is None:
+                await answer.relay(response, held)
+                return
+        with contextlib.closing(await self._send(call, again.raw)) as second:
+            await answer.relay(second)
+
+    async def _smaller(
+        self,
+        fitter: Fitter,
+        call: ClientCall,
+        fitted: Fitted | None,
+        response: aiohttp.ClientResponse,
+        held: bytes,
+    ) -> Fitted | None:
+        """A refused call, made smaller; `None`: it was refused for another reason, or nothing helps."""
+        plain = decoded(response.headers.get("content-encoding", ""), held)
+        error = None if plain is None else _said(plain)
+        found = classify((response.status, error), provider=call.endpoint.provider)
+        if error is None or not (found.is_overflow or found.kind == "output_budget"):
+            return None
+        fitted = fitted or await fitter.fit(call)
+        return (
+            None if fitted is None else await fitter.recovered(fitted, call, response.status, error)
+        )
+
+    # ---- completed ---------------------------------------------------------------------------
+
+    async def _complete(
+        self, asked: AskedCompaction, call: ClientCall, answer: ClientAnswer
+    ) -> None:
+        """Wait for a summary as a whole, and pass it on with what it lost; an error, or one that breaks off, as it came."""
+        with contextlib.closing(await self._send(call, call.raw)) as response:
+            if response.status != 200:
+                await answer.relay(response)
+                return
+            data = await _read(response, None)
+            kind = response.headers.get("content-type", "")
+            packed = response.headers.get("content-encoding", "")
+            made = await asyncio.to_thread(
+                completed, asked, kind, packed, data, stream=call.streams
+            )
+            if made is None:
+                await answer.relay(response, data)
+            else:
+                await answer.give(made)
+
+
+async def _read(response: aiohttp.ClientResponse, most: int | None) -> bytes:
+    """What a response holds, up to where it breaks off or to a limit; the rest can still be relayed."""
+    held = bytearray()
+    with contextlib.suppress(*BROKEN):
+        async for piece in response.content.iter_any():
+            held += piece
+            if most is not None and len(held) >= most:
+                break
+    return bytes(held)
+
+
+def _said(plain: bytes) -> Any:
+    """An error as an object, or as text."""
+    try:
+        return orjson.loads(plain)
+    except orjson.JSONDecodeError:
+        return plain.decode("utf-8", "replace")
