@@ -6,7 +6,7 @@ serving          the listening server; gateway: one request from arrival to answ
 incoming         a request as it arrives: bounded, and whether its client is still there
 endpoints        which path means which API; upstream: the connection to the provider, relayed byte for byte
 known_calls      calls of the known APIs; client_calls: one of them; client_answer: what goes back
-fitting          runs the levels: conversations recognises whose call it is, client_list reads and writes its list,
+fitter           runs the levels: client_lines recognises whose call it is, client_list reads and writes its list,
                  line_states keeps what was decided
 compaction_answers  the client's own compaction: client_compaction recognises it and writes the summary,
                  local_answers puts it on the wire, handed_out turns opaque items back into messages

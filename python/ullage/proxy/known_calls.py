@@ -15,7 +15,7 @@ from ullage.proxy.client_answer import BROKEN, ClientAnswer
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import AskedCompaction
 from ullage.proxy.compaction_answers import ClientCompactions, completed, with_opened_items
-from ullage.proxy.fitting import Fitted, Fitter, gateway_policy
+from ullage.proxy.fitter import Fitted, Fitter, gateway_policy
 from ullage.proxy.line_states import LineStates
 from ullage.proxy.proxy_settings import ProxySettings
 from ullage.proxy.upstream import Upstream

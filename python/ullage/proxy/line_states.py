@@ -12,7 +12,7 @@ from ullage.exceptions import StoreError, UllageError
 from ullage.manager import ContextManager
 
 if TYPE_CHECKING:
-    from ullage.proxy.conversations import Line
+    from ullage.proxy.client_lines import Line
     from ullage.stores import DocumentStore
 
 __all__ = ["LineStates"]

@@ -12,8 +12,8 @@ from ullage.exceptions import ContextTooLarge, UllageError
 from ullage.manager import ContextManager, ListView
 from ullage.policy import Policy
 from ullage.proxy.client_calls import ClientCall
+from ullage.proxy.client_lines import Conversations, Line, name_of
 from ullage.proxy.client_list import ClientList
-from ullage.proxy.conversations import Conversations, Line, name_of
 from ullage.proxy.line_states import LineStates
 
 __all__ = ["Fitted", "Fitter", "gateway_policy"]
