@@ -1,4 +1,4 @@
-"""Conversations as the gateway recognises them: by the client's own name for a session, or by what they have in common."""
+"""ClientLines as the gateway recognises them: by the client's own name for a session, or by what they have in common."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ullage.manager import ContextManager
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_list import ClientList
 
-__all__ = ["Conversations", "Line", "name_of"]
+__all__ = ["ClientLine", "ClientLines", "name_of"]
 
 MOST_LINES = 64
 """Lines of conversations in memory; the one that was used longest ago is dropped first, and found again by its state."""
@@ -51,7 +51,7 @@ def _leading_text(body: dict[str, Any], items: Sequence[Any]) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class ClientLine:
     """One course that a conversation took: the main one, a side query, an edited one.
 
     Attributes:
@@ -71,19 +71,21 @@ class Line:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Conversations:
+class ClientLines:
     """The lines in memory."""
 
     def __init__(self) -> None:
-        self._lines: OrderedDict[tuple[str, int], Line] = OrderedDict()
+        self._lines: OrderedDict[tuple[str, int], ClientLine] = OrderedDict()
         self._numbers: dict[str, int] = {}
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[ClientLine]:
         return iter(tuple(self._lines.values()))
 
-    def nearest(self, name: str, given: ClientList, thinking: object) -> tuple[Line | None, int]:
+    def nearest(
+        self, name: str, given: ClientList, thinking: object
+    ) -> tuple[ClientLine | None, int]:
         """The line with the most messages in common at the beginning, and how many these are."""
-        best: Line | None = None
+        best: ClientLine | None = None
         most = 0
         for line in self:
             if line.name != name or line.thinking != thinking:
@@ -93,10 +95,10 @@ class Conversations:
                 best, most = line, same
         return best, most
 
-    def add(self, name: str, manager: ContextManager, thinking: object) -> Line:
+    def add(self, name: str, manager: ContextManager, thinking: object) -> ClientLine:
         """A new line; the one that was used longest ago is dropped for it."""
         self._numbers[name] = number = self._numbers.get(name, 0) + 1
-        made = Line(name, number, manager, thinking)
+        made = ClientLine(name, number, manager, thinking)
         self._lines[name, number] = made
         while len(self._lines) > MOST_LINES:
             (old, _), _ = self._lines.popitem(last=False)
@@ -104,7 +106,7 @@ class Conversations:
                 self._numbers.pop(old, None)
         return made
 
-    def used(self, line: Line) -> None:
+    def used(self, line: ClientLine) -> None:
         """It is the newest now."""
         if (line.name, line.number) in self._lines:
             self._lines.move_to_end((line.name, line.number))

@@ -12,7 +12,7 @@ from ullage.exceptions import ContextTooLarge, UllageError
 from ullage.manager import ContextManager, ListView
 from ullage.policy import Policy
 from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_lines import Conversations, Line, name_of
+from ullage.proxy.client_lines import ClientLine, ClientLines, name_of
 from ullage.proxy.client_list import ClientList
 from ullage.proxy.line_states import LineStates
 
@@ -67,7 +67,7 @@ class Fitted:
         raw: The body to send: the client's own bytes where nothing is due.
     """
 
-    line: Line
+    line: ClientLine
     given: ClientList
     view: ListView
     raw: bytes
@@ -82,7 +82,7 @@ class Fitter:
     """
 
     def __init__(self, policy: Policy, states: LineStates) -> None:
-        self.policy, self.conversations = policy, Conversations()
+        self.policy, self.conversations = policy, ClientLines()
         self._states, self._start = states, _start_percent(policy)
 
     def may_be_due(self, call: ClientCall) -> bool:
@@ -115,7 +115,9 @@ class Fitter:
             return ClientList.of(call)
         return await asyncio.to_thread(ClientList.of, call)
 
-    async def _line(self, name: str, call: ClientCall, given: ClientList, thinking: object) -> Line:
+    async def _line(
+        self, name: str, call: ClientCall, given: ClientList, thinking: object
+    ) -> ClientLine:
         """The line that a call goes on with: the nearest, a fork of it, or a new one."""
         near, same = self.conversations.nearest(name, given, thinking)
         if near is not None and same == len(near.bare):
@@ -153,7 +155,7 @@ class Fitter:
 
         return self._states.loaded(name, given.bare, new) or new()
 
-    def _fitted(self, line: Line, call: ClientCall, given: ClientList) -> Fitted:
+    def _fitted(self, line: ClientLine, call: ClientCall, given: ClientList) -> Fitted:
         manager = line.manager
         model = None if manager.model.name == call.model else call.model
         view = manager.view(given.bare, system=given.system, tools=given.tools, model=model)

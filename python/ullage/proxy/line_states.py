@@ -12,7 +12,7 @@ from ullage.exceptions import StoreError, UllageError
 from ullage.manager import ContextManager
 
 if TYPE_CHECKING:
-    from ullage.proxy.client_lines import Line
+    from ullage.proxy.client_lines import ClientLine
     from ullage.stores import DocumentStore
 
 __all__ = ["LineStates"]
@@ -35,7 +35,7 @@ class LineStates:
     def __init__(self, store: DocumentStore | None) -> None:
         self._store = store
 
-    def save(self, line: Line) -> None:
+    def save(self, line: ClientLine) -> None:
         """Keep a line's state; a store that fails is reported, and the call goes on."""
         if self._store is None:
             return
