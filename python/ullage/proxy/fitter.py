@@ -16,7 +16,7 @@ from ullage.proxy.client_lines import ClientLine, ClientLines, name_of
 from ullage.proxy.client_list import ClientList
 from ullage.proxy.line_states import LineStates
 
-__all__ = ["Fitted", "Fitter", "gateway_policy"]
+__all__ = ["FittedCall", "Fitter", "gateway_policy"]
 
 LOG = logging.getLogger("ullage.proxy")
 
@@ -57,7 +57,7 @@ def _start_percent(policy: Policy) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedCall:
     """A call that was looked at.
 
     Attributes:
@@ -92,7 +92,7 @@ class Fitter:
         tokens = _window_of(call) * self._start // 100
         return len(call.raw) > tokens * _BYTES_PER_TOKEN
 
-    async def fit(self, call: ClientCall) -> Fitted | None:
+    async def fit(self, call: ClientCall) -> FittedCall | None:
         """The call made to fit; `None`: it is sent as it came."""
         try:
             given = await self._read(call)
@@ -155,18 +155,18 @@ class Fitter:
 
         return self._states.loaded(name, given.bare, new) or new()
 
-    def _fitted(self, line: ClientLine, call: ClientCall, given: ClientList) -> Fitted:
+    def _fitted(self, line: ClientLine, call: ClientCall, given: ClientList) -> FittedCall:
         manager = line.manager
         model = None if manager.model.name == call.model else call.model
         view = manager.view(given.bare, system=given.system, tools=given.tools, model=model)
         raw = call.with_items(given.written(view)) if view.changed else call.raw
         if view.reports:
             self._states.save(line)
-        return Fitted(line, given, view, raw)
+        return FittedCall(line, given, view, raw)
 
     async def recovered(
-        self, fitted: Fitted, call: ClientCall, status: int, error: Any
-    ) -> Fitted | None:
+        self, fitted: FittedCall, call: ClientCall, status: int, error: Any
+    ) -> FittedCall | None:
         """The call made smaller after the provider refused it as too large; `None`: it is another error, or nothing helps."""
         line = fitted.line
         try:
@@ -178,7 +178,9 @@ class Fitter:
             LOG.exception("a refused call could not be made smaller")
         return None
 
-    def _recovered(self, fitted: Fitted, call: ClientCall, error: tuple[int, Any]) -> Fitted | None:
+    def _recovered(
+        self, fitted: FittedCall, call: ClientCall, error: tuple[int, Any]
+    ) -> FittedCall | None:
         line, given = fitted.line, fitted.given
         done = line.manager.on_overflow(error)
         if not done:
@@ -187,7 +189,7 @@ class Fitter:
         smaller = {} if done.max_tokens is None else {_output_key(call): done.max_tokens}
         raw = call.with_items(given.written(view), **smaller)
         self._states.save(line)
-        return Fitted(line, given, view, raw) if raw != fitted.raw else None
+        return FittedCall(line, given, view, raw) if raw != fitted.raw else None
 
 
 def _window_of(call: ClientCall) -> int:

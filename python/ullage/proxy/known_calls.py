@@ -15,7 +15,7 @@ from ullage.proxy.client_answer import BROKEN, ClientAnswer
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import AskedCompaction
 from ullage.proxy.compaction_answers import ClientCompactions, completed, with_opened_items
-from ullage.proxy.fitter import Fitted, Fitter, gateway_policy
+from ullage.proxy.fitter import FittedCall, Fitter, gateway_policy
 from ullage.proxy.line_states import LineStates
 from ullage.proxy.proxy_settings import ProxySettings
 from ullage.proxy.upstream import Upstream
@@ -87,10 +87,10 @@ class KnownCalls:
         self,
         fitter: Fitter,
         call: ClientCall,
-        fitted: Fitted | None,
+        fitted: FittedCall | None,
         response: aiohttp.ClientResponse,
         held: bytes,
-    ) -> Fitted | None:
+    ) -> FittedCall | None:
         """A refused call, made smaller; `None`: it was refused for another reason, or nothing helps."""
         plain = decoded(response.headers.get("content-encoding", ""), held)
         error = None if plain is None else _said(plain)
