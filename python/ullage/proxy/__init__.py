@@ -10,7 +10,7 @@ fitter           runs the levels: client_lines recognises whose call it is, clie
                  line_states keeps what was decided
 compaction_answers  the client's own compaction: client_compaction recognises it and writes the summary,
                  local_answers puts it on the wire, handed_out turns opaque items back into messages
-answer_tap       what a relayed answer says
+accounts         what the page shows; pages: the page, metrics, what left; answer_tap: what a relayed answer says
 ```
 
 Needs the extra `proxy`. What is assumed about clients and providers is listed in `docs/proxy.md`.

@@ -16,15 +16,24 @@ __all__ = ["BROKEN", "ClientAnswer"]
 BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
 """What a response raises that ends too early."""
 
+_MOST_NOTED = 2 * 1024 * 1024
+"""Bytes of an answer that are kept to be read."""
+
 LOG = logging.getLogger("ullage.proxy")
 
 
 class ClientAnswer:
-    """What goes back to the client."""
+    """What goes back to the client.
+
+    Attributes:
+        begun: Whether anything was sent.
+        passed: What was relayed, to be read when it is over; empty if it is too long for that.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self.begun = False
+        self.passed = bytearray()
 
     async def relay(self, response: aiohttp.ClientResponse, held: bytes = b"") -> None:
         """Pass a response on as it arrives; the sender waits for a slow reader.
@@ -39,12 +48,19 @@ class ClientAnswer:
         try:
             if held:
                 await self._body(held, more=True)
+                self._note(held)
             async for piece in response.content.iter_any():
                 await self._body(piece, more=True)
+                self._note(piece)
         except BROKEN as exc:
             LOG.warning("the upstream's response broke off: %s", type(exc).__name__)
             return
         await self._body(b"", more=False)
+
+    def _note(self, piece: bytes) -> None:
+        """Streams tell their usage at the beginning and the end; an answer of megabytes is not kept for it."""
+        if len(self.passed) + len(piece) <= _MOST_NOTED:
+            self.passed += piece
 
     async def give(self, made: LocalAnswer) -> None:
         """An answer that was written here."""

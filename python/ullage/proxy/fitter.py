@@ -82,7 +82,7 @@ class Fitter:
     """
 
     def __init__(self, policy: Policy, states: LineStates) -> None:
-        self.policy, self.conversations = policy, ClientLines()
+        self.policy, self.lines = policy, ClientLines()
         self._states, self._start = states, _start_percent(policy)
 
     def may_be_due(self, call: ClientCall) -> bool:
@@ -119,17 +119,17 @@ class Fitter:
         self, name: str, call: ClientCall, given: ClientList, thinking: object
     ) -> ClientLine:
         """The line that a call goes on with: the nearest, a fork of it, or a new one."""
-        near, same = self.conversations.nearest(name, given, thinking)
+        near, same = self.lines.nearest(name, given, thinking)
         if near is not None and same == len(near.bare):
             near.bare = given.bare  # before anything is awaited: the next call sees it
-            self.conversations.used(near)
+            self.lines.used(near)
             return near
         if near is not None and same:
             async with near.lock:
                 manager = await asyncio.to_thread(near.manager.fork)
         else:
             manager = await asyncio.to_thread(self._begun, name, call, given, thinking)
-        made = self.conversations.add(name, manager, thinking)
+        made = self.lines.add(name, manager, thinking)
         made.bare = given.bare
         return made
 

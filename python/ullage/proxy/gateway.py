@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 
 from ullage.proxy.client_answer import ClientAnswer
 from ullage.proxy.client_calls import ClientCall
@@ -27,24 +27,33 @@ class Gateway:
     def __init__(self, settings: ProxySettings) -> None:
         self.settings = settings
         self.upstream = Upstream(settings)
-        self._known = KnownCalls(settings, self.upstream)
+        self.known = KnownCalls(settings, self.upstream)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         answer = ClientAnswer(send)
         try:
             incoming = Incoming(scope, receive, self.settings)
-            _check_host(incoming, self.settings)
+            if not self.serves({"host": incoming.header(b"host")}):
+                text = "this gateway serves its own machine only"
+                raise GatewayError(421, "invalid_request_error", text)
             await _while_connected(self._exchange(incoming, answer), incoming)
         except GatewayError as error:
             await answer.refuse(error)
         except ClientLeft:
             return
 
+    def serves(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request is for this machine: on loopback, a page in a browser must not get in under a name of its own (DNS rebinding)."""
+        host = headers.get("host", "")
+        name, _, port = host.rpartition(":")
+        given = name if port.isdecimal() else host
+        return not given or not is_loopback(self.settings.host) or is_loopback(given)
+
     async def _exchange(self, incoming: Incoming, answer: ClientAnswer) -> None:
         endpoint = endpoint_of(incoming.method, incoming.path, incoming.headers)
         if ClientCall.can_be_read(endpoint, incoming):
-            await self._known.answer(ClientCall(endpoint, incoming, await incoming.body()), answer)
+            await self.known.answer(ClientCall(endpoint, incoming, await incoming.body()), answer)
             return
         body = incoming.chunks() if incoming.has_body else None
         if body is None:
@@ -73,13 +82,3 @@ async def _while_connected(exchange: Coroutine[None, None, None], incoming: Inco
             await watch
     with contextlib.suppress(asyncio.CancelledError):
         await work
-
-
-def _check_host(incoming: Incoming, settings: ProxySettings) -> None:
-    """On loopback, a page in a browser must not reach the gateway under a name of its own (DNS rebinding)."""
-    if not is_loopback(settings.host):
-        return
-    host = incoming.header(b"host")
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    if name and not is_loopback(name):
-        raise GatewayError(421, "invalid_request_error", "this gateway serves its own machine only")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import Any
 
 import aiohttp
 import orjson
 
 from ullage.providers import classify
-from ullage.proxy.answer_tap import decoded
+from ullage.proxy.accounts import CallAccounts
+from ullage.proxy.answer_tap import decoded, message_in, tokens_in
 from ullage.proxy.client_answer import BROKEN, ClientAnswer
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import AskedCompaction
+from ullage.proxy.client_lines import name_of
 from ullage.proxy.compaction_answers import ClientCompactions, completed, with_opened_items
 from ullage.proxy.fitter import FittedCall, Fitter, gateway_policy
 from ullage.proxy.line_states import LineStates
@@ -21,6 +24,8 @@ from ullage.proxy.proxy_settings import ProxySettings
 from ullage.proxy.upstream import Upstream
 
 __all__ = ["KnownCalls"]
+
+LOG = logging.getLogger("ullage.proxy")
 
 _REFUSED = (400, 413)
 """Statuses of a request that is too large."""
@@ -35,10 +40,14 @@ class KnownCalls:
     Args:
         settings: Of the gateway.
         upstream: Where calls go.
+
+    Attributes:
+        fitter: Runs the levels; `None`: they are off.
+        accounts: What the page shows.
     """
 
     def __init__(self, settings: ProxySettings, upstream: Upstream) -> None:
-        self._upstream = upstream
+        self._upstream, self.accounts = upstream, CallAccounts()
         self._compactions = ClientCompactions(settings.compaction)
         states = LineStates(settings.store)
         self.fitter = Fitter(gateway_policy(settings.policy), states) if settings.levels else None
@@ -48,6 +57,7 @@ class KnownCalls:
         local = await self._compactions.answer(call)
         if local is not None:
             await answer.give(local)
+            self.accounts.note(name_of(call), call, answered=True)
             return
         to_complete = self._compactions.to_complete(call)
         call = with_opened_items(call)
@@ -56,6 +66,7 @@ class KnownCalls:
         elif self.fitter is None:
             with contextlib.closing(await self._send(call, call.raw)) as response:
                 await answer.relay(response)
+                self._account(call, response, answer)
         else:
             await self._fit(self.fitter, call, answer)
 
@@ -74,6 +85,7 @@ class KnownCalls:
         ) as response:
             if response.status not in _REFUSED:
                 await answer.relay(response)
+                self._account(call, response, answer, fitted)
                 return
             held = await _read(response, _LONGEST_ERROR)
             again = await self._smaller(fitter, call, fitted, response, held)
@@ -82,6 +94,28 @@ class KnownCalls:
                 return
         with contextlib.closing(await self._send(call, again.raw)) as second:
             await answer.relay(second)
+            self._account(call, second, answer, again, recovered=True)
+
+    def _account(
+        self,
+        call: ClientCall,
+        response: aiohttp.ClientResponse,
+        answer: ClientAnswer,
+        fitted: FittedCall | None = None,
+        *,
+        recovered: bool = False,
+    ) -> None:
+        """Note a call that is over. What it says of itself is never worth an error."""
+        if call.endpoint.kind == "count":
+            return
+        try:
+            kind = response.headers.get("content-type", "")
+            plain = decoded(response.headers.get("content-encoding", ""), bytes(answer.passed))
+            reported = tokens_in(None if plain is None else message_in(kind, plain))
+            name = name_of(call) if fitted is None else fitted.line.name
+            self.accounts.note(name, call, fitted=fitted, reported=reported, recovered=recovered)
+        except Exception:
+            LOG.exception("a call was not accounted for")
 
     async def _smaller(
         self,

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from ullage.proxy.gateway import Gateway
+from ullage.proxy.pages import page_routes
 from ullage.proxy.proxy_settings import ProxySettings
 
 __all__ = ["config_of", "make_app", "serve", "url_of"]
@@ -35,7 +36,12 @@ def make_app(settings: ProxySettings | None = None) -> Starlette:
         finally:
             await gateway.upstream.close()
 
-    return Starlette(routes=[Mount("/", app=gateway)], lifespan=lifespan)
+    fitter = gateway.known.fitter
+    lines = None if fitter is None else fitter.lines
+    shown = page_routes(
+        gateway.known.accounts, lines, lambda request: gateway.serves(request.headers)
+    )
+    return Starlette(routes=[*shown, Mount("/", app=gateway)], lifespan=lifespan)
 
 
 def config_of(settings: ProxySettings) -> uvicorn.Config:

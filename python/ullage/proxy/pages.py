@@ -1,0 +1,131 @@
+"""What the gateway shows of itself: a page for people, figures for Prometheus, and what left a conversation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from ullage.exceptions import UllageError
+from ullage.proxy.accounts import CallAccounts
+from ullage.proxy.client_lines import ClientLine, ClientLines
+
+__all__ = ["page_routes"]
+
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""Nothing is loaded from anywhere, and no other page may show this one."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def page_routes(
+    accounts: CallAccounts, lines: ClientLines | None, allowed: Callable[[Request], bool]
+) -> list[Route]:
+    """The routes of the page, the metrics, and what left.
+
+    Args:
+        accounts: What is shown.
+        lines: Conversations in memory; `None`: levels are off.
+        allowed: Whether a request may see them.
+    """
+    page = Environment(autoescape=True).from_string(
+        (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
+    )
+    registry = CollectorRegistry()
+    registry.register(_Figures(accounts, lines))
+
+    async def show(request: Request) -> Response:
+        body = page.render(accounts=list(accounts), totals=accounts.totals, n="{:,}".format)
+        return HTMLResponse(body, headers=_HEADERS)
+
+    async def metrics(request: Request) -> Response:
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+
+    async def removed(request: Request) -> Response:
+        return _removed(lines, request.path_params)
+
+    shown: dict[str, Endpoint] = {
+        "/ullage": show,
+        "/metrics": metrics,
+        "/ullage/{name}/{number:int}": removed,
+        "/ullage/{name}/{number:int}/{handle}": removed,
+    }
+    return [Route(path, _guarded(made, allowed)) for path, made in shown.items()]
+
+
+def _guarded(endpoint: Endpoint, allowed: Callable[[Request], bool]) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        if not allowed(request):
+            return PlainTextResponse("this gateway serves its own machine only", 421)
+        return await endpoint(request)
+
+    return answer
+
+
+def _removed(lines: ClientLines | None, place: dict[str, Any]) -> Response:
+    """What left a line, as a list; or, under its handle, as it was."""
+    found = (line for line in lines or () if (line.name, line.number) == _key(place))
+    line = next(found, None)
+    if line is None:
+        return PlainTextResponse("not in memory; the client's own transcript has it\n", 404)
+    text, status = _recalled(line, place.get("handle"))
+    return PlainTextResponse(text, status, headers=_HEADERS)
+
+
+def _key(place: dict[str, Any]) -> tuple[str, int]:
+    return place["name"], place["number"]
+
+
+def _recalled(line: ClientLine, handle: str | None) -> tuple[str, int]:
+    if handle is None:
+        return line.manager.recall.call({}).text + "\n", 200
+    try:
+        return line.manager.recall.get(handle).text, 200
+    except UllageError as exc:
+        return f"{exc}\n", 404
+
+
+class _Figures:
+    """The sums for Prometheus, read when they are asked for."""
+
+    def __init__(self, accounts: CallAccounts, lines: ClientLines | None) -> None:
+        self._accounts, self._lines = accounts, lines
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        for name, value in dataclasses.asdict(self._accounts.totals).items():
+            yield CounterMetricFamily(f"ullage_proxy_{name}", _WORDS[name], value=value)
+        shown = GaugeMetricFamily(
+            "ullage_proxy_conversations", "Conversations that are shown", value=len(self._accounts)
+        )
+        yield shown
+        held = sum(1 for _ in self._lines or ())
+        yield GaugeMetricFamily("ullage_proxy_lines", "Lines in memory", value=held)
+
+
+_WORDS = {
+    "calls": "Calls of the known APIs",
+    "answered": "Calls answered here without a model",
+    "changed": "Calls made smaller by the levels",
+    "recovered": "Calls sent again after a refusal as too large",
+    "prompt": "Prompt tokens reported by the provider, cached parts included",
+    "cache_read": "Prompt tokens read from the provider's cache",
+    "cache_write": "Prompt tokens written to the provider's cache",
+    "output": "Output tokens reported by the provider",
+    "predicted_read": "Cache reads that were predicted",
+    "compared_read": "Cache reads reported for the calls with a prediction",
+    "saved_tokens": "Tokens not sent, by their bytes",
+    "saved_nanodollars": "Price of these tokens as read from a cache, in nanodollars",
+}
