@@ -27,15 +27,20 @@ def name_of(call: ClientCall) -> str:
     """A name for what a call belongs to: the client's session, else its model and the beginning of its system prompt."""
     headers = call.incoming
     session = next((found for name in _SESSION_HEADERS if (found := headers.header(name))), "")
-    body = call.body or {}
-    metadata = body.get("metadata")
-    user = metadata.get("user_id") if isinstance(metadata, dict) else None
-    named = session or (user if isinstance(user, str) else "") or body.get("prompt_cache_key")
-    if isinstance(named, str) and named:
+    named = session or _named_in(call.body or {})
+    if named:
         parts = ["session", named, headers.header(_AGENT_HEADER)]
     else:
-        parts = ["prefix", call.model, _leading_text(body, call.items or ())]
-    return hashlib.sha256(json.dumps([call.endpoint.provider, *parts]).encode()).hexdigest()[:16]
+        parts = ["prefix", call.model, _leading_text(call.body or {}, call.items or ())]
+    given = json.dumps([call.endpoint.provider, *parts])
+    return hashlib.sha256(given.encode()).hexdigest()[:16]
+
+
+def _named_in(body: dict[str, Any]) -> str:
+    metadata = body.get("metadata")
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    named = user or body.get("prompt_cache_key")
+    return named if isinstance(named, str) else ""
 
 
 def _leading_text(body: dict[str, Any], items: Sequence[Any]) -> str:

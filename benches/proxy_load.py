@@ -1,0 +1,197 @@
+"""What the gateway costs under load: relayed events, added time to the first byte, memory.
+
+    python benches/proxy_load.py [--streams 200] [--events 100] [--requests 2000]
+
+Upstream, gateway and clients are processes of their own on loopback. Wall times depend on what else the machine does, so that
+the gateway's processor time stands next to them: that of one event, of one request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ullage.testing import conversation
+
+EVENT = (
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":'
+    b'{"type":"text_delta","text":"some words of it"}}\n\n'
+)
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+# ---- upstream --------------------------------------------------------------------------------
+
+
+async def upstream() -> None:
+    """Answers with as many events as a header asks for, one write each."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                lower = head.lower()
+                await reader.readexactly(int(re.search(rb"content-length: (\d+)", lower)[1]))
+                writer.write(HEAD)
+                for _ in range(int(re.search(rb"x-events: (\d+)", lower)[1])):
+                    writer.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                writer.write(b"0\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+# ---- client ----------------------------------------------------------------------------------
+
+
+class Connection:
+    async def open(self, port: int) -> Connection:
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", port)
+        return self
+
+    async def ask(self, body: bytes, events: int) -> tuple[float, int]:
+        """Seconds to the first byte, and events that came."""
+        begun = time.perf_counter()
+        self.writer.write(
+            b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-claude-code-session-id: s\r\n"
+            b"x-events: %d\r\ncontent-length: %d\r\n\r\n%b" % (events, len(body), body)
+        )
+        await self.reader.readuntil(b"\r\n\r\n")
+        first, seen, held = time.perf_counter() - begun, 0, b""
+        while not held.endswith(b"0\r\n\r\n"):
+            got = await self.reader.read(65536)
+            assert got, "the stream broke off"
+            held = held[-200:] + got
+            seen += got.count(b"event: ")
+        return first, seen
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def started(command: list[str]) -> tuple[subprocess.Popen[str], int]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return process, int(re.search(r"(\d+)(?:;|\s*$)", process.stdout.readline())[1])
+
+
+def processor_seconds(process: subprocess.Popen[str]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(process: subprocess.Popen[str]) -> float:
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+# ---- measurements ----------------------------------------------------------------------------
+
+
+async def streams(port: int, count: int, events: int) -> tuple[float, int]:
+    """Seconds, and events, of so many streams at once."""
+    body = json.dumps({"model": "claude-opus-4-5", "stream": True, "messages": []}).encode()
+    open_now = [await Connection().open(port) for _ in range(count)]
+    begun = time.perf_counter()
+    found = await asyncio.gather(*(each.ask(body, events) for each in open_now))
+    seconds = time.perf_counter() - begun
+    for each in open_now:
+        each.close()
+    return seconds, sum(seen for _, seen in found)
+
+
+async def first_bytes(direct: int, through: int, body: bytes, count: int) -> list[float]:
+    """Milliseconds to the first byte by both ways, one after the other: the differences."""
+    plain, gate = await Connection().open(direct), await Connection().open(through)
+    found = []
+    for _ in range(count):
+        one, _ = await plain.ask(body, 1)
+        other, _ = await gate.ask(body, 1)
+        found.append((other - one) * 1000)
+    plain.close()
+    gate.close()
+    return found
+
+
+def request_of(model: str, tokens: int) -> bytes:
+    made = conversation(5, tokens=tokens)
+    while made[-1]["role"] == "assistant":
+        made.pop()
+    return json.dumps({"model": model, "max_tokens": 1000, "messages": made}).encode()
+
+
+async def measure(
+    args: argparse.Namespace, direct: int, through: int, gate: subprocess.Popen[str]
+) -> None:
+    before = processor_seconds(gate)
+    seconds, seen = await streams(through, args.streams, args.events)
+    assert seen == args.streams * args.events
+    spent = processor_seconds(gate) - before
+    print(
+        f"{args.streams} streams at once: {seen / seconds:,.0f} events/s; gateway {spent / seen * 1e6:.0f} µs of processor time an event"
+    )
+    seconds, _ = await streams(direct, args.streams, args.events)
+    print(f"  without it, same clients: {seen / seconds:,.0f} events/s")
+
+    for model, what in (("claude-sonnet-4-6", "relayed unread"), ("claude-opus-4-5", "looked at")):
+        body = request_of(model, 150_000)
+        await first_bytes(direct, through, body, 2)  # the first look reads all of it
+        before = processor_seconds(gate)
+        found = sorted(await first_bytes(direct, through, body, args.looks))
+        spent = (processor_seconds(gate) - before) / args.looks * 1000
+        print(
+            f"first byte of a request of 150 000 tokens ({len(body) / 1e6:.2f} MB), {what}: "
+            f"+{statistics.median(found):.1f} ms in the median, +{found[len(found) * 9 // 10]:.1f} ms at p90; gateway {spent:.1f} ms of processor time"
+        )
+
+    body = request_of("claude-opus-4-5", 4_000)
+    connection = await Connection().open(through)
+    marks = []
+    for number in range(args.requests):
+        await connection.ask(body, 5)
+        if number % (args.requests // 4) == args.requests // 4 - 1:
+            marks.append(f"{resident_mib(gate):.1f}")
+    print(f"memory after each quarter of {args.requests:,} requests: {', '.join(marks)} MiB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--streams", type=int, default=200)
+    parser.add_argument("--events", type=int, default=100)
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--looks", type=int, default=20)
+    parser.add_argument("--upstream", action="store_true", help="be the upstream")
+    args = parser.parse_args()
+    if args.upstream:
+        asyncio.run(upstream())
+        return
+    server, direct = started([sys.executable, __file__, "--upstream"])
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "ullage", "proxy", "--port", "0", "--state", folder]
+        gate, through = started([*command, "--upstream", f"http://127.0.0.1:{direct}"])
+        try:
+            asyncio.run(measure(args, direct, through, gate))
+        finally:
+            for process in (gate, server):
+                process.terminate()
+                process.wait(10)
+
+
+if __name__ == "__main__":
+    main()
