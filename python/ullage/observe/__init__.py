@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
+    from ullage.observe.cache_forecast import CacheForecast, CacheUse, cache_use
     from ullage.observe.cache_monitor import CacheMonitor, CacheVerdict
     from ullage.observe.events import (
         BackgroundFinished,
@@ -31,13 +32,16 @@ if TYPE_CHECKING:
     from ullage.observe.hooks import CallableHook, Hook, HookReply, Hooks, ShellHook
     from ullage.observe.redact import Redactor
     from ullage.observe.telemetry import Telemetry
+    from ullage.observe.turn_telemetry import TurnRecorder, TurnTelemetry
 
 __all__ = [
     "BackgroundFinished",
     "BackgroundStarted",
     "CacheBroken",
+    "CacheForecast",
     "CacheMonitor",
     "CacheReset",
+    "CacheUse",
     "CacheVerdict",
     "CallableHook",
     "CompactionFinished",
@@ -60,9 +64,13 @@ __all__ = [
     "ShellHook",
     "SummaryUsage",
     "Telemetry",
+    "TurnRecorder",
+    "TurnTelemetry",
+    "cache_use",
 ]
 
 _HOMES = {
+    "cache_forecast": ("CacheForecast", "CacheUse", "cache_use"),
     "cache_monitor": (
         "CacheMonitor",
         "CacheVerdict",
@@ -96,6 +104,7 @@ _HOMES = {
     ),
     "redact": ("Redactor",),
     "telemetry": ("Telemetry",),
+    "turn_telemetry": ("TurnRecorder", "TurnTelemetry"),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

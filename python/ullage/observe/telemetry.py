@@ -24,7 +24,7 @@ from ullage.observe.events import (
     SummaryUsage,
 )
 
-__all__ = ["COMPACTED", "Telemetry"]
+__all__ = ["COMPACTED", "SCOPE", "Telemetry", "otel_module"]
 
 COMPACTED = "gen_ai.conversation.compacted"
 """True on the first inference after a compaction; never set to false."""
@@ -55,7 +55,7 @@ class Telemetry:
         meter_provider: object | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        trace, metrics = _api("opentelemetry.trace"), _api("opentelemetry.metrics")
+        trace, metrics = otel_module("opentelemetry.trace"), otel_module("opentelemetry.metrics")
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         self._status = trace.StatusCode
@@ -187,7 +187,12 @@ def _kinds(usage: SummaryUsage) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _api(name: str) -> Any:
+def otel_module(name: str) -> Any:
+    """A module of OpenTelemetry's API.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:
