@@ -66,9 +66,6 @@ class TurnTelemetry:
         flush_seconds: How often what was noted is recorded.
         most_waiting: Turns that wait at most; more are dropped and counted.
 
-    Attributes:
-        current: Gives the context that a span of now belongs to.
-
     Raises:
         MissingExtra: `opentelemetry-api` is not installed.
     """
@@ -95,7 +92,7 @@ class TurnTelemetry:
         self._dropped = meter.create_counter("ullage.telemetry.dropped", unit="{turn}")
         self._spans, self._most = spans, most_waiting
         self._waiting: deque[tuple[Any, ...]] = deque()  # fields of `_Turn`
-        self.current = self._context.get_current
+        self._current = self._context.get_current
         self._lost = 0
         self._one, self._stop = threading.Lock(), threading.Event()
         self._thread = threading.Thread(
@@ -141,7 +138,7 @@ class TurnTelemetry:
 
     # ---- on the host's thread ----------------------------------------------------------------
 
-    def note(self, turn: tuple[Any, ...]) -> None:
+    def _note(self, turn: tuple[Any, ...]) -> None:
         """One finished request, as the fields of `_Turn`; nothing is computed here."""
         if len(self._waiting) < self._most:
             self._waiting.append(turn)
@@ -282,8 +279,8 @@ class TurnRecorder:
             return
         self._request = None
         to = self._to
-        to.note(
-            (self, to.current(), self._began, time.time_ns(), request, self._same, usage, error)
+        to._note(
+            (self, to._current(), self._began, time.time_ns(), request, self._same, usage, error)
         )
 
 
