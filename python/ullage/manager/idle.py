@@ -53,7 +53,10 @@ class IdleTurns:
         if not machine.provider.internal or not self._taken(machine, message, at_ms):
             return False
         if message["role"] == "assistant":
-            writer.answered(machine.view.messages[-1])
+            if self._plain:
+                writer.answered(machine.view.messages[-1])
+            else:
+                writer.note_answer(machine)
         return True
 
     def add(self, machine: Machine, message: Item, at_ms: int | None) -> None:
@@ -64,15 +67,12 @@ class IdleTurns:
 
     def _taken(self, machine: Machine, message: Any, at_ms: int | None) -> bool:
         view, history = machine.view, machine.history
-        if not (self._plain and self._count == len(view) and self.enabled):
+        if not self.enabled:
             return False
         own = "" if machine.provider.internal else machine.provider.name
         found = read_plain(message, machine.call_ids, own)
         place = len(history)
         if found is None or not view.is_bare(place, found.calls or found.results):
-            return False
-        says = message["role"] == "assistant"
-        if says and self._answered:  # an answer to a request that was not made here
             return False
         sent = message if LOCAL_FIELDS.isdisjoint(message) else as_sent(message) or {}
         view.take(message, sent, place)
@@ -80,8 +80,7 @@ class IdleTurns:
             view.times[place] = at_ms
         history.append(message)
         machine.call_ids.note(found.calls, found.results, message.get("id"))
-        self._count += 1
-        self._note(found, says=says)
+        self._note(found, count=len(view), says=message["role"] == "assistant")
         return True
 
     def observe(
@@ -98,9 +97,11 @@ class IdleTurns:
         machine.answered(response, before)
         return True
 
-    def _note(self, found: Plain, *, says: bool) -> None:
-        if not says:
-            self._answered = True
+    def _note(self, found: Plain, *, count: int, says: bool) -> None:
+        self._count += 1
+        # What follows other words than the model's answers a request that was not made here.
+        self._plain = self._plain and self._count == count and not (says and self._answered)
+        self._answered = self._answered or not says
         if found.results:
             self._results += found.results
             self._longest = max(self._longest, found.longest)

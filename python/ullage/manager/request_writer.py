@@ -119,8 +119,8 @@ class RequestWriter:
             written = _Written(done.messages, self._parts(tools), done.repairs, losses, done.params)
         else:
             written = self._translated(items[:count], tools)
-            changed = written.repairs or written.losses or written.renamed or extras.tools
-            clean = not changed and items[count - 1].get("role") == "user"
+            touched = written.repairs or written.losses or written.renamed or extras.tools
+            clean = not touched and items[count - 1].get("role") == "user"
             whole = FormTail(self._provider, items, written.messages, written.parts)
             self._tail = whole if clean else None
         count = count if written.messages is items else len(written.messages)
@@ -234,10 +234,10 @@ class RequestWriter:
 
     def note_answer(self, machine: Machine) -> None:
         """If the newest message answers the newest request, its thinking is bound to that request."""
-        view = machine.view
-        new = view.messages[view.sent :]
-        if new and all(message.get("role") == "assistant" for message in new):
-            self.answered(new[-1])
+        view, messages = machine.view, machine.view.messages
+        new = range(view.sent, len(view))  # mostly the first of them decides
+        if new and all(messages[at].get("role") == "assistant" for at in new):
+            self.answered(messages[-1])
 
     def answered(self, message: Item) -> None:
         """The model has answered the newest request with this."""

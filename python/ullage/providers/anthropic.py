@@ -124,8 +124,36 @@ class AnthropicWriter:
 
 def _fits(message: Item) -> bool:
     """Whether a message can go as it is."""
+    if _is_plain(message):
+        return True
     ids = map_ids(call_ids([message]), _takes_id, length=24)
     return not ids and _message(message, 0, {}, Losses()) is message
+
+
+def _is_plain(message: Any) -> bool:
+    """Whether nothing in a message has to be looked at closely; so are nearly all."""
+    if type(message) is not dict or not message.keys() <= _PLAIN_KEYS:
+        return False
+    content = message.get("content")
+    if message.get("role") not in ("user", "assistant") or type(content) is not list:
+        return message.get("role") in ("user", "assistant") and type(content) is str
+    for block in content:
+        if type(block) is not dict or FOREIGN in block:
+            return False
+        kind = block.get("type")
+        key = _ID_KEYS.get(kind) if type(kind) is str else None
+        if key is None:
+            if kind not in _PLAIN_TYPES:
+                return False
+            continue
+        name, inner = block.get(key), block.get("content")
+        if type(name) is not str or not _ID.fullmatch(name) or type(inner) is list:
+            return False
+    return True
+
+
+_PLAIN_KEYS = frozenset({"role", "content"})
+_PLAIN_TYPES = ("text", "image", *THINKING)
 
 
 def from_provider(
