@@ -22,12 +22,14 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
+from benches import users
 from benches.peers import context
 from benches.python import bench_bpe, bench_index, bench_ledger
 
@@ -61,6 +63,10 @@ class Operation(NamedTuple):
     rounds: int = 7
     checked: tuple[str, ...] = (OURS, TWIN)
     often: tuple[str, ...] = ()  # contenders that do it `OFTEN` times in one run
+    amounts: Mapping[str, float] = MappingProxyType(
+        {}
+    )  # of contenders that do another amount in one run
+    wall: bool = False  # the time that passes counts, not the processor's
 
 
 class Figure(NamedTuple):
@@ -220,8 +226,23 @@ def estimate() -> Operation:
     )
 
 
+def of_users(make: Callable[[Path], users.UserCase], folder: Path) -> Operation:
+    case = make(folder)
+    return Operation(
+        case.name,
+        case.unit,
+        case.amount,
+        case.runs,
+        checked=(),
+        amounts=case.amounts,
+        wall=case.wall,
+    )
+
+
 def operations(folder: Path) -> Iterator[Callable[[], Operation]]:
     """Made one after the other, so that each has the memory to itself."""
+    for make in users.CASES.values():
+        yield lambda make=make: of_users(make, folder)
     path = bench_index.make(folder / "session.jsonl")
     yield scan
     yield scan_in_cache
@@ -242,7 +263,9 @@ def timed(operation: Operation) -> list[Figure]:
     took: dict[str, list[float]] = {name: [] for name in operation.contenders}
     for _ in range(operation.rounds):
         for name, run in operation.contenders.items():
-            took[name].append(clock(run) / (OFTEN if name in operation.often else 1))
+            seconds = clock(run, wall=operation.wall)
+            share = operation.amounts.get(name, operation.amount) / operation.amount
+            took[name].append(seconds / share / (OFTEN if name in operation.often else 1))
     ours = took[OURS]
     return [
         Figure(
@@ -252,12 +275,13 @@ def timed(operation: Operation) -> list[Figure]:
     ]
 
 
-def clock(run: Run) -> float:
+def clock(run: Run, *, wall: bool = False) -> float:
+    now = time.perf_counter if wall else time.process_time
     gc.collect()
     gc.disable()
-    started = time.process_time()
+    started = now()
     answer = run()
-    seconds = time.process_time() - started
+    seconds = now() - started
     gc.enable()
     del answer
     return seconds

@@ -24,8 +24,18 @@ What happens is reported to `listeners` as events of `ullage.observe.events`.
 from __future__ import annotations
 
 from ullage.manager.manager import ContextManager
+from ullage.manager.saved_changes import with_changes
 from ullage.manager.values import Decided, Recovery, Request, Usage
 from ullage.manager.whole_list import ListView
 from ullage.manager.written_back import PlanStep
 
-__all__ = ["ContextManager", "Decided", "ListView", "PlanStep", "Recovery", "Request", "Usage"]
+__all__ = [
+    "ContextManager",
+    "Decided",
+    "ListView",
+    "PlanStep",
+    "Recovery",
+    "Request",
+    "Usage",
+    "with_changes",
+]

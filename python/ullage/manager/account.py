@@ -1,11 +1,11 @@
-"""The requests of a conversation, for `explain`: what each was spent on is found out when somebody asks."""
+"""The requests of a conversation, for `explain`: what each was spent on is worked out when somebody asks."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ullage.levels.view import View
-from ullage.manager.categories import Tally
+from ullage.manager.categories import Tally, named
 from ullage.manager.explain import RequestRecord
 
 __all__ = ["Account"]
@@ -19,7 +19,6 @@ class _Noted(NamedTuple):
     history: int
     tokens: int
     at_ms: int | None
-    shown: int  # messages of the view
 
 
 class Account:
@@ -29,34 +28,42 @@ class Account:
     in another way calls `settle` before.
     """
 
-    __slots__ = ("_noted", "_settled")
+    __slots__ = ("_noted", "_read", "_summed")
 
     def __init__(self) -> None:
-        self._settled: list[RequestRecord] = []
-        self._noted: list[_Noted] = []
+        self._read: list[RequestRecord] = []
+        self._summed: list[tuple[_Noted, tuple[int, ...]]] = []
+        self._noted: list[tuple[_Noted, int]] = []
 
     def __len__(self) -> int:
-        return len(self._settled) + len(self._noted)
+        return len(self._read) + len(self._summed) + len(self._noted)
 
     def note(
         self, number: int, messages: int, history: int, tokens: int, at_ms: int | None, shown: int
     ) -> None:
         """A request was made; `shown` is the length of the view, the other arguments are those of `RequestRecord`."""
-        self._noted.append(_Noted(number, messages, history, tokens, at_ms, shown))
+        self._noted.append((_Noted(number, messages, history, tokens, at_ms), shown))
 
-    def settle(self, view: View, tally: Tally) -> list[RequestRecord]:
-        """Every record, complete; the list is the account's own."""
-        for each in self._noted:
-            self._settled.append(RequestRecord(*each[:-1], tally.look(view, each.shown)))
+    def settle(self, view: View, tally: Tally) -> None:
+        """Add up what is noted, as the view is now."""
+        self._summed += [(each, tally.sums(view, shown)) for each, shown in self._noted]
         self._noted.clear()
-        return self._settled
+
+    def records(self, view: View, tally: Tally) -> list[RequestRecord]:
+        """Every record; the list is the account's own."""
+        self.settle(view, tally)
+        self._read += [RequestRecord(*each, named(sums)) for each, sums in self._summed]
+        self._summed.clear()
+        return self._read
 
     def replace(self, records: list[RequestRecord]) -> None:
         """Hold these."""
-        self._settled, self._noted = records, []
+        self._read, self._summed, self._noted = records, [], []
 
     def trim(self, keep: int) -> None:
         """Hold only the newest so many."""
         more = max(0, len(self) - keep)
-        settled = min(more, len(self._settled))
-        del self._settled[:settled], self._noted[: more - settled]
+        for held in (self._read, self._summed, self._noted):
+            gone = min(more, len(held))
+            del held[:gone]
+            more -= gone

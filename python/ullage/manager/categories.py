@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage.levels.tool_results import is_marker
 from ullage.levels.view import View
 
-__all__ = ["CATEGORIES", "Tally"]
+__all__ = ["CATEGORIES", "Tally", "named"]
 
 CATEGORIES: Final = (
     "system",
@@ -56,21 +56,24 @@ class Tally:
         self._version = 0
         self._ledger: Any = None
 
-    def look(self, view: View, count: int | None = None) -> dict[str, int]:
-        """Categories that are not empty, in their order.
+    def look(self, view: View) -> dict[str, int]:
+        """Categories that are not empty, in their order."""
+        return named(self.sums(view, len(view)))
+
+    def sums(self, view: View, count: int) -> tuple[int, ...]:
+        """Tokens of every category, in their order.
 
         Args:
             view: What is looked at.
-            count: Of its first so many messages, not fewer than in the call before; `None`: of all.
+            count: Of its first so many messages, not fewer than in the call before.
         """
         self._forget(view)
-        for index in range(len(self._rows), len(view) if count is None else count):
+        for index in range(len(self._rows), count):
             row = _row(view, index)
             self._rows.append(row)
             for at, tokens in row:
                 self._totals[at] += tokens
-        found = {**dict(zip(CATEGORIES, self._totals, strict=True)), **self._overhead}
-        return {name: tokens for name, tokens in found.items() if tokens}
+        return (*(self._overhead.get(name, 0) for name in CATEGORIES[:2]), *self._totals[2:])
 
     def _forget(self, view: View) -> None:
         """Rows of messages that are not what they were."""
@@ -82,6 +85,11 @@ class Tally:
                 self._totals[at] -= tokens
         del self._rows[valid:]
         self._ledger, self._version = view.ledger, view.ledger.version
+
+
+def named(sums: Sequence[int]) -> dict[str, int]:
+    """Sums by category, without those that are empty."""
+    return {name: tokens for name, tokens in zip(CATEGORIES, sums, strict=True) if tokens}
 
 
 def _row(view: View, index: int) -> Row:

@@ -16,7 +16,8 @@ SAME: dict[str, Any] = {}
 def diff(before: Any, now: Any) -> dict[str, Any]:
     """How `now` comes of `before`; empty where they are equal.
 
-    Mappings are compared by key, lists stored as what follows their common beginning, everything else whole.
+    Mappings are compared by key, lists stored as what follows their common beginning, texts that have grown as what was added,
+    everything else whole.
     """
     if before is now or (type(before) is type(now) and before == now):
         return SAME
@@ -25,6 +26,8 @@ def diff(before: Any, now: Any) -> dict[str, Any]:
     if isinstance(before, list) and isinstance(now, list):
         same = _common(before, now)
         return {"from": same, "tail": now[same:]}
+    if isinstance(before, str) and isinstance(now, str) and before and now.startswith(before):
+        return {"from": len(before), "tail": now[len(before) :]}
     return {"is": now}
 
 
@@ -84,7 +87,9 @@ def patch(before: Any, change: Mapping[str, Any]) -> Any:
         return change["is"]
     if "tail" in change:
         if change["from"] > len(before):
-            raise ValueError(f"the list has {len(before)} of {change['from']} values")
+            raise ValueError(f"there are {len(before)} of {change['from']} values")
+        if isinstance(before, str):
+            return before[: change["from"]] + change["tail"]
         return [*before[: change["from"]], *change["tail"]]
     gone = set(change.get("gone", ()))
     found = {key: value for key, value in before.items() if key not in gone}

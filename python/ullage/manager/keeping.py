@@ -18,6 +18,7 @@ from ullage.manager.lighter import Lighter, trim_account
 from ullage.manager.outside import Log, Outside
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.rewind import rewind
+from ullage.manager.saved_changes import change_of, with_changes
 from ullage.manager.saved_state import dump, load, load_account, policy_of, set_state, state_of
 from ullage.messages import Item
 from ullage.policy import Policy
@@ -39,14 +40,19 @@ class Keeping(Accessors):
 
     # ---- state as JSON -----------------------------------------------------------------------
 
-    def save(self, *, history: bool = False) -> dict[str, Any]:
+    def save(
+        self, *, history: bool = False, since: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """The state as plain JSON: decisions, state of the levels, learned limits, counters, corrections.
 
         Args:
             history: Include the messages. Otherwise pass them to `restore`.
+            since: The state that was saved last: only what has changed since is returned. `restore` takes the state with the
+                changes after it as a list; `ullage.manager.with_changes` makes one state of them. `None`: the whole state.
         """
         self._name(range(len(self.machine.history)))
-        return {**dump(self.machine, history=history), **self._beside()}
+        found = {**dump(self.machine, history=history), **self._beside()}
+        return found if since is None else change_of(since, found)
 
     def _beside(self) -> dict[str, Any]:
         """The state of what is not in the machine: the last step before a request leaves, and the notes."""
@@ -63,7 +69,7 @@ class Keeping(Accessors):
     @classmethod
     def restore(
         cls,
-        saved: Mapping[str, Any],
+        saved: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         history: Sequence[Item] | None = None,
         *,
         policy: Policy | str | None = None,
@@ -75,7 +81,7 @@ class Keeping(Accessors):
         that differs on they count as added since; decisions about the others are dropped.
 
         Args:
-            saved: The result of `save`.
+            saved: The result of `save`, or a list of one and of the changes that followed.
             history: The messages that had been added, in order, from the host's own log; `None`: those in `saved`. Messages
                 beyond them count as added since.
             policy: `None`: the saved one.
@@ -84,9 +90,10 @@ class Keeping(Accessors):
         Raises:
             InvalidPolicy: It is not a saved state, or the history differs from its first message on; names the field.
         """
-        made = cls._of_state(saved, policy, outside)
-        load(made.machine, saved, history)
-        made._load_beside(saved)
+        state = with_changes(saved)
+        made = cls._of_state(state, policy, outside)
+        load(made.machine, state, history)
+        made._load_beside(state)
         made._commit("restore")
         return made
 

@@ -128,6 +128,7 @@ class Machine:
 
     def change_overhead(self, system: Any, tools: Sequence[Mapping[str, Any]]) -> None:
         """Count another system prompt and other tools from now on."""
+        self.settle()
         self.overhead.update(overhead_of(system, tools, self.model))
         self.tools = names_of(tools)
 
@@ -369,7 +370,7 @@ class Machine:
     @property
     def records(self) -> list[RequestRecord]:
         """What is remembered of requests, oldest first."""
-        return self.account.settle(self.view, self.tally)
+        return self.account.records(self.view, self.tally)
 
     @records.setter
     def records(self, records: list[RequestRecord]) -> None:

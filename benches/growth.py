@@ -1,0 +1,253 @@
+"""How the cost of what users do grows with the conversation: processor time a message (or a turn), by length.
+
+    python -m benches.growth            prints the curves
+    python -m benches.growth --write    also draws them into docs/growth.svg
+
+Each curve is drawn relative to its shortest conversation, so that linear growth is a level line and no figure depends on the
+machine. `tests/manager/test_growth.py` fails where a curve rises. Two minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ullage import ContextManager, compact
+from ullage._engine import core
+
+MODEL = "claude-opus-4-5"
+WINDOW = 900_000_000
+PICTURE = Path(__file__).parents[1] / "docs" / "growth.svg"
+TURNS = 100
+
+Message = dict[str, Any]
+
+
+class Curve(NamedTuple):
+    """What is done at each length; `prepare(n)` gives what is timed, and by what its time is divided."""
+
+    name: str
+    prepare: Callable[[int], tuple[Callable[[], object], int]]
+    longest: int = 100_000
+
+
+# ---- what is done ----------------------------------------------------------------------------
+
+
+def rounds(count: int, start: int = 0) -> Iterator[Message]:
+    """A call and its result, over and over: all messages of one kind, so that their number alone differs."""
+    for number in range(start, start + count // 2):
+        given = {"command": f"make part-{number}"}
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": given}
+        yield {"role": "assistant", "content": [{"type": "text", "text": "Next."}, call]}
+        text = f"part {number}: 12 files, all fine\n" * 3
+        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text}
+        yield {"role": "user", "content": [block]}
+
+
+def talk(count: int) -> list[Message]:
+    return [{"role": "user", "content": "build all parts"}, *rounds(count)]
+
+
+def grown(messages: Sequence[Message]) -> ContextManager:
+    manager = ContextManager(model=MODEL, context_window=WINDOW)
+    for message in messages:
+        manager.add(message)
+    manager.prepare()
+    return manager
+
+
+def scan(count: int) -> tuple[Callable[[], object], int]:
+    messages = talk(count)
+    return lambda: core.Ledger(None, messages), count
+
+
+def first_request(count: int) -> tuple[Callable[[], object], int]:
+    messages = talk(count)
+    return lambda: grown(messages), count
+
+
+def idle_turns(count: int) -> tuple[Callable[[], object], int]:
+    manager = grown(talk(count))
+    coming = rounds(20 * TURNS * 2, start=count)
+
+    def run() -> None:
+        for _ in range(TURNS):
+            manager.add(next(coming))
+            manager.add(next(coming))
+            manager.prepare()
+
+    return run, TURNS
+
+
+def other_form(count: int) -> tuple[Callable[[], object], int]:
+    from ullage.providers import openai_chat
+
+    manager = ContextManager(model="gpt-5.4", provider="openai_chat", context_window=WINDOW)
+    chat = iter(openai_chat.to_provider(talk(count + 20 * TURNS * 2)).parts["messages"])
+    for _ in range(count + 1):
+        manager.add(next(chat))
+    manager.prepare()
+
+    def run() -> None:
+        for _ in range(TURNS):
+            manager.add(next(chat))
+            manager.add(next(chat))
+            manager.prepare()
+
+    return run, TURNS
+
+
+def acting(count: int) -> tuple[Callable[[], object], int]:
+    """The first request of a conversation that is over its window: results are shortened, the older part is folded."""
+    messages = talk(count)
+    tokens = int(core.Ledger(None, messages).tokens())
+
+    def run() -> None:
+        manager = ContextManager(
+            model=MODEL,
+            context_window=max(2_000, tokens // 2),
+            policy=_ACTING,
+        )
+        for message in messages:
+            manager.add(message)
+        manager.prepare()
+
+    return run, count
+
+
+def extractive(count: int) -> tuple[Callable[[], object], int]:
+    messages = talk(count)
+    return lambda: compact(messages, model=MODEL, keep=2_000), count
+
+
+def _acting_policy() -> Any:
+    from ullage import Policy
+
+    return Policy.ladder().change({"auto.enabled": False})
+
+
+_ACTING = _acting_policy()
+
+CURVES = (
+    Curve("scan, a message", scan),
+    Curve("add all and the first request, a message", first_request),
+    Curve("an idle turn", idle_turns),
+    Curve("an idle turn in the chat form", other_form, longest=10_000),
+    Curve("levels that act, a message", acting, longest=10_000),
+    Curve("compact without a model, a message", extractive, longest=3_162),
+)
+
+
+# ---- measuring -------------------------------------------------------------------------------
+
+
+def costs(curve: Curve, lengths: Sequence[int], rounds: int = 2) -> list[float]:
+    """Seconds of processor time a unit at each length, the best of some rounds."""
+    found = []
+    for length in lengths:
+        run, units = curve.prepare(length)
+        run()
+        found.append(min(clock(run) for _ in range(rounds)) / units)
+    return found
+
+
+def clock(run: Callable[[], object]) -> float:
+    gc.collect()
+    gc.disable()
+    started = time.thread_time()
+    answer = run()
+    seconds = time.thread_time() - started
+    gc.enable()
+    del answer
+    return seconds
+
+
+def slope(lengths: Sequence[int], found: Sequence[float]) -> float:
+    """By which power of the length a unit's cost grows (least squares in logarithms); 0: linear in all."""
+    xs, ys = [math.log(each) for each in lengths], [math.log(each) for each in found]
+    x, y = sum(xs) / len(xs), sum(ys) / len(ys)
+    return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum(
+        (a - x) ** 2 for a in xs
+    )
+
+
+# The API takes no more than 100,000 messages: the longest conversation stays below.
+def lengths_of(curve: Curve) -> list[int]:
+    return [
+        each for each in (100, 316, 1_000, 3_162, 10_000, 31_622, 95_000) if each <= curve.longest
+    ]
+
+
+# ---- drawing ---------------------------------------------------------------------------------
+
+WIDTH, HEIGHT, LEFT, TOP = 760, 400, 60, 30
+COLOURS = ("#1b6ca8", "#c8553d", "#3a7d44", "#7b4b94", "#b8860b", "#444444")
+
+
+def drawn(measured: Sequence[tuple[Curve, list[int], list[float]]]) -> str:
+    """The curves as an SVG picture."""
+    right, bottom = WIDTH - 20, HEIGHT - 120
+    most = 4.0
+
+    def x(length: int) -> float:
+        return LEFT + (right - LEFT) * (math.log10(length) - 2) / 3
+
+    def y(ratio: float) -> float:
+        return bottom - (bottom - TOP) * (math.log2(min(max(ratio, 0.25), most)) + 2) / 4
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{LEFT}" y="18">cost of a message or turn, relative to 100 messages (level: linear)</text>',
+    ]
+    for ratio in (0.25, 0.5, 1, 2, 4):
+        at = y(ratio)
+        lines.append(f'<path d="M{LEFT} {at:.0f}H{right}" stroke="#ddd"/>')
+        lines.append(f'<text x="{LEFT - 8}" y="{at + 4:.0f}" text-anchor="end">{ratio:g}</text>')
+    for length in (100, 1_000, 10_000, 100_000):
+        at = x(length)
+        lines.append(f'<path d="M{at:.0f} {TOP}V{bottom}" stroke="#eee"/>')
+        lines.append(f'<text x="{at:.0f}" y="{bottom + 16}" text-anchor="middle">{length:,}</text>')
+    for number, (curve, lengths, found) in enumerate(measured):
+        colour = COLOURS[number % len(COLOURS)]
+        points = [
+            f"{x(n):.1f},{y(cost / found[0]):.1f}" for n, cost in zip(lengths, found, strict=True)
+        ]
+        lines.append(
+            f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        )
+        column, row = number % 2, number // 2
+        left, at = LEFT + 360 * column, bottom + 42 + 20 * row
+        lines.append(f'<path d="M{left} {at - 4}h22" stroke="{colour}" stroke-width="3"/>')
+        lines.append(f'<text x="{left + 28}" y="{at}">{curve.name}</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="benches.growth")
+    parser.add_argument("--write", action="store_true", help="draw docs/growth.svg")
+    chosen = parser.parse_args(arguments)
+    measured = []
+    for curve in CURVES:
+        lengths = lengths_of(curve)
+        found = costs(curve, lengths)
+        measured.append((curve, lengths, found))
+        told = "  ".join(f"{each / found[0]:.2f}" for each in found)
+        print(
+            f"{curve.name:<42} {found[0] * 1e6:8.1f} µs   {told}   slope {slope(lengths, found):+.2f}",
+            flush=True,
+        )
+    if chosen.write:
+        PICTURE.write_text(drawn(measured), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

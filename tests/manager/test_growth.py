@@ -1,0 +1,49 @@
+"""What users do costs in proportion to the conversation, a turn the same at any length: none grows by 15 % of a power more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from benches import growth
+
+from tests.kit import calls
+
+LENGTHS = (100, 1_000, 10_000)
+SLOPE = 0.15
+"""The power of the length by which a message's or a turn's cost may grow: ten times the length, 1.4 times the cost."""
+
+HEAVY = ("levels that act, a message", "compact without a model, a message")
+
+
+def lengths_of(curve: growth.Curve) -> tuple[int, ...]:
+    return LENGTHS[:2] if curve.name in HEAVY else LENGTHS
+
+
+@pytest.mark.parametrize("curve", growth.CURVES, ids=lambda curve: curve.name)
+def test_calls_grow_no_faster_than_the_conversation(curve: growth.Curve):
+    lengths = lengths_of(curve)
+    found = [calls_of(*curve.prepare(length)) for length in lengths]
+    assert growth.slope(lengths, found) <= SLOPE, found
+
+
+def calls_of(run: Callable[[], object], units: int) -> float:
+    run()
+    return calls(run) / units
+
+
+@pytest.mark.parametrize("curve", growth.CURVES, ids=lambda curve: curve.name)
+def test_time_grows_no_faster_than_the_conversation(curve: growth.Curve):
+    # Processor time of this thread, the best of three; a second look where a busy machine spoiled the first.
+    lengths = lengths_of(curve)
+    found = [growth.slope(lengths, growth.costs(curve, lengths)) for _ in range(1)]
+    while found[-1] > SLOPE and len(found) < 4:
+        found.append(growth.slope(lengths, growth.costs(curve, lengths, rounds=5)))
+    assert min(found) <= SLOPE, found
+
+
+def test_what_looks_at_everything_each_time_would_be_found():
+    lengths = (100, 1_000, 10_000)
+    assert growth.slope(lengths, [1.0, 1.0, 1.0]) == 0
+    assert growth.slope(lengths, [1.0, 10.0, 100.0]) == pytest.approx(1)
+    assert growth.slope(lengths, [5.0, 5.5 + 0.1, 5.5 + 10]) > SLOPE
