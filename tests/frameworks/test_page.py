@@ -21,6 +21,7 @@ NEEDED = {
     "Pydantic AI": "pydantic_ai",
     "OpenAI Agents SDK": "agents",
     "Strands": "strands",
+    "Google ADK": "google.adk",
 }
 
 
@@ -28,6 +29,7 @@ def test_every_section_is_known():
     assert set(SECTIONS) == set(NEEDED)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("title", NEEDED)
 def test_the_block_of_each_section_runs(title, tmp_path, monkeypatch):
     pytest.importorskip(NEEDED[title], reason="`make integrations` installs it")
@@ -92,6 +94,17 @@ def test_the_strands_example():
     from tests.frameworks.test_strands import Script
 
     said = program("strands_agent.py")["main"]("What is in it?", Script(0, window=32_000))
+    assert said == "All looked at."
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+def test_the_google_adk_example():
+    pytest.importorskip("google.adk", reason="`make integrations` installs it")
+    from tests.frameworks.test_google_adk import Script
+
+    Script.sent.clear()
+    Script.rounds = 0
+    said = program("google_adk_agent.py")["main"]("scripted-1", "What is in it?")
     assert said == "All looked at."
 
 

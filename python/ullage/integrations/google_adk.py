@@ -1,0 +1,184 @@
+"""Google's Agent Development Kit: `App(..., plugins=[UllagePlugin()])`.
+
+```python
+from google.adk.apps import App
+from ullage.integrations.google_adk import UllagePlugin
+
+app = App(name="cellar", root_agent=agent, plugins=[UllagePlugin()])
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal
+
+from ullage.exceptions import MissingExtra
+from ullage.integrations.conversations import (
+    HeldConversation,
+    HeldConversations,
+    ModelFacts,
+    transcript_of,
+)
+from ullage.messages import Item
+from ullage.observe import Listener
+from ullage.policy import Policy
+from ullage.recall.store import OffloadStore
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+
+try:
+    from google.adk.agents.callback_context import CallbackContext
+    from google.adk.models import LLMRegistry, LlmRequest, LlmResponse
+    from google.adk.plugins import BasePlugin
+    from google.genai.types import Content, GenerateContentConfig, Part
+except ImportError as exc:
+    raise MissingExtra("google-adk", "google-adk") from exc
+
+__all__ = ["UllagePlugin"]
+
+
+class ContentTranslator:
+    """Contents as the dicts of Gemini's API, and back."""
+
+    def read(self, message: Content) -> Item:
+        """The content as a dict."""
+        return message.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def changed(self, message: Content, now: Item) -> Content:
+        """The content that stands in its place."""
+        del message
+        return Content.model_validate(now)
+
+    def made(self, item: Item) -> Content:
+        """A content that Ullage wrote."""
+        return Content.model_validate(item)
+
+
+class UllagePlugin(BasePlugin):
+    """Keeps the requests of an app's agents within the model's window.
+
+    The session's events stay as they are: what the model is sent is a view of them. After a refusal as too long, room is made and
+    the model is asked again, without streaming.
+
+    Args:
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
+        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
+        context_window: The model's window in tokens; `None`: Ullage's model table.
+        max_output_tokens: Its longest response in tokens, likewise.
+        store: For large tool results; `None`: they stay, and are snipped.
+        listeners: Called with every event.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy | str | None = None,
+        summarizer: WriterLike | Literal["host"] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
+        store: OffloadStore | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        super().__init__(name="ullage")
+        self._host_writes = summarizer == "host"
+        self._given: dict[
+            int, tuple[LlmRequest, list[Content]]
+        ] = {}  # by id() of requests under way
+        self._conversations = HeldConversations[Content](
+            ContentTranslator(),
+            provider="gemini",
+            policy=policy,
+            summarizer=None if self._host_writes else summarizer,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            store=store,
+            listeners=listeners,
+        )
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        """Send what fits."""
+        if llm_request.contents:
+            self._given[id(llm_request)] = llm_request, list(llm_request.contents)
+            await self._fit(callback_context, llm_request, llm_request.contents)
+        return None
+
+    async def after_model_callback(
+        self, *, callback_context: CallbackContext, llm_response: LlmResponse
+    ) -> LlmResponse | None:
+        """Forget what was given for requests that have been answered."""
+        if not llm_response.partial:
+            self._given.clear()
+        return None
+
+    async def on_model_error_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
+    ) -> LlmResponse | None:
+        """After a refusal as too long, send less."""
+        _, given = self._given.pop(id(llm_request), (None, list(llm_request.contents)))
+        while True:
+            await self._of(callback_context, llm_request).arefused(error)
+            await self._fit(callback_context, llm_request, given)
+            try:
+                return await _asked(llm_request)
+            except Exception as again:
+                error = again
+
+    async def _fit(
+        self, context: CallbackContext, request: LlmRequest, given: Iterable[Content]
+    ) -> None:
+        config = request.config
+        fitted = await self._of(context, request).afit(
+            list(given), system=_text(config.system_instruction), tools=_tools(config)
+        )
+        request.contents = fitted.messages
+
+    def _of(self, context: CallbackContext, request: LlmRequest) -> HeldConversation[Content]:
+        host = _host(request.model) if self._host_writes and request.model else None
+        name = f"{context.session.id}/{context.agent_name}"
+        facts = ModelFacts((request.model or "gemini-2.5-pro").removeprefix("models/"))
+        return self._conversations.of(name, facts, host)
+
+
+def _text(instruction: Any) -> str:
+    return instruction if isinstance(instruction, str) else str(instruction or "")
+
+
+def _tools(config: GenerateContentConfig) -> list[dict[str, Any]]:
+    """Definitions of functions, as far as they are counted."""
+    found = []
+    for tool in config.tools or ():
+        for each in getattr(tool, "function_declarations", None) or ():
+            about = each.model_dump(mode="json", exclude_none=True)
+            schema = about.get("parameters") or about.get("parameters_json_schema") or {}
+            found.append(
+                {"name": each.name, "description": each.description or "", "input_schema": schema}
+            )
+    return found
+
+
+async def _asked(request: LlmRequest) -> LlmResponse:
+    """The model's whole answer."""
+    newest: LlmResponse | None = None
+    model = LLMRegistry.new_llm(request.model or "")
+    async for response in model.generate_content_async(request, stream=False):
+        newest = response
+    return newest or LlmResponse()
+
+
+def _host(name: str) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
+    """The agent's own model as the writer of summaries."""
+
+    async def write(request: SummaryRequest) -> SummaryReply:
+        text = transcript_of(request.messages, request.prompt)
+        asked = LlmRequest(
+            model=name,
+            contents=[Content(role="user", parts=[Part(text=text)])],
+            config=GenerateContentConfig(system_instruction=request.system),
+        )
+        answer = await _asked(asked)
+        parts = answer.content.parts if answer.content and answer.content.parts else []
+        return SummaryReply(text="".join(part.text or "" for part in parts if not part.thought))
+
+    return write
