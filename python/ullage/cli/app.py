@@ -33,6 +33,7 @@ _COMMANDS = {
     "resume": "Print exactly what would be sent to the model, for any provider.",
     "replay": "Run a session turn by turn through every level, as if it were live.",
     "report": "Write an HTML report: what filled the window, what left it and why, what it cost.",
+    "tui": "Show sessions on the terminal: what fills them, what would leave, a compaction.",
     "batch": "Inspect or compact whole folders on threads; resumes where it left off.",
     "validate": "Check a log against a provider's rules, and show what resume would repair.",
     "proxy": "Relay the APIs of Anthropic and OpenAI for a client that nobody changes.",

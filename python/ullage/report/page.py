@@ -8,20 +8,18 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ullage._version import VERSION
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
+from ullage.recall.visible_text import visible
 from ullage.replay import ReplayedTurn, Run
 from ullage.report.charts import cache_chart, fill_chart, sampled
 from ullage.report.session_figures import SessionFigures
 from ullage.report.treemap import treemap
 from ullage.sessions.drafts import draft_of
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 __all__ = ["report_page", "write_report"]
 
@@ -90,20 +88,20 @@ def write_report(
 
 
 @cache
-def _environment() -> Environment:
+def _environment() -> Any:
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        jinja = import_module("jinja2")
     except ModuleNotFoundError as exc:
         raise MissingExtra("jinja2", "report") from exc
-    made = Environment(
-        loader=PackageLoader("ullage.report", "assets"),
+    made = jinja.Environment(
+        loader=jinja.PackageLoader("ullage.report", "assets"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=jinja.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters.update(
-        count=_count, dollars=_dollars, share=_share, when=_when, css=_class, visible=_visible
+        count=_count, dollars=_dollars, share=_share, when=_when, css=_class, visible=visible
     )
     return made
 
@@ -218,15 +216,3 @@ def _when(milliseconds: int) -> str:
 def _class(name: str) -> str:
     """A category as a class of the style sheet."""
     return "c-" + name.replace(" ", "-")
-
-
-_HIDDEN = {
-    code: f"\\u{code:04x}"
-    for code in (*range(0x9), 0xB, *range(0xE, 0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F,
-                 *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-}  # fmt: skip
-"""Control characters, and those that reverse the direction of text, as escapes."""
-
-
-def _visible(text: str) -> str:
-    return text.translate(_HIDDEN)

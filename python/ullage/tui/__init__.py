@@ -1,0 +1,27 @@
+"""Sessions on the terminal: what fills them, what the levels would do, a compaction with a preview."""
+
+from __future__ import annotations
+
+import os
+
+from ullage.exceptions import MissingExtra
+
+__all__ = ["run_tui"]
+
+
+def run_tui(path: str | os.PathLike[str] | None = None) -> None:
+    """Open the terminal interface and return when the user leaves it.
+
+    Args:
+        path: A transcript; `None`: the list of the sessions of this machine.
+
+    Raises:
+        MissingExtra: Textual is not installed (`pip install 'ullage[tui]'`).
+    """
+    try:
+        from ullage.tui.session_app import SessionApp
+    except ModuleNotFoundError as exc:
+        if exc.name != "textual":
+            raise
+        raise MissingExtra("textual", "tui") from exc
+    SessionApp(path).run()
