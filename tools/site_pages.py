@@ -19,6 +19,7 @@ ROOMS = (
     "ullage.legality",
     "ullage.transcript",
     "ullage.sessions",
+    "ullage.stores",
     "ullage.levels",
     "ullage.observe",
     "ullage.summarizers",

@@ -10,9 +10,11 @@ import pytest
 from tests.kit import result, said, use, user
 from ullage import compact
 from ullage.exceptions import InvalidPolicy, LeaseExpired, LeaseHeld, LogConflict, StoreError
-from ullage.stores import FolderStore, SqliteStore, Worker, open_store
+from ullage.stores import FolderStore, SharedSummaries, SqliteStore, Worker, open_store
 from ullage.stores.sql_schema import MIGRATIONS
 from ullage.stores.stored_log import StoredLog
+from ullage.summarizers import SummaryReply, SummaryRequest
+from ullage.testing import ScriptedSummarizer
 from ullage.transcript import Transcript, TranscriptLog
 
 MODEL = "claude-opus-4-5"
@@ -280,3 +282,45 @@ def test_a_blob_that_was_changed(tmp_path):
     with pytest.raises(StoreError, match="other bytes"):
         store.blob(digest)
     assert store.blob("../../etc/passwd") is None
+
+
+# ---- a summary that one worker writes and another installs ----------------------------------
+
+
+def test_a_compaction_that_another_worker_computed(store):
+    model = ScriptedSummarizer("good")
+
+    def of(name):
+        return {"summarizer": SharedSummaries(model, store, name)}
+
+    busy, idle = (Worker(store, model=MODEL, of=of) for _ in range(2))
+    with busy.checkout("c") as held:
+        for number in range(10):
+            held.add(user(f"question {number} " * 400))
+            held.add(said(f"answer {number} " * 400))
+        at = held.manager.entries()[12]["uuid"]
+    before = store.read("c")
+    with busy.checkout("c") as held:
+        first = idle.copy("c").compact("numbers", direction="up_to", at=at)
+        assert store.read("c") == before  # a copy writes nothing
+        held.add(user("one more"))
+        calls = len(model.requests)
+        second = held.manager.compact("numbers", direction="up_to", at=at)
+        assert len(model.requests) == calls > 0
+        summary = held.manager.messages[0]
+    assert first.compacted
+    assert second.compacted
+    with idle.checkout("c") as held:
+        assert held.manager.messages[0] == summary
+        assert held.manager.messages[-1] == user("one more")
+    for each in (busy, idle):
+        each.close()
+
+
+def test_a_refusal_is_not_kept(store):
+    replies = [SummaryReply(text="", refused=True), SummaryReply(text="good")]
+    shared = SharedSummaries(lambda request: replies.pop(0), store, "c")
+    request = SummaryRequest(messages=[user("hi")], prompt="sum up")
+    found = [shared.summarize(request) for _ in range(3)]
+    assert [each.text for each in found] == ["", "good", "good"]
+    assert shared.calls == 2

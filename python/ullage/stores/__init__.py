@@ -3,6 +3,8 @@
 - `Worker`: checks conversations out of a store, with a lease, and gives each a `ContextManager`;
 - `FolderStore`, `SqliteStore`: stores without a server; `PostgresStore`, `RedisStore`, `BucketStore`: stores on one;
 - `open_store`: a store by its address;
+- `AsyncWorker`, `AsyncPostgresStore`: the same in an event loop;
+- `SharedSummaries`: a summary that one worker writes and another installs;
 - `OffloadedResults`: large tool results in a store, by their contents;
 - `ConversationStore`: what a store does, for one of your own, which `ullage.testing.stores` checks.
 
@@ -17,11 +19,14 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.stores.addresses import open_store
+    from ullage.stores.async_postgres_store import AsyncPostgresStore
+    from ullage.stores.async_worker import AsyncCheckout, AsyncWorker
     from ullage.stores.bucket_store import BucketStore
     from ullage.stores.folder_store import FolderStore
     from ullage.stores.offloaded import OffloadedResults
     from ullage.stores.postgres_store import PostgresStore
     from ullage.stores.redis_store import RedisStore
+    from ullage.stores.shared_summaries import SharedSummaries
     from ullage.stores.sqlite_store import SqliteStore
     from ullage.stores.store_protocols import (
         AsyncLogStore,
@@ -37,7 +42,10 @@ if TYPE_CHECKING:
     from ullage.stores.worker import Checkout, Worker
 
 __all__ = [
+    "AsyncCheckout",
     "AsyncLogStore",
+    "AsyncPostgresStore",
+    "AsyncWorker",
     "BlobStore",
     "BucketStore",
     "Checkout",
@@ -50,6 +58,7 @@ __all__ = [
     "OffloadedResults",
     "PostgresStore",
     "RedisStore",
+    "SharedSummaries",
     "SqliteStore",
     "StoredDocument",
     "StoredLog",
@@ -60,12 +69,15 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
+        "async_postgres_store": ["AsyncPostgresStore"],
+        "async_worker": ["AsyncCheckout", "AsyncWorker"],
         "bucket_store": ["BucketStore"],
         "folder_store": ["FolderStore"],
         "offloaded": ["OffloadedResults"],
         "addresses": ["open_store"],
         "postgres_store": ["PostgresStore"],
         "redis_store": ["RedisStore"],
+        "shared_summaries": ["SharedSummaries"],
         "sqlite_store": ["SqliteStore"],
         "store_protocols": [
             "AsyncLogStore",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ullage.manager.outside import Outside
     from ullage.policy import Policy
 
-__all__ = ["Checkout", "Worker"]
+__all__ = ["Checkout", "Worker", "begun"]
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 
@@ -243,25 +243,44 @@ class Worker:
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
 
+    def copy(self, conversation: str) -> ContextManager:
+        """A manager of a conversation as it is now, without a lease: nothing that it does is written.
+
+        For work that takes long, such as a summary that `SharedSummaries` keeps for the worker that holds the conversation.
+
+        Raises:
+            StoreError: The store fails.
+        """
+        data = self.store.read(checked_name(conversation))
+        bytes_ = StoredLog(None, conversation, data)
+        return begun(bytes_, self._policy, self._arguments(conversation)).manager
+
     def _opened(self, lease: Lease, *, at_end: bool) -> Checkout:
         name = lease.conversation
         bytes_ = StoredLog(self.store, name, self.store.read(name), lease)
         bytes_.hold_back(at_end)
-        log = TranscriptLog(bytes_, envelope={"sessionId": name})
+        return begun(bytes_, self._policy, self._arguments(name))
+
+    def _arguments(self, conversation: str) -> Outside:
         outside = self._outside.copy()
         if self._of is not None:
-            outside.update(self._of(name))
-        outside.setdefault("store", OffloadedResults(self.store, name))
-        if log.begun:
-            manager = ContextManager.resume(log, policy=self._policy, **outside)
-        else:
-            manager = _new(log, self._policy, outside)
-        return Checkout(name, manager, bytes_)
+            outside.update(self._of(conversation))
+        outside.setdefault("store", OffloadedResults(self.store, conversation))
+        return outside
 
 
-def _new(log: TranscriptLog, policy: Policy | str | None, outside: Outside) -> ContextManager:
-    if "model" not in outside:
-        raise InvalidPolicy(
-            "model", None, "is needed: the conversation is new", hint="Worker(store, model=...)"
-        )
-    return ContextManager(policy=policy, log=log, **outside)
+def begun(log: StoredLog, policy: Policy | str | None, outside: Outside) -> Checkout:
+    """A manager that goes on with a log, or begins it.
+
+    Raises:
+        InvalidPolicy: The log is empty and no model is named.
+    """
+    transcript = TranscriptLog(log, envelope={"sessionId": log.conversation})
+    if transcript.begun:
+        manager = ContextManager.resume(transcript, policy=policy, **outside)
+    elif "model" in outside:
+        manager = ContextManager(policy=policy, log=transcript, **outside)
+    else:
+        limit = "is needed: the conversation is new"
+        raise InvalidPolicy("model", None, limit, hint="Worker(store, model=...)")
+    return Checkout(log.conversation, manager, log)
