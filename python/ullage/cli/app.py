@@ -29,6 +29,8 @@ _COMMANDS = {
     "compact": "Compact a transcript, with or without a model, into one that can be resumed.",
     "undo": "Take the newest compaction back.",
     "edit": "List turns and tool results with their sizes, and remove chosen ones.",
+    "handoff": "Write a session as another tool's own, so that it goes on there.",
+    "watch": "Follow a live session: fill, cost, what comes next.",
     "search": "Find words in all sessions of this machine.",
     "resume": "Print exactly what would be sent to the model, for any provider.",
     "replay": "Run a session turn by turn through every level, as if it were live.",

@@ -23,6 +23,8 @@ EXAMPLES = {
     ),
     "undo": _block("ullage undo --last --dry-run", "ullage undo session.jsonl"),
     "edit": _block("ullage edit --last --results", "ullage edit session.jsonl --remove t3 r7"),
+    "handoff": _block("ullage handoff --last --to codex", "ullage handoff session.jsonl --to pi"),
+    "watch": _block("ullage watch --last", "ullage watch session.jsonl --once"),
     "search": _block("ullage search flaky test", "ullage search '\"last row\"' --tool codex"),
     "mcp": _block("ullage mcp"),
     "resume": _block(

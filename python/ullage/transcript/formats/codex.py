@@ -99,15 +99,22 @@ class _Rollout:
         self.close()
         if side == "result":
             block = blocks_in(item)[0]
+            noted = payload.get(_PRIVATE)
+            if isinstance(noted, Mapping) and noted.get("isError") is True:
+                block = {**block, "is_error": True}
             if not self.list.add_result(block, line=number, timestamp=stamp):
                 self.source.warn(number, "a result apart from its call, moved next to it")
             return
         # No other provider takes a system message where Codex puts its developer messages.
         message = message_in(item, "user")
-        if self._summary and _text(message) == self._summary:
+        told = payload.get(_PRIVATE)
+        flags: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+        summary = flags.get("isCompactSummary") is True
+        if summary or (self._summary and _text(message) == self._summary):
             self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
             return
-        self.list.add(message, line=number, timestamp=stamp, isMeta=_is_injected(item, message))
+        meta = flags.get("isMeta") is True or _is_injected(item, message)
+        self.list.add(message, line=number, timestamp=stamp, isMeta=meta)
 
     def close(self) -> None:
         """Ends the response that is being written."""
@@ -174,7 +181,11 @@ class _Rollout:
 
 def _is_injected(item: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
     first = _text(message)
-    return item.get("role") != "user" or (isinstance(first, str) and first.startswith(_INJECTED))
+    if item.get("role") != "user":
+        return True
+    # Of another tool, in a session that was handed over: a command that the user typed.
+    typed = isinstance(first, str) and first.startswith("<command-")
+    return isinstance(first, str) and first.startswith(_INJECTED) and not typed
 
 
 def _text(message: Mapping[str, Any]) -> Any:

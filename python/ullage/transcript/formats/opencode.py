@@ -87,9 +87,12 @@ def _take(
     if info.get("role") == "user":
         said = [block for part in known for block in _user_blocks(part)]
         if said:
-            meta = all(part.get("synthetic") for part in known if part.get("type") == "text")
+            texts = [part for part in known if part.get("type") == "text"]
+            meta = bool(texts) and all(part.get("synthetic") is True for part in texts)
+            summary = any(_is_summary(part) for part in texts)
             message = {"role": "user", "content": _plain(said)}
-            entries.add(message, line=number, timestamp=stamp, isMeta=meta)
+            flags = {"isMeta": meta, "isCompactSummary": summary}
+            entries.add(message, line=number, timestamp=stamp, **flags)
     elif info.get("summary") is True:
         text = "\n\n".join(
             str(part.get("text", "")) for part in known if part.get("type") == "text"
@@ -101,6 +104,12 @@ def _take(
     else:
         facts["model"] = info.get("modelID") or facts.get("model")
         _response(entries, number, stamp, info, known)
+
+
+def _is_summary(part: Mapping[str, Any]) -> bool:
+    """Of a session that was handed over."""
+    metadata = part.get("metadata")
+    return isinstance(metadata, Mapping) and metadata.get("ullage") == "summary"
 
 
 def _plain(blocks: list[Block]) -> str | list[Block]:

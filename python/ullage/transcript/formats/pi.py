@@ -15,6 +15,9 @@ from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
+_FLAGS = ("isMeta", "isCompactSummary")
+"""Of a session that was handed over: what its host wrote in the user's role, and its summary."""
+
 _ROLES = ("user", "assistant", "toolResult", "bashExecution")
 
 
@@ -48,6 +51,7 @@ class _Session:
         self.source = source
         self.list = EntryList(source.stem, source.warn)
         self.metadata: dict[str, Any] = {}
+        self._flags: dict[str, bool] = {}  # of the line that is being read
         self._by_line: list[int] = []  # for each line of the file, how many entries stood before it
         self._by_id: dict[str, int] = {}
         self._answered: set[str] = {
@@ -74,6 +78,7 @@ class _Session:
         elif kind == "compaction":
             self.compaction(number, line)
         elif kind == "message" and isinstance(line.get("message"), Mapping):
+            self._flags = {flag: True for flag in _FLAGS if line.get(flag) is True}
             self.message(number, line["message"], line.get("timestamp"))
 
     def _model(self, line: Mapping[str, Any]) -> None:
@@ -91,9 +96,8 @@ class _Session:
             said = {"role": "user", "content": _execution(message)}
             self.list.add(said, line=number, timestamp=stamp, isMeta=True)
         elif role == "user":
-            self.list.add(
-                {"role": "user", "content": _blocks(message)}, line=number, timestamp=stamp
-            )
+            said = {"role": "user", "content": _blocks(message)}
+            self.list.add(said, line=number, timestamp=stamp, **self._flags)
         else:
             self.source.warn(number, f"role {role!r} is unknown, left out")
 
@@ -123,12 +127,14 @@ class _Session:
             return
         usage = message.get("usage")
         if isinstance(usage, Mapping) and not failed:
-            said["usage"] = usage_of(
+            figures = usage_of(
                 prompt=usage.get("input"),
                 output=usage.get("output"),
                 cache_read=usage.get("cacheRead"),
                 cache_write=usage.get("cacheWrite"),
             )
+            if any(figures.values()):  # pi needs the key, also in a session that was handed over
+                said["usage"] = figures
         self.list.add(said, line=number, timestamp=stamp)
 
     def compaction(self, number: int, line: Mapping[str, Any]) -> None:

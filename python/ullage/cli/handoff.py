@@ -1,0 +1,73 @@
+"""`ullage handoff`: a session written as another tool's own."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from ullage.cli.output import Output, tokens
+from ullage.cli.session_file import SessionArgument
+from ullage.sessions import open_session
+from ullage.sessions.handoff import HandedOver, handoff
+from ullage.sessions.session_list import home_relative
+
+__all__ = ["handoff_command"]
+
+
+def handoff_command(
+    file: SessionArgument,
+    *,
+    to: Annotated[
+        Literal["claude-code", "codex", "pi", "opencode"], Parameter(help="the tool that goes on")
+    ],
+    model: Annotated[str, Parameter(help="the model that goes on there; its window applies")] = "",
+    window: Annotated[
+        int | None,
+        Parameter(
+            help="that model's window in tokens; default: the model's, or the tool's usual one"
+        ),
+    ] = None,
+    target: Annotated[
+        int | None, Parameter(alias="-t", help="size limit of the new context in tokens")
+    ] = None,
+    cwd: Annotated[str, Parameter(help="folder of the new session; default: the old one's")] = "",
+    dry_run: Annotated[
+        bool, Parameter(alias="-n", negative="", help="write nothing, show what would happen")
+    ] = False,
+    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+) -> int:
+    """Write a session in another tool's format, compacted where it does not fit that tool's window, and print how to go on.
+
+    The old session stays as it is. Calls keep their ids and the user's messages their words.
+    """
+    out = Output(as_json=json)
+    done = handoff(
+        open_session(file),
+        to,
+        model=model,
+        window_tokens=window,
+        target_tokens=target,
+        cwd=cwd,
+        write=not dry_run,
+    )
+    if json:
+        out.json({**dataclasses.asdict(done), "path": str(done.path), "written": not dry_run})
+    else:
+        _show(out, done, written=not dry_run)
+    return 0
+
+
+def _show(out: Output, done: HandedOver, *, written: bool) -> None:
+    how = "compacted to" if done.compacted else "whole,"
+    out.line(
+        f"{how} {tokens(done.tokens_after)} of {tokens(done.tokens_before)} tokens, {done.messages:,} messages"
+    )
+    if written:
+        out.line(f"written {home_relative(str(done.path))}")
+        out.line(f"resume  {done.resume_line}")
+    else:
+        out.line("nothing written (dry run)")
+    for what, count in done.losses.items():
+        out.note(f"note: not written, {done.tool} cannot hold it: {what} ({count:,}×)")

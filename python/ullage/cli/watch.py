@@ -1,0 +1,126 @@
+"""`ullage watch`: a live session in the terminal."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ullage.cli.output import Output, bar, share, tokens
+from ullage.cli.session_file import SessionArgument
+from ullage.facts.reading import blocks_of, text_of
+from ullage.messages import Item, role_of
+from ullage.recall.searched_text import call_title
+from ullage.sessions import open_session
+from ullage.sessions.session_list import ListedSession, listed
+from ullage.sessions.usual_folders import FoundSession
+
+__all__ = ["watch_command"]
+
+_SHOWN = 12
+_LINE_CHARS = 200
+
+
+def watch_command(
+    file: SessionArgument,
+    *,
+    interval: Annotated[float, Parameter(help="seconds between two looks at the file")] = 1.0,
+    once: Annotated[bool, Parameter(negative="", help="show it once, and end")] = False,
+    json: Annotated[
+        bool, Parameter(negative="", help="one JSON object for each change, a line each")
+    ] = False,
+) -> int:
+    """Follow a live session: how full its window is, what it cost, its newest messages. Ends with Ctrl-C.
+
+    The file is only read. In a pipe, one line is printed for each change.
+    """
+    out = Output()
+    live = not (once or json or out.piped)
+    if live:
+        _live(out, file, interval)
+        return 0
+    seen: tuple[int, int] | None = None
+    while True:
+        look = file.stat()
+        if (look.st_size, look.st_mtime_ns) != seen:
+            seen = (look.st_size, look.st_mtime_ns)
+            _print(out, _state(file), as_json=json)
+        if once:
+            return 0
+        time.sleep(max(interval, 0.1))
+
+
+def _state(file: Path) -> tuple[ListedSession, list[tuple[str, str]]]:
+    look = file.stat()
+    found = FoundSession("", file.stem, file, look.st_size, look.st_mtime)
+    items = open_session(file).items
+    said = [row for item in items[-_SHOWN:] for row in _rows(item)]
+    return listed(found), said[-_SHOWN:]
+
+
+def _rows(item: Item) -> list[tuple[str, str]]:
+    rows = []
+    for block in blocks_of(item):
+        if block.get("type") == "tool_use":
+            rows.append(("call", call_title(block.get("name"), block.get("input"))))
+        elif block.get("type") == "tool_result":
+            rows.append(("result", "failed" if block.get("is_error") is True else "ok"))
+    text = " ".join(text_of(item)[: 4 * _LINE_CHARS].split())[:_LINE_CHARS]
+    return [*([(str(role_of(item)), text)] if text else []), *rows]
+
+
+def _print(
+    out: Output, state: tuple[ListedSession, list[tuple[str, str]]], *, as_json: bool
+) -> None:
+    row, said = state
+    if as_json:
+        import orjson
+
+        from ullage.cli.printable import json_printable
+
+        print(json_printable(orjson.dumps(_data(row, said)).decode()), flush=True)
+        return
+    for line in _lines(row, said):
+        out.line(line)
+
+
+def _data(row: ListedSession, said: list[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "tokens": row.tokens,
+        "window_tokens": row.window_tokens,
+        "autocompact_at_tokens": row.compact_at_tokens,
+        "messages": row.messages,
+        "dollars": None if row.dollars is None else round(float(row.dollars), 4),
+        "newest": {"who": said[-1][0], "text": said[-1][1]} if said else None,
+    }
+
+
+def _lines(row: ListedSession, said: list[tuple[str, str]]) -> list[str]:
+    left = row.compact_at_tokens - row.tokens
+    due = f"{tokens(left)} before compaction" if left > 0 else "compaction is due"
+    cost = "" if row.dollars is None else f"  ${row.dollars:,.2f}"
+    fill = f"{tokens(row.tokens)} of {tokens(row.window_tokens)} tokens ({share(row.tokens, row.window_tokens)})"
+    return [
+        row.title or row.found.id,
+        f"{bar(row.tokens, row.window_tokens):<28}  {fill}",
+        f"{row.messages:,} messages  {due}{cost}  {row.model}",
+        *(f"{who:>9}  {text}" for who, text in said),
+    ]
+
+
+def _live(out: Output, file: Path, interval: float) -> None:
+    from rich.live import Live
+    from rich.text import Text
+
+    seen: tuple[int, int] | None = None
+    with Live(console=out.console, auto_refresh=False) as shown:
+        while True:
+            look = file.stat()
+            if (look.st_size, look.st_mtime_ns) != seen:
+                seen = (look.st_size, look.st_mtime_ns)
+                wide = max(out.console.width - 1, 20)
+                lines = [line[:wide] for line in _lines(*_state(file))]
+                shown.update(Text("\n".join(lines)), refresh=True)
+            time.sleep(max(interval, 0.1))
