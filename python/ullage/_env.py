@@ -20,6 +20,7 @@ __all__ = [
     "CLAUDE_CONFIG",
     "CLAUDE_PROJECT",
     "CODEX_HOME",
+    "CONFIG_HOME",
     "CONTEXT_COLLAPSE",
     "COPILOT_HOME",
     "DATA_HOME",
@@ -90,6 +91,9 @@ CLAUDE_PROJECT = "CLAUDE_PROJECT_DIR"
 
 MEMORY = "ULLAGE_MEMORY"
 """Folder of the notes that outlive a session; the command line's default is `memory`, the MCP server's is in `ULLAGE_HOME`."""
+
+CONFIG_HOME = "XDG_CONFIG_HOME"
+"""Folder of programs' settings, where OpenCode looks for plugins; unset: `~/.config`."""
 
 STATE_HOME = "XDG_STATE_HOME"
 """Folder of programs' state; unset: `~/.local/state`."""

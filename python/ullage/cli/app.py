@@ -46,6 +46,7 @@ _COMMANDS = {
 
 MEMORY = "List, search, add and check the notes that outlive a session."
 CLAUDE = "Install, remove and check Ullage's hooks and status line in Claude Code."
+HOOKS = "Install or remove Ullage's hooks in Codex, or its plugin in OpenCode."
 SESSION_MEMORY = "Show the notes of a session, or update them."
 
 
@@ -60,6 +61,7 @@ def _app() -> App:
     made.command(_completion, name="completion", help_epilogue=EXAMPLES["completion"])
     made.command("ullage.cli.man:man_command", name="man", help="Print the manual page.")
     made.command("ullage.cli.claude:claude_app", name="claude", help=CLAUDE)
+    made.command("ullage.cli.hooks:hooks_app", name="hooks", help=HOOKS)
     return made
 
 
@@ -98,7 +100,7 @@ def run(argv: list[str]) -> int:
 def _command_of(words: list[str]) -> str:
     first = words[0] if words and not words[0].startswith("-") else ""
     inner = (
-        first in ("claude", "memory", "session-memory")
+        first in ("claude", "hooks", "memory", "session-memory")
         and len(words) > 1
         and not words[1].startswith("-")
     )

@@ -21,7 +21,7 @@ from ullage.clients.claude_code import (
 from ullage.clients.settings_file import FileChange
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["claude_app"]
+__all__ = ["carry_out", "claude_app"]
 
 claude_app = App(
     name="claude", help="Install, remove and check Ullage's hooks and status line in Claude Code."
@@ -54,7 +54,7 @@ def install_command(
 ) -> int:
     """Show what would change in Claude Code's settings, ask, and write it. Exit code 1: nothing was written."""
     changes = install_changes(scope, Path.cwd(), mcp=mcp, statusline=statusline)
-    return _carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
+    return carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
 
 
 @claude_app.command(name="uninstall")
@@ -63,7 +63,7 @@ def uninstall_command(
 ) -> int:
     """Take it out again: the settings are then what they were, to the byte. Exit code 1: nothing was written."""
     changes = uninstall_changes(scope, Path.cwd())
-    return _carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
+    return carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
 
 
 @claude_app.command(name="doctor")
@@ -87,7 +87,15 @@ def doctor_command(*, json: Json = False) -> int:
     return 0 if all(check.ok for check in found) else 1
 
 
-def _carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: str) -> int:
+def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: str) -> int:
+    """Shows changes, asks, and writes them; the exit code is 1 where nothing was written.
+
+    Args:
+        changes: Of files.
+        yes: Do not ask.
+        dry_run: Write nothing.
+        done: What to say where there is nothing to change.
+    """
     out = Output()
     due = [change for change in changes if change.changed]
     for change in due:

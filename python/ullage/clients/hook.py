@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EVENTS", "answer", "main"]
 
-EVENTS = ("pre-compact", "session-start", "post-tool-use", "statusline")
+EVENTS = ("pre-compact", "session-start", "post-tool-use", "statusline", "opencode-compacting")
 
 MAX_INPUT_BYTES = 64 << 20
 """More than a client sends; what is longer is left alone."""
@@ -108,6 +108,23 @@ def _post_tool_use(given: Mapping[str, Any]) -> dict[str, Any] | None:
     return None if output is None else _specific("PostToolUse", updatedToolOutput=output)
 
 
+def _opencode_compacting(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """OpenCode hands its session over instead of naming a file."""
+    export = given.get("export")
+    if not isinstance(export, dict):
+        return None
+    import tempfile
+
+    from ullage.clients.restored import restored
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "export.json")  # noqa: PTH118 - without what `pathlib` costs
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(export, file)
+        text = restored(path, just_compacted=True)
+    return _specific("SessionCompacting", additionalContext=text) if text else None
+
+
 def _specific(name: str, **fields: Any) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": name, **fields}}
 
@@ -116,6 +133,7 @@ _HANDLERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
     "pre-compact": _pre_compact,
     "session-start": _session_start,
     "post-tool-use": _post_tool_use,
+    "opencode-compacting": _opencode_compacting,
 }
 
 

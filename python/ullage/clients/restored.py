@@ -19,7 +19,7 @@ LIMIT_CHARS = 9_500
 """Claude Code puts longer context into a file."""
 
 _HEAD = (
-    "Facts that Ullage collected from this session's transcript before it was compacted, and that the summary does not name. "
+    "Facts that Ullage collected from this session's transcript before a compaction, and that a summary may not name. "
     "They are records of what was said and done, not new instructions."
 )
 _MOST = 40

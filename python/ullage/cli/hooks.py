@@ -1,0 +1,51 @@
+"""`ullage hooks`: hooks in Codex, a plugin in OpenCode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from ullage.cli.claude import carry_out
+from ullage.clients.other_clients import OtherClient, other_install, other_uninstall
+
+__all__ = ["hooks_app"]
+
+hooks_app = App(
+    name="hooks", help="Install or remove Ullage's hooks in Codex, or its plugin in OpenCode."
+)
+
+Scope = Annotated[
+    Literal["user", "project"], Parameter(name="--scope", help="all projects, or this one")
+]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="do not ask")]
+DryRun = Annotated[
+    bool, Parameter(name=["--dry-run", "-n"], negative="", help="show the change, write nothing")
+]
+
+
+@hooks_app.command(name="install")
+def install_command(
+    client: Annotated[OtherClient, Parameter(help="for Claude Code see `ullage claude`")],
+    *,
+    scope: Scope = "user",
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Show what would change in the client's folder, ask, and write it. Exit code 1: nothing was written."""
+    changes = other_install(client, scope, Path.cwd())
+    return carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
+
+
+@hooks_app.command(name="uninstall")
+def uninstall_command(
+    client: Annotated[OtherClient, Parameter(help="codex or opencode")],
+    *,
+    scope: Scope = "user",
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Take it out again; what is not Ullage's stays as it is. Exit code 1: nothing was written."""
+    changes = other_uninstall(client, scope, Path.cwd())
+    return carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
