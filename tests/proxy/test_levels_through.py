@@ -212,6 +212,30 @@ def test_an_overflow_is_recovered_before_the_client_sees_it(form):
     assert json.loads(second.body)[FORMS[form][1]][-1] == items[-1]
 
 
+def test_an_overflow_that_a_stream_tells_is_recovered_too():
+    items = talk("openai_responses", tokens=16_000)
+    too_long = Step("overflow", provider="openai_new")
+    with OracleServer(too_long) as server:
+        assert b"response.failed" in ask(server, "openai_responses", items, stream=True)[2]
+    with OracleServer(too_long) as server, Proxy(server.url) as proxy:
+        status, _, said = ask(proxy, "openai_responses", items, stream=True)
+    assert status == 200
+    assert b"response.failed" not in said
+    assert b"response.completed" in said
+    assert len(server.requests) == 2
+    assert len(server.requests[1].body) < len(server.requests[0].body)
+
+
+def test_a_stream_that_fails_for_another_reason_is_passed_on_whole():
+    items = talk("openai_responses", tokens=12_000)
+    with OracleServer(after="stream_error") as server:
+        direct = ask(server, "openai_responses", items, stream=True)
+    with OracleServer(after="stream_error") as server, Proxy(server.url, levels=True) as proxy:
+        through = ask(proxy, "openai_responses", items, stream=True)
+        assert len(server.requests) == 1
+    assert (through[0], b"overloaded" in through[2]) == (direct[0], b"overloaded" in direct[2])
+
+
 def test_another_refusal_is_passed_on_and_not_repeated():
     items = talk(tokens=3_000)
     with OracleServer() as server, Proxy(server.url) as proxy:

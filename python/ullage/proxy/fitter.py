@@ -165,22 +165,20 @@ class Fitter:
         return FittedCall(line, given, view, raw)
 
     async def recovered(
-        self, fitted: FittedCall, call: ClientCall, status: int, error: Any
+        self, fitted: FittedCall, call: ClientCall, error: object
     ) -> FittedCall | None:
         """The call made smaller after the provider refused it as too large; `None`: it is another error, or nothing helps."""
         line = fitted.line
         try:
             async with line.lock:
-                return await asyncio.to_thread(self._recovered, fitted, call, (status, error))
+                return await asyncio.to_thread(self._recovered, fitted, call, error)
         except ContextTooLarge as exc:
             LOG.warning("nothing left to make smaller: %s", exc)
         except Exception:
             LOG.exception("a refused call could not be made smaller")
         return None
 
-    def _recovered(
-        self, fitted: FittedCall, call: ClientCall, error: tuple[int, Any]
-    ) -> FittedCall | None:
+    def _recovered(self, fitted: FittedCall, call: ClientCall, error: object) -> FittedCall | None:
         line, given = fitted.line, fitted.given
         done = line.manager.on_overflow(error)
         if not done:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -12,7 +13,7 @@ import orjson
 
 from ullage.providers import classify
 from ullage.proxy.accounts import CallAccounts
-from ullage.proxy.answer_tap import decoded, message_in, tokens_in
+from ullage.proxy.answer_tap import decoded, events_of, message_in, tokens_in
 from ullage.proxy.client_answer import BROKEN, ClientAnswer
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import AskedCompaction
@@ -29,6 +30,8 @@ LOG = logging.getLogger("ullage.proxy")
 
 _REFUSED = (400, 413)
 """Statuses of a request that is too large."""
+
+_ANNOUNCED = ("response.created", "response.queued", "response.in_progress")
 
 _LONGEST_ERROR = 256 * 1024
 """Bytes; a longer answer is no error of an API."""
@@ -79,18 +82,15 @@ class KnownCalls:
     # ---- made to fit -------------------------------------------------------------------------
 
     async def _fit(self, fitter: Fitter, call: ClientCall, answer: ClientAnswer) -> None:
-        fitted = await fitter.fit(call) if fitter.may_be_due(call) else None
-        with contextlib.closing(
-            await self._send(call, call.raw if fitted is None else fitted.raw)
-        ) as response:
-            if response.status not in _REFUSED:
-                await answer.relay(response)
-                self._account(call, response, answer, fitted)
-                return
-            held = await _read(response, _LONGEST_ERROR)
-            again = await self._smaller(fitter, call, fitted, response, held)
+        due = fitter.may_be_due(call)
+        fitted = await fitter.fit(call) if due else None
+        raw = call.raw if fitted is None else fitted.raw
+        with contextlib.closing(await self._send(call, raw)) as response:
+            held, error = await _refusal(call, response, due=due)
+            again = None if error is None else await _smaller(fitter, call, fitted, error)
             if again is None:
                 await answer.relay(response, held)
+                self._account(call, response, answer, fitted)
                 return
         with contextlib.closing(await self._send(call, again.raw)) as second:
             await answer.relay(second)
@@ -117,25 +117,6 @@ class KnownCalls:
         except Exception:
             LOG.exception("a call was not accounted for")
 
-    async def _smaller(
-        self,
-        fitter: Fitter,
-        call: ClientCall,
-        fitted: FittedCall | None,
-        response: aiohttp.ClientResponse,
-        held: bytes,
-    ) -> FittedCall | None:
-        """A refused call, made smaller; `None`: it was refused for another reason, or nothing helps."""
-        plain = decoded(response.headers.get("content-encoding", ""), held)
-        error = None if plain is None else _said(plain)
-        found = classify((response.status, error), provider=call.endpoint.provider)
-        if error is None or not (found.is_overflow or found.kind == "output_budget"):
-            return None
-        fitted = fitted or await fitter.fit(call)
-        return (
-            None if fitted is None else await fitter.recovered(fitted, call, response.status, error)
-        )
-
     # ---- completed ---------------------------------------------------------------------------
 
     async def _complete(
@@ -158,13 +139,54 @@ class KnownCalls:
                 await answer.give(made)
 
 
-async def _read(response: aiohttp.ClientResponse, most: int | None) -> bytes:
-    """What a response holds, up to where it breaks off or to a limit; the rest can still be relayed."""
+async def _smaller(
+    fitter: Fitter, call: ClientCall, fitted: FittedCall | None, error: object
+) -> FittedCall | None:
+    """A refused call, made smaller; `None`: it was refused for another reason, or nothing helps."""
+    found = classify(error, provider=call.endpoint.provider)
+    if not (found.is_overflow or found.kind == "output_budget"):
+        return None
+    fitted = fitted or await fitter.fit(call)
+    return None if fitted is None else await fitter.recovered(fitted, call, error)
+
+
+async def _refusal(
+    call: ClientCall, response: aiohttp.ClientResponse, *, due: bool
+) -> tuple[bytes, object]:
+    """What was read of a response to see whether it is a refusal, and the refusal; `None`: it is none.
+
+    A stream of the Responses API says so in its first event of substance: of a large call these few events are waited for.
+    """
+    if response.status in _REFUSED:
+        held = await _read(response, _LONGEST_ERROR)
+        plain = decoded(response.headers.get("content-encoding", ""), held)
+        return held, None if plain is None else (response.status, _said(plain))
+    if not (due and call.endpoint.kind == "responses" and call.streams):
+        return b"", None
+    held = await _read(response, _LONGEST_ERROR, until=lambda held: _substance(held) is not None)
+    first = _substance(held)
+    return held, first if first is not None and first.get("type") == "response.failed" else None
+
+
+def _substance(held: bytes) -> Mapping[str, Any] | None:
+    """The first event that is more than an announcement; `None`: it has not come yet, or cannot be read."""
+    whole = held[: held.rfind(b"\n\n") + 2]
+    return next((e for e in events_of(whole) if e.get("type") not in _ANNOUNCED), None)
+
+
+async def _read(
+    response: aiohttp.ClientResponse,
+    most: int | None,
+    until: Callable[[bytes], bool] | None = None,
+) -> bytes:
+    """What a response holds, up to where it breaks off, to a limit or to what is waited for; the rest can still be relayed."""
     held = bytearray()
     with contextlib.suppress(*BROKEN):
         async for piece in response.content.iter_any():
             held += piece
             if most is not None and len(held) >= most:
+                break
+            if until is not None and until(bytes(held)):
                 break
     return bytes(held)
 
