@@ -1,4 +1,4 @@
-"""A real, small model behind the gateway: the official clients get what they get without it."""
+"""A real, small model: through the gateway the official clients get what they get without it."""
 
 from __future__ import annotations
 
