@@ -35,9 +35,12 @@ class CompactionItem(NamedTuple):
 
 def family_of(block: object) -> str:
     """The provider of a compaction item: `anthropic`, `openai_responses`; empty if the block is not one."""
-    if not isinstance(block, Mapping):
+    if type(block) is not dict and not isinstance(block, Mapping):  # dicts are recognised at once
         return ""
-    if block.get("type") == "compaction":
+    kind = block.get("type")
+    if kind != "compaction" and kind != "foreign":
+        return ""
+    if kind == "compaction":
         # Null content and nothing sealed: a failed compaction, which replaces nothing.
         told = block.get("content"), block.get("encrypted_content"), block.get("signature")
         return "anthropic" if any(told) else ""

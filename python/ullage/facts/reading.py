@@ -42,15 +42,21 @@ def blocks_of(item: Any) -> Iterator[BlockView]:
     content = message.get("content")
     if isinstance(content, str):
         yield {"type": "text", "text": content}
-    elif isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
+    elif _is_sequence(content):
         for block in content:
-            if isinstance(block, Mapping):
+            if type(block) is dict or isinstance(block, Mapping):  # dicts are recognised at once
                 yield block
             elif isinstance(block, str):
                 yield {"type": "text", "text": block}
     calls = message.get("tool_calls")
-    if isinstance(calls, Sequence) and not isinstance(calls, (str, bytes)):
+    if calls is not None and _is_sequence(calls):
         yield from (_openai_call(call) for call in calls if isinstance(call, Mapping))
+
+
+def _is_sequence(value: Any) -> bool:
+    if type(value) is list:
+        return True
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
 
 
 def _openai_result(message: Mapping[str, Any]) -> BlockView:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ullage.facts.identifiers import urls_in
@@ -29,6 +28,7 @@ SCANNED = 40_000
 MIN_LINE, MAX_LINE = 4, 160
 
 _FACT = re.compile(
+    r"^(?:"
     # a number with its key
     r"[ \t]{0,20}[-*•]?[ \t]{0,3}[\"']?[A-Za-z][\w ()/.%-]{1,50}[\"']?[ \t]?[:=][ \t]{0,3}[-+$€£]?\d[\d,._]{0,24}(?:[ \t]?[%\w/]{1,12}){0,2}[ \t]{0,9}[.,;]?[ \t]{0,9}$|"
     # a program or package with its version
@@ -37,8 +37,8 @@ _FACT = re.compile(
     r".{0,80}\b(?:port|listening|listens|serving|running|localhost|127\.0\.0\.1|0\.0\.0\.0)\b.{0,30}[ :=]\d{2,5}\b[^\d\n]{0,40}$|"
     # an id or a hash with its key
     r"[ \t]{0,20}[-*•]?[ \t]{0,3}[\"']?(?:\w{1,30}[ _-])?(?:id|uuid|sha\d{0,3}|digest|hash|commit|job|run|build|release|deployment|order|request|"
-    r"ticket|version|tag)[\"']?[ \t]?[:=#][ \t]{0,3}[\"']?(?=[\w.:-]{0,40}\d)[\w.:-]{4,80}[\"']?,?[ \t]{0,9}$",
-    re.IGNORECASE,
+    r"ticket|version|tag)[\"']?[ \t]?[:=#][ \t]{0,3}[\"']?(?=[\w.:-]{0,40}\d)[\w.:-]{4,80}[\"']?,?[ \t]{0,9}$)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
@@ -49,7 +49,7 @@ _KEY = re.compile(r"[ \t]*[-*•]?[ \t\"']*([A-Za-z][\w ()/.%-]{1,50})")
 
 def fact_lines(text: str) -> list[str]:
     """Lines of a result that tell a value by its key, such as `rejected: 48213`; those that repeat a pattern are a table, not a finding."""
-    lines = [line for line in _lines(text) if _FACT.match(line) and _tells(line)]
+    lines = [line for line in _FACT.findall(_ends(text)) if _tells(line)]
     shapes = Counter(_DIGITS.sub("0", line) for line in lines)
     rare = [line.strip() for line in lines if shapes[_DIGITS.sub("0", line)] <= 2]
     return rare[:MOST_OF_ONE] if len(rare) <= MOST_OF_ONE * 3 else []
@@ -57,13 +57,13 @@ def fact_lines(text: str) -> list[str]:
 
 def _tells(line: str) -> bool:
     """A count of one digit says little by itself; times and exit codes of the host are in the steps."""
-    return len(_DIGIT.findall(line)) > 1 and not is_framing(line.strip())
+    fits = MIN_LINE <= len(line) <= MAX_LINE and len(_DIGIT.findall(line)) > 1
+    return fits and not is_framing(line.strip())
 
 
-def _lines(text: str) -> Iterator[str]:
+def _ends(text: str) -> str:
     half = SCANNED // 2
-    ends = text if len(text) <= SCANNED else f"{text[:half]}\n{text[-half:]}"
-    return (line for line in ends.split("\n") if MIN_LINE <= len(line) <= MAX_LINE)
+    return text if len(text) <= SCANNED else f"{text[:half]}\n{text[-half:]}"
 
 
 def values_in(text: str) -> set[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from math import isqrt
+from operator import itemgetter
 
 from ullage.facts.calls import Action, CallEffect, describe
 from ullage.facts.identifiers import NameKind, find_names
@@ -15,7 +16,7 @@ from ullage.facts.well_known import is_well_known
 
 __all__ = ["FailureTally", "FileTally", "NameTally", "command_key"]
 
-MAX_NAMES = 5000
+MAX_NAMES = 2000
 """Names that a summary may choose from; it prints a few hundred."""
 
 MAX_HASHES = 12
@@ -46,11 +47,15 @@ _SCALE = 1_000_000
 _AGE_OFFSET = 5
 
 
+_Uses = list[tuple[int, int, str]]
+"""Of one name: index of the message, weight and kind of its author."""
+
+
 class NameTally:
     """Which names were used, by whom, how long ago, and with which file or command."""
 
     def __init__(self) -> None:
-        self._uses: dict[str, list[tuple[int, str]]] = {}
+        self._uses: dict[str, _Uses] = {}
         self._kinds: dict[str, NameKind] = {}
         self._homes: dict[str, str] = {}
 
@@ -64,40 +69,62 @@ class NameTally:
             home: The file whose text it is, or the command; empty: neither.
         """
         found = find_names(text)
-        table = source == "result" and _hashes(found) > MAX_HASHES
-        for name, kind in found:
-            if table and kind is NameKind.COMMIT:
-                continue
-            self._kinds.setdefault(name, kind)
-            self._uses.setdefault(name, []).append((index, source))
-            if home and kind in _AT_HOME and (source == "edit" or name not in self._homes):
-                self._homes[name] = home
+        if source == "result" and _hashes(found) > MAX_HASHES:
+            found = [each for each in found if each[1] is not NameKind.COMMIT]
+        self._count(found, source, index)
+        if home:
+            self._stand(found, home, always=source == "edit")
 
     def add_command(self, name: str, index: int) -> None:
         """Counts a program with its subcommand that was run."""
-        self._kinds.setdefault(name, NameKind.COMMAND)
-        self._uses.setdefault(name, []).append((index, "call"))
+        self._count([(name, NameKind.COMMAND)], "call", index)
+
+    def _count(self, found: list[tuple[str, NameKind]], source: str, index: int) -> None:
+        use = index, WEIGHTS[source], source
+        for name, kind in found:
+            known = self._uses.get(name)
+            if known is not None:
+                known.append(use)
+            else:
+                self._uses[name] = [use]
+                self._kinds[name] = kind
+
+    def _stand(self, found: list[tuple[str, NameKind]], home: str, *, always: bool) -> None:
+        for name, kind in found:
+            if kind in _AT_HOME and (always or name not in self._homes):
+                self._homes[name] = home
 
     def ranked(self, end: int) -> tuple[Name, ...]:
         """The names, those of most worth for their room first; ties by text."""
-        names = [self._name(*group, end) for group in _spellings(self._uses, self._kinds)]
-        names.sort(key=lambda name: (-name.score, name.text))
-        return tuple(names[:MAX_NAMES])
+        scored = [(-self._score(name, uses, end), name, uses) for name, uses in self._spellings()]
+        scored.sort()
+        return tuple(self._name(name, -score, uses) for score, name, uses in scored[:MAX_NAMES])
 
-    def _name(self, text: str, uses: list[tuple[int, str]], end: int) -> Name:
-        score = sum(WEIGHTS[src] * _SCALE // (_AGE_OFFSET + end - index) for index, src in uses)
-        source = max(uses, key=lambda use: WEIGHTS[use[1]])[1]
+    def _score(self, text: str, uses: _Uses, end: int) -> int:
+        now = _AGE_OFFSET + end
+        worth = sum([weight * _SCALE // (now - index) for index, weight, _ in uses])
+        return worth // isqrt(_shown_bytes(text, self._kinds[text]))
+
+    def _name(self, text: str, score: int, uses: _Uses) -> Name:
         kind = self._kinds[text]
-        return Name(
-            text,
-            kind,
-            len(uses),
-            max(uses)[0],
-            score // isqrt(_shown_bytes(text, kind)),
-            _ORIGINS[source],
-            self._homes.get(text, ""),
-            is_well_known(text, kind),
-        )
+        source = max(uses, key=itemgetter(1))[2]
+        last = max(uses)[0]
+        home, known = self._homes.get(text, ""), is_well_known(text, kind)
+        return Name(text, kind, len(uses), last, score, _ORIGINS[source], home, known)
+
+    def _spellings(self) -> Iterator[tuple[str, _Uses]]:
+        """Each name with its uses; the spellings of one path are one name, the longest of them."""
+        places: dict[str, list[str]] = {}
+        for text, found in self._uses.items():
+            if self._kinds[text] is NameKind.PATH:
+                places.setdefault(_tail(text), []).append(text)
+            else:
+                yield text, found
+        for same in places.values():
+            longest = max(same, key=lambda text: (len(text), text))
+            inside = [text for text in same if f"/{longest}".endswith(f"/{text}")]
+            yield longest, [use for text in inside for use in self._uses[text]]
+            yield from ((text, self._uses[text]) for text in same if text not in inside)
 
 
 def _hashes(found: list[tuple[str, NameKind]]) -> int:
@@ -107,27 +134,14 @@ def _hashes(found: list[tuple[str, NameKind]]) -> int:
 _AT_HOME = (NameKind.SYMBOL, NameKind.OPTION)
 
 
-def _spellings(
-    uses: dict[str, list[tuple[int, str]]], kinds: dict[str, NameKind]
-) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-    """Each name with its uses; the spellings of one path together, under the longest that was used in a call or else anywhere."""
-    places: dict[str, list[str]] = {}
-    for text, found in uses.items():
-        if kinds[text] is NameKind.PATH:
-            places.setdefault("/".join(text.split("/")[-2:]), []).append(text)
-        else:
-            yield text, found
-    for same in places.values():
-        longest = max(same, key=lambda text: (len(text), text))
-        inside = [text for text in same if f"/{longest}".endswith(f"/{text}")]
-        yield longest, [use for text in inside for use in uses[text]]
-        yield from ((text, uses[text]) for text in same if text not in inside)
+def _tail(path: str) -> str:
+    return path if path.count("/") < 2 else "/".join(path.rsplit("/", 2)[1:])
 
 
 def _shown_bytes(text: str, kind: NameKind) -> int:
     """What a name takes in a list, where paths share their beginnings."""
-    shown = "/".join(text.split("/")[-2:]) if kind is NameKind.PATH else text
-    return len(shown.encode("utf-8", "replace")) + 2
+    shown = _tail(text) if kind is NameKind.PATH else text
+    return (len(shown) if shown.isascii() else len(shown.encode("utf-8", "replace"))) + 2
 
 
 class FileTally:
