@@ -303,7 +303,7 @@ def room_after(job: Job, overhead: int) -> int:
 
 
 def _facts(source: CompactionInput, cut: Cut) -> tuple[Facts, Facts]:
-    """Facts of the summarised part, with the user's words of all time, and of the whole context.
+    """Facts of the summarised part, with the user's words of all time, and, without names, of the whole context.
 
     The log still holds what an earlier compaction removed: the user's messages are taken from there,
     since the previous summary has only copies, perhaps shortened ones.
@@ -319,7 +319,7 @@ def _facts(source: CompactionInput, cut: Cut) -> tuple[Facts, Facts]:
         return facts, collect(source.context)
     for index in range(cut.stop, len(source.context)):
         collector.feed(index, source.context[index])
-    return facts, collector.finish()
+    return facts, collector.finish(ranked=False)
 
 
 def _summaries(source: CompactionInput) -> list[str]:

@@ -413,11 +413,16 @@ class Collector:
             self._decisions.append(AnsweredQuestion(index, question, answer))
             self._names.add(answer, "user", index)
 
-    def finish(self) -> Facts:
-        """The facts from all items so far."""
+    def finish(self, *, ranked: bool = True) -> Facts:
+        """The facts from all items so far.
+
+        Args:
+            ranked: Whether names and facts of results are wanted, which takes longer than all else.
+        """
         statements = self._statements
         if statements:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
+        shown = self._shown.ranked() if ranked else ()
         return Facts(
             inputs=tuple(superseded(self._inputs)),
             standing=tuple({rule.text: rule for rule in self._standing}.values()),
@@ -425,13 +430,13 @@ class Collector:
             commands=tuple(self._commands),
             failures=self._failures.failures(),
             steps=tuple(self._steps[-MAX_STEPS:]),
-            names=self._names.ranked(self._end),
+            names=self._names.ranked(self._end) if ranked else (),
             urls=tuple(self._urls),
             commits=tuple(self._commits.values()),
             decisions=tuple(self._decisions),
             tasks=self._board.tasks(),
             statements=tuple(statements),
-            findings=tuple(fact for fact in self._shown.ranked() if fact.line not in self._urls),
+            findings=tuple(fact for fact in shown if fact.line not in self._urls),
             settled=tuple({said.text: said for said in self._settled}.values()),
             still_open=tuple({said.text: said for said in self._open}.values()),
             agents=tuple(self._agents),

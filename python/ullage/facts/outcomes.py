@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from ullage.facts.words import feedback_of
@@ -13,6 +15,9 @@ SCANNED_LINES = 3000
 """Lines of one result that are searched; the verdict of a build log is among them or at its end."""
 
 LINE_CHARS = 200
+
+LAST_LINES = 12
+"""Of a success, in which its verdict is looked for."""
 
 
 class CallOutcome(NamedTuple):
@@ -100,8 +105,14 @@ def _error_line(text: str) -> str:
 
 
 def _verdict(text: str) -> str:
-    lines = _lines(text[-4000:])
-    for line in reversed(lines[-12:]):
-        if _VERDICT.search(line):
-            return line
-    return lines[-1] if lines and len(lines) <= 3 else ""
+    newest = list(islice(_newest_lines(text[-4000:]), LAST_LINES))
+    found = next((line for line in newest if _VERDICT.search(line)), "")
+    return found or (newest[0] if 0 < len(newest) <= 3 else "")
+
+
+def _newest_lines(text: str) -> Iterator[str]:
+    """Lines from the last one on, without what the host wrote around the result."""
+    for line in reversed(_ERROR_TAG.sub("", text).replace("\r", "\n").split("\n")):
+        line = line.strip()[:LINE_CHARS]
+        if line and not _NOISE.match(line):
+            yield line

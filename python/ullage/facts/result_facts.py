@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ullage.facts.identifiers import urls_in
@@ -33,12 +34,14 @@ _FACT = re.compile(
     r"[ \t]{0,20}[-*•]?[ \t]{0,3}[\"']?[A-Za-z][\w ()/.%-]{1,50}[\"']?[ \t]?[:=][ \t]{0,3}[-+$€£]?\d[\d,._]{0,24}(?:[ \t]?[%\w/]{1,12}){0,2}[ \t]{0,9}[.,;]?[ \t]{0,9}$|"
     # a program or package with its version
     r"[ \t]{0,8}[A-Za-z@][\w@/-]{1,40}(?: version)?[ \t@]v?\d{1,5}\.\d{1,5}[\w.+-]{0,24}(?: \([^()\n]{1,60}\))?$|"
-    # a port
-    r".{0,80}\b(?:port|listening|listens|serving|running|localhost|127\.0\.0\.1|0\.0\.0\.0)\b.{0,30}[ :=]\d{2,5}\b[^\d\n]{0,40}$|"
     # an id or a hash with its key
     r"[ \t]{0,20}[-*•]?[ \t]{0,3}[\"']?(?:\w{1,30}[ _-])?(?:id|uuid|sha\d{0,3}|digest|hash|commit|job|run|build|release|deployment|order|request|"
     r"ticket|version|tag)[\"']?[ \t]?[:=#][ \t]{0,3}[\"']?(?=[\w.:-]{0,40}\d)[\w.:-]{4,80}[\"']?,?[ \t]{0,9}$)",
     re.IGNORECASE | re.MULTILINE,
+)
+_PORT = re.compile(
+    r"(?:[Pp]ort|[Ll]istening|[Ll]istens|[Ss]erving|[Rr]unning|localhost|127\.0\.0\.1|0\.0\.0\.0)\b.{0,30}[ :=]\d{2,5}\b[^\d\n]{0,40}$",
+    re.MULTILINE,
 )
 _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
@@ -49,10 +52,23 @@ _KEY = re.compile(r"[ \t]*[-*•]?[ \t\"']*([A-Za-z][\w ()/.%-]{1,50})")
 
 def fact_lines(text: str) -> list[str]:
     """Lines of a result that tell a value by its key, such as `rejected: 48213`; those that repeat a pattern are a table, not a finding."""
-    lines = [line for line in _FACT.findall(_ends(text)) if _tells(line)]
+    ends = _ends(text)
+    found = [*(match.start() for match in _FACT.finditer(ends)), *_ports(ends)]
+    lines = [line for line in _lines_at(ends, found) if _tells(line)]
     shapes = Counter(_DIGITS.sub("0", line) for line in lines)
     rare = [line.strip() for line in lines if shapes[_DIGITS.sub("0", line)] <= 2]
     return rare[:MOST_OF_ONE] if len(rare) <= MOST_OF_ONE * 3 else []
+
+
+def _ports(text: str) -> Iterator[int]:
+    """Where the lines begin that name a port."""
+    return (text.rfind("\n", 0, match.start()) + 1 for match in _PORT.finditer(text))
+
+
+def _lines_at(text: str, starts: list[int]) -> Iterator[str]:
+    for start in sorted(set(starts)):
+        end = text.find("\n", start)
+        yield text[start : end if end >= 0 else len(text)]
 
 
 def _tells(line: str) -> bool:
