@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick slow integrations live test-pythons python-test pure-wheel release-check corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench bench-times gates profile builds docs picture fmt clean
+.PHONY: help demo test quick slow integrations live test-pythons python-test pure-wheel release-check corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench compare bench-times gates profile builds docs picture fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -183,6 +183,13 @@ bench: wheel ## Every named operation compared with the Python engine and the pe
 	$(BENCH)/bin/python -m pip install --quiet --group test --group peers
 	$(BENCH)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BENCH)/bin/python -m benches.table --write
+
+compare: wheel ## Ullage and every peer that installs on the same sessions, one table and one chart per measure, into dist/comparison: make compare [CORPUS=FOLDER]
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --upgrade pip
+	$(BENCH)/bin/python -m pip install --quiet --group test --group peers
+	$(BENCH)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	$(BENCH)/bin/python -m benches.peers.compare $(if $(CORPUS),--folder "$(abspath $(CORPUS))")
 
 bench-times: $(VENV)/.tools ## Wall times of the benchmarks by pytest-benchmark, for working on one of them
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps .

@@ -1,0 +1,64 @@
+"""The comparison with peers: fair figures, whatever is installed, and a chart for each measure."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from benches.peers import compare
+from benches.peers.context import MAKERS, Contender, same
+
+from tests.kit import said, user
+from ullage.testing import scenario
+
+
+def test_a_contender_that_changes_nothing_keeps_everything_and_is_over_the_budget(monkeypatch):
+    monkeypatch.setattr(compare, "BUDGET", 4_000)
+    found = scenario(1, tokens=12_000)
+    talk = compare.talk_of("made", found.messages, dict.fromkeys(found.truth.user_messages))
+    nothing = compare.score_of(Contender("nothing", "anthropic", same, same, same), [talk])
+    assert nothing.kept == nothing.prefix == nothing.facts == [1.0]
+    assert nothing.legal == [True]
+    assert nothing.within == [False]
+
+    empty = Contender("newest", "anthropic", same, lambda messages: messages[-1:], same)
+    cut = compare.score_of(empty, [talk])
+    assert cut.prefix == [0.0]
+    assert cut.facts[0] < 1
+    assert cut.dollars[0] < nothing.dollars[0]
+
+
+def test_facts_are_found_in_the_arguments_of_a_call():
+    after = [
+        {"role": "assistant", "tool_calls": [{"function": {"arguments": '{"text": "a\\nb"}'}}]}
+    ]
+    assert compare.held(["a\nb"], after) == 1.0
+    assert compare.held(["a\nc"], after) == 0.0
+    assert compare.held([], after) == 1.0
+
+
+def test_what_is_missing_or_fails_is_left_out_and_named(monkeypatch, capsys):
+    def broken() -> Contender:
+        raise ModuleNotFoundError("no such peer")
+
+    talk = compare.talk_of("t", [user("a"), said("b"), user("c")], ["a"])
+    chosen = {"broken": broken, "ullage: all levels": MAKERS["ullage: all levels"]}
+    monkeypatch.setattr(compare, "MAKERS", chosen)
+    found = compare.scores([talk])
+    assert [score.name for score in found] == ["ullage: all levels"]
+    assert "skipped: broken: ModuleNotFoundError: no such peer" in capsys.readouterr().err
+    page = compare.table(found, [talk], "make compare")
+    assert "| ullage: all levels | 100.0 % |" in page
+    assert "`make compare`" in page
+    for measure in compare.MEASURES:
+        drawing = compare.chart(found, measure)
+        assert ET.fromstring(drawing).tag.endswith("svg")
+
+
+@pytest.mark.parametrize("name", ["ullage: compact, extractive", "ullage: clear tool uses, keep 3"])
+def test_our_own_contenders_are_measured(name):
+    talk = compare.talk_of("t", scenario(2, tokens=60_000).messages, ["nothing of the kind"])
+    found = compare.score_of(MAKERS[name](), [talk])
+    assert found.legal == [True]
+    assert found.facts == [0.0]
+    assert found.dollars[0] > 0
