@@ -49,8 +49,12 @@ class IdleTurns:
     def take(
         self, machine: Machine, writer: RequestWriter, message: Any, at_ms: int | None
     ) -> bool:
-        """Add a message of the internal view as `Machine.take` and `RequestWriter.note_answer` do; False: it is not plain, nothing has changed."""
-        if not machine.provider.internal or not self._taken(machine, message, at_ms):
+        """Add a message as `Machine.take` and `RequestWriter.note_answer` do; False: it is not plain, nothing has changed."""
+        if not machine.provider.internal:
+            machine.take(message, at_ms=at_ms, add=self.add)
+            writer.note_answer(machine)
+            return True
+        if not self._taken(machine, message, at_ms):
             return False
         if message["role"] == "assistant":
             if self._plain:

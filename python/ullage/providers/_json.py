@@ -11,13 +11,13 @@ __all__ = ["arguments_in", "arguments_out", "dumps", "loads_object"]
 
 def dumps(value: Any) -> str:
     """Compact JSON, keys in their order, characters as they are."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return _ENCODER.encode(value)
 
 
 def loads_object(text: str) -> dict[str, Any] | None:
     """A JSON object, or `None` if the text is anything else, `NaN` included."""
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -25,6 +25,11 @@ def loads_object(text: str) -> dict[str, Any] | None:
 
 def _refuse(name: str) -> Any:
     raise ValueError(name)
+
+
+# `json.dumps` and `json.loads` would make one for each call.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -6,6 +6,7 @@ rooms above this one, and so that a program loads only the forms it asks for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -126,7 +127,7 @@ class Provider:
     @property
     def shape(self) -> Form:
         """The form's reader and writer."""
-        return cast("Form", import_module(self.form))
+        return cast("Form", sys.modules.get(self.form) or import_module(self.form))
 
     def user_message(self, text: str) -> dict[str, Any]:
         """A user's message with this text."""
