@@ -21,12 +21,13 @@ import ullage
 from ullage import ContextManager, validate
 from ullage.batch import find_transcripts, inspect_file, run_batch
 from ullage.providers import openai_chat, openai_responses
+from ullage.sessions import compact_session, open_session
 from ullage.testing import Layout, scenario, session_file
 
 MODEL = context.MODEL
 IDLE_TOKENS = 30_000
 TURNS = 100
-FILES, LARGE_MB = 160, 8
+FILES, LARGE_MB, SMALL_MB = 160, 8, 4
 PEERS = tuple(name for name in context.MAKERS if not name.startswith("ullage"))
 
 Run = Callable[[], Any]
@@ -179,6 +180,21 @@ def one_file(folder: Path) -> UserCase:
     return UserCase("inspect of a session file", "MB/s", size, runs)
 
 
+def file_compaction(folder: Path) -> UserCase:
+    path = session(folder / "session.jsonl", SMALL_MB)
+    size = path.stat().st_size / 1e6
+
+    made = folder / "compacted.jsonl"
+
+    def run() -> bool:
+        done = compact_session(open_session(path), output=made, overwrite=True)
+        return done.result.compacted
+
+    assert run()
+    assert made.stat().st_size > path.stat().st_size
+    return UserCase("compact of a session file, without a model", "MB/s", size, {"ullage": run})
+
+
 def fleet(folder: Path) -> UserCase:
     place = folder / "fleet"
     place.mkdir()
@@ -229,6 +245,7 @@ CASES: dict[str, Callable[[Path], UserCase]] = {
     "idle turn": idle_turn,
     "compaction": compaction,
     "one file": one_file,
+    "compaction of a file": file_compaction,
     "fleet": fleet,
     "start": start,
 }

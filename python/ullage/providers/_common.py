@@ -136,9 +136,10 @@ def blocks_of(content: Any) -> list[Block]:
     """Content as blocks: a string is one text block, `None` is none."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    if not isinstance(content, Iterable):  # a number, which the rules name
-        return []
-    return [block for block in content if isinstance(block, Mapping)]  # type: ignore[misc]
+    if type(content) is not list and not isinstance(content, Iterable):
+        return []  # a number, which the rules name
+    # Dicts are recognised at once.
+    return [block for block in content if type(block) is dict or isinstance(block, Mapping)]  # type: ignore[misc]
 
 
 def is_text(block: Mapping[str, Any]) -> bool:
@@ -158,6 +159,8 @@ def result_text(content: Any) -> str:
 def foreign(value: Mapping[str, Any], shape: str) -> Mapping[str, Any]:
     """What `shape` attached to a block or message; empty if nothing."""
     carried = value.get(FOREIGN)
+    if carried is None:
+        return {}
     data = carried.get(shape) if isinstance(carried, Mapping) else None
     return data if isinstance(data, Mapping) else {}
 
@@ -170,7 +173,7 @@ def carrying(block: dict[str, Any], shape: str, data: Mapping[str, Any]) -> dict
 def note_foreign(value: Mapping[str, Any], shape: str, where: str, losses: Losses) -> None:
     """Notes what other shapes attached, as it cannot go to this one."""
     carried = value.get(FOREIGN)
-    if isinstance(carried, Mapping):
+    if carried is not None and isinstance(carried, Mapping):
         for other in carried:
             if other != shape:
                 what = "compaction" if family_of(value) else f"{other} data"
