@@ -5,6 +5,7 @@
 - `open_store`: a store by its address;
 - `AsyncWorker`, `AsyncPostgresStore`: the same in an event loop;
 - `SharedSummaries`: a summary that one worker writes and another installs;
+- `AgentSessions`: sessions of the Claude Agent SDK in a store;
 - `OffloadedResults`: large tool results in a store, by their contents;
 - `ConversationStore`: what a store does, for one of your own, which `ullage.testing.stores` checks.
 
@@ -19,6 +20,7 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.stores.addresses import open_store
+    from ullage.stores.agent_sessions import AgentSessions
     from ullage.stores.async_postgres_store import AsyncPostgresStore
     from ullage.stores.async_worker import AsyncCheckout, AsyncWorker
     from ullage.stores.bucket_store import BucketStore
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from ullage.stores.worker import Checkout, Worker
 
 __all__ = [
+    "AgentSessions",
     "AsyncCheckout",
     "AsyncLogStore",
     "AsyncPostgresStore",
@@ -69,6 +72,7 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
+        "agent_sessions": ["AgentSessions"],
         "async_postgres_store": ["AsyncPostgresStore"],
         "async_worker": ["AsyncCheckout", "AsyncWorker"],
         "bucket_store": ["BucketStore"],
