@@ -284,6 +284,7 @@ def test_the_commands(tmp_path, monkeypatch):
     assert made["resume"] == f"claude --resume {made['session']}"
     undone = report("undo", made["session"])
     assert undone["messages_after"] > undone["messages_before"]
+    assert undone["would_be_refused"] == []
     listed = report("edit", IDS["codex"])
     assert len(listed["parts"]) == 24
     removed = report("edit", IDS["codex"], "--remove", "t1", "r3", "--dry-run")

@@ -39,6 +39,8 @@ def undo_command(
         "compactions_left": done.left,
         "written": not dry_run,
     }
+    left = [] if dry_run else [found.detail for found in done.session.request().left]
+    report["would_be_refused"] = left
     if json:
         out.json(report)
         return 0
@@ -47,5 +49,6 @@ def undo_command(
     after = "" if dry_run else f", {tokens(done.tokens_after)} tokens"
     out.line(f"before  {done.messages_before:,} messages, {tokens(done.tokens_before)} tokens")
     out.line(f"now     {done.messages_after:,} messages{after}")
+    out.notes([f"the provider would refuse this context: {detail}" for detail in left])
     out.line("nothing written (dry run)" if dry_run else f"{done.left:,} more can be taken back")
     return 0
