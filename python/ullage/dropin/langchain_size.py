@@ -121,12 +121,13 @@ def _scale(answers: list[tuple[_Message, float]]) -> float:
 def _read(message: Any, index: int) -> _Message:
     if isinstance(message, str):
         return _Message("user", message)
+    if isinstance(message, (list, tuple)) and len(message) == 2:
+        return _Message(_role(message[0]), message[1])
+    # Asking an abstract class about an object is slow, so that it comes after what most messages are.
+    if not isinstance(message, dict) and hasattr(message, "type") and hasattr(message, "content"):
+        return _of_object(message)
     if isinstance(message, Mapping):
         return _of_dict(message, index)
-    if isinstance(message, list | tuple) and len(message) == 2:
-        return _Message(_role(message[0]), message[1])
-    if hasattr(message, "type") and hasattr(message, "content"):
-        return _of_object(message)
     raise InvalidMessage("is no message of LangChain", index=index, got=type(message).__name__)
 
 
@@ -164,9 +165,13 @@ def _of_object(message: Any) -> _Message:
     role = _role(message.type)
     if role == "system":
         role = message.additional_kwargs.get("__openai_role__", role)
-    is_answer = role == "assistant"
+    elif role.lower().startswith(
+        "chat"
+    ):  # only that one has a role, and looking for a missing field is slow
+        role = getattr(message, "role", role)
+    is_answer = role == "assistant" and hasattr(message, "tool_calls")
     return _Message(
-        getattr(message, "role", role),
+        role,
         message.content,
         message.name,
         message.tool_calls if is_answer else (),
