@@ -96,7 +96,7 @@ def of_peer(make: Callable[[Any, int], Any]) -> Contender:
         peers = _peers()
         peers.BUDGET = target
         one = make(peers, target)
-        chat = list(openai_chat.to_provider(messages).messages)
+        chat = list(openai_chat.to_provider(messages).parts["messages"])
         left = one.back(one.run(one.native(chat)))
         return list(openai_chat.from_provider(left).messages)
 

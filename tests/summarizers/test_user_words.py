@@ -13,6 +13,7 @@ from ullage.facts.sections import parse_sections, read_user_messages
 from ullage.summarizers import ExtractiveSummarizer
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
+from ullage.summarizers.sentence_cut import is_low_content
 from ullage.summarizers.users_words import trimmed, user_messages
 
 RULE = "Never touch migrations/0193_harbor_lock.sql, because the DBA owns that file."
@@ -122,3 +123,35 @@ def test_the_whole_of_a_given_budget_may_be_used():
     items = constraints(60)
     whole = compact(items, keep=0, summarizer=ExtractiveSummarizer(max_tokens=3_000))
     assert sum(item["content"] in str(whole.messages) for item in items[:120:2]) == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "low"),
+    [
+        ("ok", True),
+        ("thank you very much, that looks good to all of us here", True),
+        ("I really like how it turned out", True),
+        ("Keep the old URLs working.", False),
+        ("The limit is 30 requests a minute.", False),
+        ("Look into web/login.ts", False),
+        ("loadUser is slow", False),
+        ("Why is it slow?", False),
+        ("That is not what I meant", False),
+        ("Fix the footer", False),
+        ("它很慢", True),
+        ("请修复登录页面的错误", False),
+    ],
+)
+def test_what_has_no_content_of_its_own(text, low):
+    assert is_low_content(text) is low
+
+
+def test_low_content_goes_whole_before_anything_is_shortened():
+    items = []
+    for n in range(8):
+        items += [user(f"The port of service {n} is {8000 + n}."), said("ok")]
+        items += [user("I really like how it turned out, the others in the office too"), said("ok")]
+    told = user_messages(collect(items).inputs, 125)
+    assert [n for n in range(8) if f"is {8000 + n}." not in told] == []
+    assert "left out for room: u2" in told
+    assert "[…" not in told

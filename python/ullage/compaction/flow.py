@@ -19,7 +19,7 @@ from ullage.compaction.job import Job
 from ullage.compaction.prepared import State, prepare, since_last
 from ullage.compaction.put_back import Attachment, rebuild, within
 from ullage.compaction.summary_call import Accepted, write_summary
-from ullage.compaction.target import LEAST_SUMMARY_TOKENS
+from ullage.compaction.target import LEAST_SUMMARY_TOKENS, frame_tokens
 from ullage.effects import Call, Cancelled, Emit, Flow, RunHook, Store
 from ullage.exceptions import CompactionError, UllageError
 from ullage.facts.reading import text_of
@@ -226,7 +226,15 @@ def _smaller(state: State, accepted: Accepted, report: CompactionReport) -> int 
     size = cost(accepted.text)
     if over <= 0 or not accepted.by_code or size <= LEAST_SUMMARY_TOKENS:
         return None
-    return max(size - over - over // 8 - 8, LEAST_SUMMARY_TOKENS)
+    limit = state.summary_limit
+    if limit is None:
+        room = state.summary_room or 0
+        limit = max(room - frame_tokens(room), LEAST_SUMMARY_TOKENS)
+    # A little more than the size: whole messages went to come below the limit.
+    return max(min(limit, size + SLACK_TOKENS) - over - over // 8 - 2, LEAST_SUMMARY_TOKENS)
+
+
+SLACK_TOKENS = 12
 
 
 def _put_together(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ullage.facts.model import Facts
+from ullage.facts.model import Facts, Origin
 from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
 from ullage.summarizers import extractive_sections
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
@@ -32,7 +33,7 @@ def repair(
 ) -> SummaryRepair:
     """What the summary lost of the facts, within a cap; over it, the least important are left out.
 
-    The order is: user messages, decisions, files that were changed, open tasks, failures that were not
+    The order is: user messages, decisions, files that were changed, rules, tasks that are open or no longer so, open work, failures that were not
     seen to be resolved, commits, addresses, files that were read, names.
 
     Args:
@@ -95,6 +96,42 @@ def _tasks(facts: Facts, flat: str) -> list[str]:
     return [extractive_sections.task_line(task) for task in lost]
 
 
+def _closed(facts: Facts, flat: str) -> list[str]:
+    """Tasks that are closed, where the summary names them without saying so."""
+    rows = []
+    for task in facts.tasks:
+        subject = one_line(task.subject, 300)
+        for place in _places(flat, subject) if subject and not task.open else ():
+            before, after = flat[max(place - 6, 0) : place], flat[place + len(subject) :][:40]
+            if not _SAYS_DONE.search(f"{before}|{after}"):
+                rows.append(extractive_sections.task_line(task))
+                break
+    return rows
+
+
+_SAYS_DONE = re.compile(
+    r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed)\b", re.I
+)
+
+
+def _places(text: str, part: str) -> list[int]:
+    return [found.start() for found in re.finditer(re.escape(part), text)]
+
+
+def _rules(facts: Facts, flat: str) -> list[str]:
+    told = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
+    lost = [rule for rule in told if " ".join(rule.text.split()) not in flat]
+    return [extractive_sections.rule_line(rule) for rule in lost if rule.origin is Origin.SUMMARY]
+
+
+def _still_open(facts: Facts, flat: str) -> list[str]:
+    lost = [said for said in facts.still_open if one_line(said.text, 300) not in flat]
+    return [f"- Said to be open: {one_line(said.text, 300)}" for said in lost[-MOST_OPEN:]]
+
+
+MOST_OPEN = 12
+
+
 def _failures(facts: Facts, flat: str) -> list[str]:
     lost = [f for f in facts.failures if f.fixed_index < 0 and f.line and f.line not in flat]
     return [extractive_sections.failure_line(failure) for failure in lost[::-1]]
@@ -118,7 +155,10 @@ _KINDS: tuple[tuple[str, Finder], ...] = (
     ("user_messages", _inputs),
     ("decisions", _decisions),
     ("changed_files", _files(True)),
+    ("rules", _rules),
     ("tasks", _tasks),
+    ("closed_tasks", _closed),
+    ("still_open", _still_open),
     ("failures", _failures),
     ("commits", _commits),
     ("urls", _urls),

@@ -21,7 +21,7 @@ __all__ = [
 
 Measure: TypeAlias = Callable[[str], int]
 
-LEAST_SUMMARY_TOKENS = 40
+LEAST_SUMMARY_TOKENS = 20
 """One section with a line in it."""
 
 FRAME_TOKENS = 150

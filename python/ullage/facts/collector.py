@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ullage.facts.answers import asked_by, question_answers, tool_references
 from ullage.facts.answers_found import decided, still_open
 from ullage.facts.calls import Action, CallEffect, describe, read_call
+from ullage.facts.commitments import is_answer
 from ullage.facts.compaction_items import family_of, readable
 from ullage.facts.corrections import superseded
 from ullage.facts.identifiers import command_heads, commits_in, urls_in
@@ -30,6 +31,7 @@ from ullage.facts.model import (
     UserInput,
 )
 from ullage.facts.name_lists import homes_in, plain
+from ullage.facts.open_work import OpenWork, read_open, read_tasks
 from ullage.facts.outcomes import CallOutcome, read_outcome
 from ullage.facts.prose import Strength, note_rules, rules_of
 from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
@@ -156,7 +158,7 @@ class Collector:
         self._calls: dict[str, _Open] = {}
         self._shown = FactTally()
         self._settled: list[Statement] = []
-        self._open: list[Statement] = []
+        self._open = OpenWork()
         self._plan, self._plan_mode, self._interrupted = "", False, False
         self._previous: Previous | None = None
         self._last_said, self._pending_question = "", ""
@@ -170,6 +172,7 @@ class Collector:
         self._decisions.extend(earlier._decisions)
         self._skills.update(earlier._skills)
         self._board = earlier._board
+        self._open.go_on(earlier._open)
 
     def feed(self, index: int, item: Any) -> None:
         """Read one item. Never raises, whatever it contains."""
@@ -201,6 +204,10 @@ class Collector:
             self._previous = replace(parse_summary(text), index=index)
             known = self._previous
             kept = zip(known.kept_numbers, known.kept_inputs, strict=True)
+            listed = f"{known.section(7)}\n{known.section(5)}"  # where code added them to a model's summary
+            self._board.restore(read_tasks(listed, index))
+            for said in read_open(listed, index):
+                self._open.restored(said)
             self._carry_inputs(index, [*read_numbered_messages(known.section(6)), *kept])
         elif not _hidden(item):
             self._words(index, text, uuid_of(item), _not_human(item))
@@ -249,6 +256,9 @@ class Collector:
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
         question = asks(self._last_said) if len(text) <= _SHORT_ANSWER else ""
         self._add(UserInput(index, text, kind, question, uuid=uuid))
+        self._open.said(text, by_user=True)
+        if question and kind is Kind.PROMPT and is_answer(text):
+            self._decisions.append(AnsweredQuestion(index, question, text))
         self._last_said, self._pending_question, self._interrupted = "", "", False
         self._close_statement()
         self._names.add(_ends(text), "user", index)
@@ -311,7 +321,9 @@ class Collector:
         self._statements.append(Statement(index, text, closing=False))
         self._names.add(_ends(text), "assistant", index)
         self._settled += [Statement(index, part, closing=False) for part in decided(text)]
-        self._open += [Statement(index, part, closing=False) for part in still_open(text)]
+        self._open.said(text)
+        for part in still_open(text):
+            self._open.opened(Statement(index, part, closing=False))
         self._shown.named(text)
         self._urls.update(dict.fromkeys(urls_in(text)))
 
@@ -438,7 +450,7 @@ class Collector:
             statements=tuple(statements),
             findings=tuple(fact for fact in shown if fact.line not in self._urls),
             settled=tuple({said.text: said for said in self._settled}.values()),
-            still_open=tuple({said.text: said for said in self._open}.values()),
+            still_open=self._open.items(),
             agents=tuple(self._agents),
             skills=tuple(self._skills),
             found_tools=tuple(self._found_tools),

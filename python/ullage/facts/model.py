@@ -147,6 +147,7 @@ class Task:
     status: str
     index: int
     origin: Origin = Origin.ASSISTANT
+    board: bool = False  # it has an id of its own, by which later calls change it
 
     @property
     def open(self) -> bool:

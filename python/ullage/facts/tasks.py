@@ -26,6 +26,13 @@ class TaskBoard:
         self._list: tuple[Task, ...] = ()
         self._board: dict[str, Task] = {}
 
+    def restore(self, tasks: Sequence[Task]) -> None:
+        """Continue from the tasks of a summary, unless the calls themselves were seen."""
+        if self._list or self._board:
+            return
+        self._list = tuple(task for task in tasks if not task.board)
+        self._board = {task.id: task for task in tasks if task.board}
+
     def done(self, action: Action, given: Any, result: str, index: int) -> None:
         """Apply a call that succeeded.
 
@@ -48,11 +55,11 @@ class TaskBoard:
         found = _ID.search(result[:300])
         key = found[1] if found else str(len(self._board) + 1)
         if len(self._board) < MAX_TASKS:
-            self._board[key] = Task(key, subject, "pending", index)
+            self._board[key] = Task(key, subject, "pending", index, board=True)
 
     def _update(self, given: Mapping[str, Any], index: int) -> None:
         key = clean(given.get("taskId", given.get("id")), 20)
-        task = self._board.get(key) or Task(key, "", "pending", index)
+        task = self._board.get(key) or Task(key, "", "pending", index, board=True)
         status = clean(given.get("status"), 40) or task.status
         subject = clean(given.get("subject"), 500) or task.subject
         self._board[key] = replace(task, status=status, subject=subject, index=index)

@@ -109,11 +109,13 @@ def render(
     Returns:
         Markdown. Never longer than the budget, unless that is below what nine headings need.
     """
-    frame = _Frame.of(tokens)
-    room = max(tokens, LEAST_TOKENS) - frame.tokens
     focus = _words(instructions)
-    new = frame.only(_focused(_new_units(facts, instructions), focus))
-    old = frame.only(_focused(carried_units(facts), focus))
+    found, carried = _new_units(facts, instructions), carried_units(facts)
+    frame = _Frame.of(
+        tokens, {6, 9, *(n for n in (*found, *carried) if found.get(n) or carried.get(n))}
+    )
+    room = max(tokens, LEAST_TOKENS) - frame.tokens
+    new, old = frame.only(_focused(found, focus)), frame.only(_focused(carried, focus))
     inputs = _inputs(facts, newest_apart=newest_apart)
     most = room if user_tokens is None else min(room, user_tokens)
     first = _first(facts, inputs, old, focus, room, most)
@@ -142,13 +144,13 @@ def render(
     return frame.assemble(body)
 
 
-LEAST_TOKENS = 40
+LEAST_TOKENS = 20
 """What one section with a line in it needs."""
 
 SMALL_TOKENS = 600
 """Below it sections with nothing to say are left out, and those worth least are not begun."""
 
-BY_WORTH = (6, 3, 7, 4, 1, 5, 9, 8, 2)
+BY_WORTH = (6, 3, 7, 4, 5, 1, 9, 8, 2)
 _SECTION_TOKENS = 60
 
 
@@ -160,10 +162,11 @@ class _Frame(NamedTuple):
     tokens: int
 
     @classmethod
-    def of(cls, tokens: int) -> _Frame:
+    def of(cls, tokens: int, needed: set[int]) -> _Frame:
         if tokens >= SMALL_TOKENS:
             return cls(tuple(range(1, 10)), False, _FRAME)
-        sections = tuple(sorted(BY_WORTH[: max(tokens // _SECTION_TOKENS, 1)]))
+        wanted = [n for n in BY_WORTH if n in needed]
+        sections = tuple(sorted(wanted[: max(tokens // _SECTION_TOKENS, 1)]))
         return cls(sections, True, sum(cost(_heading(n)) + 1 for n in sections))
 
     def only(self, units: dict[int, list[Unit]]) -> dict[int, list[Unit]]:

@@ -367,7 +367,10 @@ def pending(facts: Facts) -> list[Unit]:
 
 def task_line(task: Task) -> str:
     """A task with its state."""
-    return f"- [{'x' if not task.open else ' '}] {one_line(task.subject, 300)} ({task.status})"
+    number = f"#{task.id} " if task.board else ""
+    return (
+        f"- [{'x' if not task.open else ' '}] {number}{one_line(task.subject, 300)} ({task.status})"
+    )
 
 
 def current_work(facts: Facts) -> list[Unit]:

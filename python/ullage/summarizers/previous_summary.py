@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ullage.facts.model import Facts, Previous
 from ullage.facts.name_lists import LINES
+from ullage.facts.open_work import read_tasks
 from ullage.summarizers.budgeted_text import Unit, one_line
 from ullage.summarizers.essentials import carried_failure, is_dense, ranked_old
 
@@ -36,12 +37,16 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     carried[5].extend(_past_work(previous))
     if not any(entry.index <= previous.index for entry in facts.inputs):
         carried[6] = list(_pieces(previous.section(6)))
-    pending = list(_pieces(previous.section(7)))
-    carried[7] = [p for p in pending if not facts.tasks or p.startswith(_SAID_OPEN)]
+    carried[7] = list(_pieces(previous.section(7)))
+    for number in (5, 7):
+        # Tasks and open work were read from it, and may have been closed since.
+        carried[number] = [
+            p for p in carried[number] if not p.startswith(_KNOWN) and not read_tasks(p, 0)
+        ]
     return {number: ranked_old(number, pieces) for number, pieces in carried.items() if pieces}
 
 
-_SAID_OPEN = "- Said to be open:"
+_KNOWN = ("- Said to be open:", "- Waiting for the user's answer", "- Plan mode is on")
 
 
 def _pieces(section: str) -> Iterator[str]:

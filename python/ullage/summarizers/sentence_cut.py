@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 from ullage.facts.answers_found import decided, still_open
+from ullage.facts.commitments import CommitmentKind, commitments_in
 from ullage.facts.prose import rules_of, typed_sentences
 from ullage.summarizers.budgeted_text import cost, shorten
 
-__all__ = ["is_low_content", "says_nothing", "trimmed"]
+__all__ = ["binding", "is_low_content", "says_nothing", "trimmed"]
 
 _SAYS_NOTHING = re.compile(
     r"\W*(?:(?:yes|yep|yeah|y|ok|okay|sure|go|go on|go ahead|continue|proceed|do it|please|please do|thanks|thank you|thx|great|"
@@ -23,7 +24,7 @@ LOW_CONTENT_CHARS = 160
 """Longer messages have something to say; they are shortened instead."""
 
 _TELLS = re.compile(
-    r"\d|[/\\_@#`?？؟]|\w\.\w|\w::|--\w|[a-z][A-Z]|\n|[\"“„«]|"  # a number, a path, a name, a question, a quotation
+    r"\d|[/\\_@#`?？؟]|\w\.\w|\w::|--\w|(?-i:[a-z][A-Z])|\n|[\"“„«]|"  # a number, a path, a name, a question, a quotation
     r"\b(?:not?|never|none|nothing|without|don['’]?t|can['’]?t|won['’]?t|isn['’]?t|stop|wrong|instead|but|because|if|unless|error|fail\w*|"
     r"nicht|kein\w*|nie|ohne|nunca|sin|pas|jamais|sans|não|sem|нет|не|без)\b|[不没無别莫ない]|لا|لم|नहीं|मत",
     re.IGNORECASE,
@@ -46,13 +47,36 @@ def says_nothing(text: str) -> bool:
     return len(text) <= 60 and _SAYS_NOTHING.fullmatch(text) is not None
 
 
+_RULES = frozenset(
+    (
+        CommitmentKind.PROHIBITION,
+        CommitmentKind.OBLIGATION,
+        CommitmentKind.PREFERENCE,
+        CommitmentKind.CONDITION,
+        CommitmentKind.CORRECTION,
+    )
+)
+
+
+def binding(text: str) -> tuple[str, ...]:
+    """The sentences of the user's words that bind, the weightiest first: in any language that is recognised."""
+    found = [rule.text for rule in sorted(rules_of(text), key=lambda rule: -rule.strength)]
+    if len(text) <= MAX_PROSE:
+        found += [each.text for each in commitments_in(text) if each.kind in _RULES]
+    return tuple(dict.fromkeys(found))
+
+
+MAX_PROSE = 20_000
+"""Characters of a message; longer ones are mostly pasted."""
+
+
 def is_low_content(text: str) -> bool:
     """Whether a message holds no rule, number, path, negation, question or request, so that it may be left out whole."""
     if says_nothing(text):
         return True
     if len(text) > LOW_CONTENT_CHARS or _TELLS.search(text) or _REQUESTS.search(text):
         return False
-    return not rules_of(text)
+    return not binding(text)
 
 
 # ---- shortening ----------------------------------------------------------------------------------
@@ -80,7 +104,7 @@ def trimmed(text: str, tokens: int, rules: Sequence[str] | None = None) -> str:
     if cost(text) <= tokens:
         return text
     if rules is None:
-        rules = [r.text for r in sorted(rules_of(text), key=lambda r: -r.strength)]
+        rules = binding(text)
     spans = _units(text, rules)
     kept = _chosen(text, spans, _ranks(text, spans, rules), tokens)
     if not kept and not rules:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ullage.facts.model import UserInput
-from ullage.facts.prose import rules_of
 from ullage.facts.sections import user_message
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
-from ullage.summarizers.sentence_cut import is_low_content, says_nothing, trimmed
+from ullage.summarizers.sentence_cut import binding, is_low_content, says_nothing, trimmed
 
 __all__ = ["essential_tokens", "says_nothing", "trimmed", "user_messages"]
 
@@ -65,8 +64,7 @@ class _Row:
 
     @cached_property
     def rules(self) -> tuple[str, ...]:
-        found = sorted(rules_of(self.entry.text), key=lambda rule: -rule.strength)
-        return tuple(dict.fromkeys(rule.text for rule in found))
+        return binding(self.entry.text)
 
     @cached_property
     def floor(self) -> int:
@@ -131,7 +129,10 @@ def essential_tokens(inputs: Sequence[UserInput]) -> int:
         row = _Row(entry.number or at, entry, entry.text, asked=False)
         row.weigh()
         if not says_nothing(entry.text):
-            total += min(row.tokens, max(ESSENTIAL_TOKENS, row.floor))
+            least = (
+                row.tokens if row.tokens <= ESSENTIAL_TOKENS else max(ESSENTIAL_TOKENS, row.floor)
+            )
+            total += min(row.tokens, least)
     return total
 
 
@@ -160,16 +161,20 @@ class _Fit:
         self._shorten(self._rows)
         self._each([row for row in older if row.entry.corrected], self._left)
         self._each([row for row in older if not row.rules and not self._corrects(row)], self._left)
+        if newest.low and any(row.shown for row in older):
+            self._each([newest], self._left)
         self._each([row for row in older if not self._corrects(row)], self._left)
         self._each(older, self._left)
-        self._each([newest], self._unasked)
-        self._each([newest], self._cut)
+        last = [row for row in self._rows if row.shown][-1:]
+        self._each(last, self._unasked)
+        self._each(last, self._cut)
 
     def _each(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
         for row in rows:
             if self._over <= 0:
                 return
-            if row.shown:
+            alone = sum(one.shown for one in self._rows) == 1
+            if row.shown and not (alone and give_up == self._left):
                 give_up(row)
                 row.weigh()
 

@@ -1,0 +1,125 @@
+"""Standing instructions and commitments, by kind: which sentences of typed prose bind, in English and ten more languages.
+
+Only words of the user and the assistant are looked at, never text of tools, quotations or pasted material; a question, a
+report about others, a story of the past and a permission not to do something bind nobody. In case of doubt a sentence has no kind.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ullage.facts.prose import typed_sentences
+
+__all__ = ["Commitment", "CommitmentKind", "commitments_in", "is_answer", "kind_of"]
+
+
+class CommitmentKind(StrEnum):
+    """What a sentence does."""
+
+    PROHIBITION = "prohibition"
+    OBLIGATION = "obligation"
+    PREFERENCE = "preference"
+    CONDITION = "condition"
+    CORRECTION = "correction"
+    DECISION = "decision"
+    TODO = "todo"
+    APPROVAL = "approval"
+    DENIAL = "denial"
+
+
+class Commitment(NamedTuple):
+    """A sentence that binds, verbatim."""
+
+    kind: CommitmentKind
+    text: str
+
+
+MIN_SENTENCE, MAX_SENTENCE = 3, 400
+MAX_ANSWER = 120
+"""Characters of a reply that may be nothing but an approval or a denial."""
+
+_OF_ASSISTANT = frozenset((CommitmentKind.DECISION, CommitmentKind.TODO))
+_QUESTIONS = ("?", "？", "؟")
+
+
+class _Patterns(NamedTuple):
+    not_binding: re.Pattern[str]
+    kinds: tuple[tuple[CommitmentKind, re.Pattern[str]], ...]
+    yes: re.Pattern[str]
+    no: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Patterns:
+    path = Path(__file__).with_name("commitments.toml")
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    kinds = ((CommitmentKind(name), _joined(data[name])) for name in data["order"])
+    yes, no = (_reply(data["answer"][name]) for name in ("yes", "no"))
+    return _Patterns(_joined(data["not_binding"]), tuple(kinds), yes, no)
+
+
+def _joined(languages: dict[str, str]) -> re.Pattern[str]:
+    lines = (line for text in languages.values() for line in text.strip().split("\n"))
+    return re.compile("|".join(line for line in lines if line), re.IGNORECASE)
+
+
+def _reply(text: str) -> re.Pattern[str]:
+    words = "|".join(line for line in text.strip().split("\n"))
+    return re.compile(rf"\W*(?:(?:{words})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
+
+
+def kind_of(sentence: str) -> CommitmentKind | None:
+    """The kind of one sentence; `None`: it binds nobody.
+
+    Args:
+        sentence: Prose, quotations masked.
+    """
+    text = sentence.strip()
+    if not MIN_SENTENCE <= len(text) <= MAX_SENTENCE or text.endswith(_QUESTIONS):
+        return None
+    found = _patterns()
+    if found.not_binding.search(text):
+        return None
+    return next((kind for kind, pattern in found.kinds if pattern.search(text)), None)
+
+
+def is_answer(text: str) -> CommitmentKind | None:
+    """Whether a reply to a question approves or denies, and nothing else; `None`: neither.
+
+    Args:
+        text: All that the user wrote in reply.
+    """
+    reply = text.strip()
+    if not reply or len(reply) > MAX_ANSWER or reply.endswith(_QUESTIONS):
+        return None
+    found = _patterns()
+    if found.no.fullmatch(reply):
+        return CommitmentKind.DENIAL
+    return CommitmentKind.APPROVAL if found.yes.fullmatch(reply) else None
+
+
+def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> list[Commitment]:
+    """The commitments in a message, in order, verbatim.
+
+    Args:
+        text: What the user or the assistant wrote.
+        by_user: Only the user can forbid, demand, approve and correct; of the assistant decisions and todos count.
+        answers: The question that the message answers; empty: none.
+
+    Example:
+        >>> [str(found.kind) for found in commitments_in("Fix it. Never push to main.")]
+        ['prohibition']
+    """
+    if answers and by_user and (reply := is_answer(text)):
+        return [Commitment(reply, text.strip())]
+    found = [(kind_of(bare), whole) for whole, bare in typed_sentences(text)]
+    return [
+        Commitment(kind, whole)
+        for kind, whole in found
+        if kind is not None and (by_user or kind in _OF_ASSISTANT)
+    ]
