@@ -1,4 +1,4 @@
-"""Writes docs/summaries.md: ten made conversations before and after a compaction without a model.
+"""Writes docs/ten-summaries.md: ten made conversations before and after a compaction without a model.
 
 python tools/summary_examples.py [--check]
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ullage import compact, estimate_tokens
 
-PAGE = Path(__file__).parents[1] / "docs" / "summaries.md"
+PAGE = Path(__file__).parents[1] / "docs" / "ten-summaries.md"
 MODEL = "claude-opus-4-5"
 
 Message = dict[str, Any]
