@@ -45,6 +45,10 @@ def proxy_command(
     ] = None,
 ) -> int:
     """Relay Anthropic's and OpenAI's APIs on this machine until interrupted."""
+    try:
+        from ullage.proxy.serving import serve
+    except ModuleNotFoundError as exc:
+        raise MissingExtra(exc.name or "uvicorn", "proxy") from exc
     settings = ProxySettings(
         upstream=upstream,
         host=host,
@@ -55,10 +59,6 @@ def proxy_command(
         policy=None if policy is None else Policy.load(policy),
         store=FolderStore(state or Path.home() / ".ullage" / "proxy") if levels else None,
     )
-    try:
-        from ullage.proxy.serving import serve
-    except ModuleNotFoundError as exc:
-        raise MissingExtra(exc.name or "uvicorn", "proxy") from exc
     out = Output(as_json=False)
     if not is_loopback(host):
         out.line(f"note: {host} is reachable from other machines, which can use this gateway")
