@@ -14,9 +14,9 @@ from tests.machine_kit import Machine
 from ullage.clients.claude_code import (
     HOOKS,
     install_changes,
-    plugin_folder,
     settings_path,
     uninstall_changes,
+    write_plugin,
 )
 from ullage.clients.json_text import JsonText
 from ullage.clients.settings_file import is_ours, without_ours
@@ -41,6 +41,8 @@ def machine(tmp_path, monkeypatch):
     made = Machine(tmp_path, monkeypatch)
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
+    # How long a start takes depends on what else the machine does.
+    monkeypatch.setattr("ullage.clients.claude_code._SLOW_MS", 60_000)
     return made
 
 
@@ -282,21 +284,30 @@ def test_a_doctor_finds_what_is_wrong(machine):
     assert wrong == {"scopes", "program", "log"}
 
 
-def test_the_plugin_folder_is_whole():
-    folder = plugin_folder()
-    manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
-    assert manifest["name"] == "ullage"
+def test_the_plugin_folder_is_whole(machine):
     from ullage import __version__
 
-    assert manifest["version"] == __version__
+    folder = machine.home / "my plugin"
+    (folder / "hooks").mkdir(parents=True)
+    (folder / "hooks" / "mine.json").write_text("{}")
+    write_plugin(folder)
+    manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
+    assert (manifest["name"], manifest["version"]) == ("ullage", __version__)
     hooks = json.loads((folder / "hooks" / "hooks.json").read_text())["hooks"]
     assert {event: entries[0]["hooks"][0]["args"] for event, entries in hooks.items()} == {
         event: [name] for event, _, name, _ in HOOKS
     }
-    assert (
-        json.loads((folder / ".mcp.json").read_text())["mcpServers"]["ullage"]["command"]
-        == "ullage-mcp"
-    )
+    servers = json.loads((folder / ".mcp.json").read_text())["mcpServers"]
+    assert servers["ullage"]["command"] == "ullage-mcp"
+    assert (folder / "hooks" / "mine.json").read_text() == "{}"
+
+
+def test_the_plugin_command_prints_how_to_use_it(machine):
+    pytest.importorskip("cyclopts")
+    done = ullage("claude", "plugin")
+    place = machine.home / "state" / "claude-plugin"
+    assert done.stdout == f"claude --plugin-dir {place}\n"
+    assert (place / ".claude-plugin" / "plugin.json").exists()
 
 
 def test_nothing_is_undone_where_nothing_was_done(machine):

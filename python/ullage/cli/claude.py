@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +16,12 @@ from ullage.clients.claude_code import (
     Scope,
     checks,
     install_changes,
-    plugin_folder,
     uninstall_changes,
+    write_plugin,
 )
 from ullage.clients.settings_file import FileChange
 from ullage.exceptions import InvalidPolicy
+from ullage.sessions.usual_folders import state_folder
 
 __all__ = ["carry_out", "claude_app"]
 
@@ -66,6 +68,19 @@ def uninstall_command(
     return carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
 
 
+@claude_app.command(name="plugin")
+def plugin_command(
+    folder: Annotated[
+        Path | None, Parameter(help="where to; default: claude-plugin in Ullage's own folder")
+    ] = None,
+) -> int:
+    """Write the same as a plugin folder, and print how to start Claude Code with it."""
+    out = Output()
+    made = write_plugin((folder or state_folder() / "claude-plugin").absolute())
+    out.line(f"claude --plugin-dir {shlex.quote(str(made))}")
+    return 0
+
+
 @claude_app.command(name="doctor")
 def doctor_command(*, json: Json = False) -> int:
     """Say what is installed, whether it runs, and what the hooks logged. Exit code 1: something is wrong."""
@@ -75,7 +90,6 @@ def doctor_command(*, json: Json = False) -> int:
         out.json(
             {
                 "checks": [dataclasses.asdict(check) for check in found],
-                "plugin": str(plugin_folder()),
             }
         )
     else:
@@ -83,7 +97,6 @@ def doctor_command(*, json: Json = False) -> int:
             ("ok" if check.ok else "no", check.what, check.found, check.hint) for check in found
         )
         out.table(("", "what", "found", "to do"), rows)
-        out.line(f"as a plugin: claude --plugin-dir {plugin_folder()}", style="dim")
     return 0 if all(check.ok for check in found) else 1
 
 

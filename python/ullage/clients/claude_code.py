@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ullage.clients.settings_file import Addition, FileChange, is_ours, with_additions, without_ours
+from ullage.sessions.private_file import private_folder, write_private
 from ullage.sessions.usual_folders import claude_folder, state_folder
 
 __all__ = [
@@ -19,9 +20,9 @@ __all__ = [
     "Scope",
     "checks",
     "install_changes",
-    "plugin_folder",
     "settings_path",
     "uninstall_changes",
+    "write_plugin",
 ]
 
 Scope = Literal["user", "project", "local"]
@@ -53,9 +54,29 @@ class Check:
     hint: str = ""
 
 
-def plugin_folder() -> Path:
-    """The plugin, for `claude --plugin-dir` and for marketplaces; its programs are found on the PATH."""
-    return Path(__file__).with_name("claude_code_plugin")
+PLUGIN = (
+    ("plugin.json", ".claude-plugin/plugin.json"),
+    ("hooks.json", "hooks/hooks.json"),
+    ("mcp.json", ".mcp.json"),
+)
+"""Files of the plugin, and where Claude Code looks for them: builders of wheels leave out names that begin with a dot."""
+
+
+def write_plugin(folder: Path) -> Path:
+    """Writes the plugin, for `claude --plugin-dir` and for marketplaces; its programs are found on the PATH.
+
+    Args:
+        folder: Made if it is missing; what is in it stays, but for the plugin's own files.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    for name, place in PLUGIN:
+        target = folder / place
+        private_folder(target.parent)
+        source = Path(__file__).with_name("claude_code_plugin") / name
+        write_private(target, source.read_bytes(), mode=0o644)
+    return folder
 
 
 def settings_path(scope: Scope, project: Path) -> Path:
