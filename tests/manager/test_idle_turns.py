@@ -123,7 +123,7 @@ def shown(request: Any) -> dict[str, Any]:
 sizes = st.sampled_from([1, 40, 40, 40, 400, 2_500, 2_500, 9_000])
 KINDS = (
     "round", "round", "round", "round", "round", "observed", "observed", "words", "words", "two rounds", "parallel", "empty",
-    "marker", "blocks", "thinking", "image", "again", "late", "pause", "prepare", "usage", "pin", "compact", "rewind",
+    "marker", "blocks", "thinking", "thinking round", "marked", "image", "again", "late", "pause", "prepare", "usage", "pin", "compact", "rewind",
     "refused", "saved",
 )  # fmt: skip
 steps = st.lists(st.tuples(st.sampled_from(KINDS), sizes), min_size=3, max_size=30)
@@ -200,6 +200,14 @@ def take(pair: Pair, kind: str, chars: int) -> None:
         case "thinking":
             block = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
             add(pair, iter([said([block, text("So.")]), user("yes")]))
+        case "thinking round":
+            block = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+            answer, results = one_round(pair, chars)
+            add(pair, iter([{**answer, "content": [block, *answer["content"]]}, results]))
+        case "marked":
+            marker = {"cache_control": {"type": "ephemeral"}}
+            answer, results = one_round(pair, chars)
+            add(pair, iter([answer, user([{**results["content"][0], **marker}])]))
         case "image":
             source = {"type": "url", "url": "https://example.org/a.png"}
             add(pair, iter([said("See."), user([{"type": "image", "source": source}])]))
