@@ -38,7 +38,7 @@ MIN_TOKENS = 200
 NAMES = 0
 """Key of the list of names, which belongs to section 2 but is filled last."""
 
-SHARES = {NAMES: 90, 1: 8, 2: 6, 3: 20, 4: 8, 5: 14, 6: 24, 7: 5, 8: 11, 9: 4}
+SHARES = {NAMES: 115, 1: 8, 2: 6, 3: 20, 4: 8, 5: 14, 6: 24, 7: 5, 8: 11, 9: 4}
 """Weights of the sections and of the list of names. What one does not use goes to the others."""
 
 NEWEST_TOKENS = 120
