@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from tests.kit import ullage
+from tests.kit import report
 from ullage.batch import BatchRow, RowTask, find_places, process_rows, run_rows
 from ullage.batch.arrow_rows import arrow_schema
 from ullage.exceptions import InvalidPolicy, StoreError
@@ -77,12 +76,10 @@ def test_from_bucket_to_bucket(folder, tmp_path, bucket):
     table = tmp_path / "report.parquet"
     command = (
         "batch", "compact", "s3://fleet/in/**/*.jsonl", "--out", "s3://fleet/out", "--engine", "daft",
-        "--table", table, "--keep", "2000", "--manifest", tmp_path / "manifest", "--json",
+        "--table", table, "--keep", "2000", "--manifest", tmp_path / "manifest",
     )  # fmt: skip
-    done = ullage(*command)
-    assert done.returncode == 1, done.stderr
-    assert json.loads(done.stdout)["totals"]["failed"] == 1
-    again = json.loads(ullage(*command).stdout)
+    assert report(*command, code=1)["totals"]["failed"] == 1
+    again = report(*command, code=1)
     assert (again["totals"]["kept"], again["totals"]["done"]) == (2, 0)
     rows = pytest.importorskip("pyarrow.parquet").read_table(table).to_pylist()
     assert [row["outcome"] for row in rows] == ["compacted", "compacted", "failed"]
