@@ -6,7 +6,7 @@ Most messages of an agent are like that. What is not recognised here is not wron
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from ullage.manager.call_ids import CallIds
 
@@ -139,5 +139,5 @@ def _chars_of(content: Any) -> int:
     return total
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: Any) -> TypeGuard[str]:
     return type(value) is str and bool(value)
