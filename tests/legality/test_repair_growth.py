@@ -140,5 +140,5 @@ def seconds(provider: str, messages: Messages) -> float:
 @pytest.mark.parametrize("name", CASES)
 def test_the_cost_of_a_repair_grows_with_what_is_there(name: str) -> None:
     provider, make = CASES[name]
-    few, many = seconds(provider, make(700)), seconds(provider, make(2800))
+    few, many = seconds(provider, make(350)), seconds(provider, make(1_400))
     assert many < 9 * max(few, 0.004)  # sixteen times would be quadratic

@@ -37,7 +37,7 @@ from ullage.recall.store import MemoryStore
 from ullage.testing import scenario
 policy = Policy().change({"auto.start_percent": 3, "collapse.enabled": True, "snip.enabled": True})
 manager = ContextManager(model="claude-opus-4-5", policy=policy, store=MemoryStore(), keep=500)
-for message in scenario(1, turns=150).messages:
+for message in scenario(1, turns=40).messages:
     if message["role"] == "assistant":
         request = manager.prepare()
         manager.observe(message)

@@ -181,7 +181,7 @@ def step(made: ContextManager, rng: random.Random, provider: str) -> ContextMana
 @settings(max_examples=max(2, EXAMPLES // 10), deadline=None)
 @given(seed=seeds)
 def test_through_every_level_and_provider(level: str, kind: str, seed: int) -> None:
-    for provider in SHAPES:
+    for provider in random.Random(seed).sample(sorted(SHAPES), 3):
         rng = random.Random(seed)
         item = ITEMS[kind]
         items = talk(rng, item)

@@ -78,10 +78,10 @@ def test_a_pattern_is_linear_on_hostile_text(name):
     assert seconds < SECONDS, (name, text)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from(UNITS), min_size=1, max_size=3).map("".join))
 def test_reading_hostile_text_is_linear(piece):
-    text = piece * (60_000 // len(piece))
+    text = piece * (30_000 // len(piece))
     call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": text}}
     result = {"type": "tool_result", "tool_use_id": "c", "content": text, "is_error": True}
     items = [
@@ -94,7 +94,7 @@ def test_reading_hostile_text_is_linear(piece):
     for read in (words_of, asks, command_key, strip_draft, parse_sections, parse_summary, unfenced):
         read(text)
     check_reply(SummaryReply(text=text), source_chars=1 << 30)
-    assert time.process_time() - start < 2.0
+    assert time.process_time() - start < 1.0
 
 
 @pytest.mark.parametrize(

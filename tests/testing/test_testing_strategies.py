@@ -67,12 +67,12 @@ def test_without_features_there_is_nothing_but_words_and_calls(messages):
     "kind",
     [
         "thinking",
-        "redacted_thinking",
         "image",
-        "document",
-        "server_tool_use",
         "tool_result",
-        "system",
+        *(
+            pytest.param(rare, marks=pytest.mark.slow)
+            for rare in ("redacted_thinking", "document", "server_tool_use", "system")
+        ),
     ],
 )
 def test_every_feature_occurs_and_shrinks_to_little(kind):
