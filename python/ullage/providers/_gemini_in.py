@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,9 @@ class GeminiReader:
         self.messages: list[dict[str, Any]] = []
         self.losses = Losses()
         self._ids = ids
-        self._open: list[tuple[str, str]] = []  # (id, name) of calls that wait for an answer
+        # Calls that wait for an answer: ids by name, the oldest first, and names by id.
+        self._waiting: dict[str, OrderedDict[str, None]] = {}
+        self._named: dict[str, list[str]] = {}
         self._alike: dict[str, int] = {}
 
     def take_all(self, contents: Sequence[Mapping[str, Any]]) -> None:
@@ -46,7 +49,8 @@ class GeminiReader:
 
     def take(self, content: Mapping[str, Any], index: int) -> None:
         model = content.get("role") == "model"
-        self._open = [] if model else self._open
+        if model:
+            self._waiting, self._named = {}, {}
         blocks = []
         for position, part in enumerate(content.get("parts") or ()):
             where = f"contents[{index}].parts[{position}]"
@@ -87,7 +91,8 @@ class GeminiReader:
         if "id" not in told:
             kept["no_id"] = True
         one = self._ids.get(str(told.get("id")), told.get("id")) or self._made(name, value)
-        self._open.append((one, name))
+        self._waiting.setdefault(name, OrderedDict())[one] = None
+        self._named.setdefault(one, []).append(name)
         return carrying(
             {"type": "tool_use", "id": one, "name": name, "input": value or {}}, SHAPE, kept
         )
@@ -102,8 +107,9 @@ class GeminiReader:
     def answer(self, part: Mapping[str, Any], where: str) -> Block:
         told = part["functionResponse"]
         name = str(told.get("name", ""))
-        one = self._ids.get(str(told.get("id")), told.get("id")) or self._waiting(name, where)
-        self._open = [pair for pair in self._open if pair[0] != one]
+        one = self._ids.get(str(told.get("id")), told.get("id")) or self._oldest(name, where)
+        for called in self._named.pop(one, ()):
+            self._waiting[called].pop(one, None)
         content, failed, exact = answer_in(told)
         kept = {
             "part": {key: item for key, item in part.items() if key != "functionResponse"},
@@ -117,9 +123,9 @@ class GeminiReader:
             block["is_error"] = True
         return carrying(block, SHAPE, {key: item for key, item in kept.items() if item})
 
-    def _waiting(self, name: str, where: str) -> str:
+    def _oldest(self, name: str, where: str) -> str:
         """Without ids, an answer belongs to the first open call of its name."""
-        one = next((one for one, called in self._open if called == name), None)
+        one = next(iter(self._waiting.get(name, ())), None)
         if one is None:
             self.losses.add("tool_result", where, "answers no call")
         return one or f"unknown_{name}"
