@@ -100,8 +100,8 @@ def test_the_command_says_why_and_what_would_go_further(tmp_path, capsys):
     assert "--keep" in said
     assert main(["compact", "--in-place", "--json", str(path), "--keep", "76000"]) == 1
     told = json.loads(capsys.readouterr().out)
-    assert told["reason"] in ("frees_too_little", "nothing_to_compact")
-    assert "keep=0" in told["notice"]
+    assert told["result"]["reason"] in ("frees_too_little", "nothing_to_compact")
+    assert "keep=0" in told["result"]["notice"]
 
 
 def test_the_file_itself_is_no_output_unless_that_is_said(tmp_path, capsys):

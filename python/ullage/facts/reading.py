@@ -7,7 +7,7 @@ messages are tool results. Nothing is copied but text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -53,7 +53,7 @@ def blocks_of(item: Any) -> Iterator[BlockView]:
         yield from (_openai_call(call) for call in calls if isinstance(call, Mapping))
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
     if type(value) is list:
         return True
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))

@@ -47,7 +47,7 @@ _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
 _VALUE = re.compile(r"(?<![\w.])[\w-]{0,40}\d[\w.,:-]{0,60}\w")
 _PICTURE = re.compile(r"\.(?:png|jpe?g|gif|svg|ico|webp|css|js)\b|[?&]v=\d+$")
-_KEY = re.compile(r"[ \t]*[-*•]?[ \t\"']*([A-Za-z][\w ()/.%-]{1,50})")
+_KEY = re.compile(r"[ \t]*+[-*•]?[ \t\"']*+([A-Za-z][\w ()/.%-]{1,50})")
 
 
 def fact_lines(text: str) -> list[str]:

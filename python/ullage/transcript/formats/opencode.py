@@ -89,9 +89,9 @@ def _take(
         if said:
             texts = [part for part in known if part.get("type") == "text"]
             meta = bool(texts) and all(part.get("synthetic") is True for part in texts)
-            summary = any(_is_summary(part) for part in texts)
+            handed_over = any(_is_summary(part) for part in texts)
             message = {"role": "user", "content": _plain(said)}
-            flags = {"isMeta": meta, "isCompactSummary": summary}
+            flags = {"isMeta": meta, "isCompactSummary": handed_over}
             entries.add(message, line=number, timestamp=stamp, **flags)
     elif info.get("summary") is True:
         text = "\n\n".join(
