@@ -130,7 +130,7 @@ def test_a_batch_leaves_the_notes_of_sessions_alone(tmp_path, capsys):
     for action in (["inspect"], ["compact", "--output", str(tmp_path / "out")]):
         capsys.readouterr()
         assert main(["batch", action[0], str(tmp_path), *action[1:], "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["totals"]["failed"] == 0
+        assert json.loads(capsys.readouterr().out)["result"]["totals"]["failed"] == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
