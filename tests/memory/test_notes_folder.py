@@ -264,7 +264,7 @@ def test_a_user_adds_lists_searches_shows_and_checks(folder, capsys):
     )
     assert code == 0
     code, shown = ask(capsys, "list", "--json", *place)
-    assert [note["path"] for note in json.loads(shown.out)["notes"]] == ["deploy.md"]
+    assert [note["path"] for note in json.loads(shown.out)["result"]["notes"]] == ["deploy.md"]
     code, shown = ask(capsys, "search", "how do we release?", *place)
     assert (code, "run make release" in shown.out) == (0, True)
     assert ask(capsys, "search", "zebra", *place)[0] == 1

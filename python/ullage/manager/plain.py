@@ -9,6 +9,7 @@ import re
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from ullage.manager.call_ids import CallIds
+from ullage.messages import CLEARED
 
 __all__ = ["Plain", "read_plain"]
 
@@ -37,7 +38,7 @@ _WORDS: Final = frozenset(("type", "text", "cache_control"))
 _CALL: Final = frozenset(("type", "id", "name", "input", "cache_control"))
 _RESULT: Final = frozenset(("type", "tool_use_id", "content", "is_error", "cache_control"))
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}").fullmatch
-_MARKERS: Final = ("[Old tool result content cleared]", "[Compacted:", "<persisted-output>")
+_MARKERS: Final = (CLEARED, "[Compacted:", "<persisted-output>")
 
 
 def read_plain(message: Any, known: CallIds, own: str = "") -> Plain | None:

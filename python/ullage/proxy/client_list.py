@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage.manager import ListView
+from ullage.messages import is_thinking
 from ullage.proxy.client_calls import ClientCall
 
 __all__ = ["ClientList"]
@@ -13,9 +14,6 @@ __all__ = ["ClientList"]
 _HEAD_ROLES = ("system", "developer")
 _HELD_ELSEWHERE = ("previous_response_id", "conversation", "thread", "compaction")
 """With one of these the provider holds a part of the conversation, or compacts it now: the list is not all of it."""
-
-_UNMARKED = ("thinking", "redacted_thinking")
-"""Blocks that take no cache mark."""
 
 
 class ClientList:
@@ -115,6 +113,6 @@ def _with_mark(message: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[
     if mark is None or not isinstance(content, list) or not content:
         return message
     last = content[-1]
-    if not isinstance(last, dict) or last.get("type") in _UNMARKED:
+    if not isinstance(last, dict) or is_thinking(last):
         return message
     return {**message, "content": [*content[:-1], {**last, "cache_control": mark}]}

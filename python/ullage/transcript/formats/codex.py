@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.messages import Block
+from ullage.messages import Block, is_summary
 from ullage.providers._responses_in import blocks_in, joined, message_in, side_of
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.formats._source import OpenedFile
@@ -109,7 +109,7 @@ class _Rollout:
         message = message_in(item, "user")
         told = payload.get(_PRIVATE)
         flags: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
-        summary = flags.get("isCompactSummary") is True
+        summary = is_summary(flags)
         if summary or (self._summary and _text(message) == self._summary):
             self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
             return

@@ -12,16 +12,15 @@ from typing import Any
 
 import orjson
 
-from ullage.messages import Block
+from ullage.messages import CLEARED, Block
 from ullage.providers._common import carrying
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.formats._source import OpenedFile
 
 __all__ = ["read", "sniff"]
 
-_CLEARED = "[Old tool result content cleared]"
 _INTERRUPTED = "[Tool execution was interrupted]"
-"""What OpenCode sends in place of a result that it pruned, or that never came."""
+"""What OpenCode sends in place of a result that never came; one that it pruned is `CLEARED`."""
 
 
 def sniff(source: OpenedFile) -> bool:
@@ -205,6 +204,6 @@ def _result(part: Mapping[str, Any]) -> Block:
     if state.get("status") == "completed":
         time = state.get("time")
         pruned = isinstance(time, Mapping) and time.get("compacted")
-        return {**block, "content": _CLEARED if pruned else str(state.get("output", ""))}
+        return {**block, "content": CLEARED if pruned else str(state.get("output", ""))}
     failed = state.get("error") if state.get("status") == "error" else _INTERRUPTED
     return {**block, "content": str(failed), "is_error": True}
