@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from ullage.compaction.api import acompact, compact
-from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
-from ullage.compaction.flow import compaction_flow
-from ullage.compaction.job import Job
-from ullage.compaction.put_back import Providers, Skill
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.compaction.api import acompact, compact
+    from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
+    from ullage.compaction.flow import compaction_flow
+    from ullage.compaction.job import Job
+    from ullage.compaction.put_back import Providers, Skill
 
 __all__ = [
     "CompactionReport",
@@ -19,3 +24,23 @@ __all__ = [
     "compact",
     "compaction_flow",
 ]
+
+_HOMES = {
+    "api": (
+        "acompact",
+        "compact",
+    ),
+    "compaction_result": (
+        "CompactionReport",
+        "CompactionResult",
+        "Outcome",
+    ),
+    "flow": ("compaction_flow",),
+    "job": ("Job",),
+    "put_back": (
+        "Providers",
+        "Skill",
+    ),
+}
+if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -7,8 +7,7 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, Literal
 
-from ullage.compaction.compaction_result import CompactionResult
-from ullage.compaction.cut import Direction
+from ullage.compaction.compaction_result import CompactionResult, Direction
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import log_store

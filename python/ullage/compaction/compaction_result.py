@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from ullage.exceptions import UllageError
 from ullage.messages import Item
 from ullage.observe.events import SummaryUsage
 
-__all__ = ["CompactionReport", "CompactionResult", "Outcome"]
+__all__ = ["CompactionReport", "CompactionResult", "Direction", "Outcome"]
+
+Direction: TypeAlias = Literal["full", "from", "up_to"]
 
 
 class Outcome(StrEnum):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
+from ullage.compaction.compaction_result import Direction
 from ullage.compaction.input import CompactionInput
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import is_user_input
@@ -15,7 +16,6 @@ from ullage.providers.manual_thinking import whole_start
 
 __all__ = [
     "Cut",
-    "Direction",
     "choose_cut",
     "least_cut",
     "least_keep",
@@ -23,8 +23,6 @@ __all__ = [
     "must_stay",
     "scaled_keep",
 ]
-
-Direction: TypeAlias = Literal["full", "from", "up_to"]
 
 
 class Cut(NamedTuple):

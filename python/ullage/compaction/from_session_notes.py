@@ -13,7 +13,7 @@ from typing import Any
 from ullage.compaction.carried import after_item
 from ullage.compaction.cut import Cut, least_keep, must_stay, scaled_keep
 from ullage.compaction.prepared import State, recut
-from ullage.compaction.recollection import Memory, Remembered
+from ullage.compaction.recollection import SESSION_MEMORY, Memory, Remembered
 from ullage.compaction.summary_call import Accepted
 from ullage.compaction.target import kept_share, scaled_to_target
 from ullage.effects import Flow
@@ -22,10 +22,7 @@ from ullage.facts.sections import CLOSING, NOTES_OPENING, OPENING, looks_like_su
 from ullage.messages import is_summary
 from ullage.providers.manual_thinking import is_manual, whole_start
 
-__all__ = ["SESSION_MEMORY", "Memory", "Remembered", "remembered"]
-
-SESSION_MEMORY = "session_memory"
-"""Name of the summarizer in reports: no model was asked."""
+__all__ = ["Memory", "Remembered", "remembered"]
 
 MOST_PERCENT = 50
 """Notes may have at most this share of what they replace: else a rewrite would not be worth it."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ullage.compaction.compaction_result import CompactionResult
-from ullage.compaction.cut import Direction
+from ullage.compaction.compaction_result import CompactionResult, Direction
 from ullage.compaction.put_back import Providers
 from ullage.compaction.recollection import Memory
 from ullage.counting.estimate import Weights

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
-from ullage.compaction.floor import LEAST_REMOVED_TOKENS
-from ullage.compaction.job import Job
-from ullage.compaction.prepared import prepare
-from ullage.compaction.summary_call import write_summary
 from ullage.compaction.tally import as_told
 from ullage.effects import Flow
 from ullage.effects.background import BackgroundRunner, BackgroundWork
@@ -23,6 +20,9 @@ from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.messages import Item
 from ullage.observe.events import BackgroundFinished, Listener, SummaryUsage
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+
+if TYPE_CHECKING:
+    from ullage.compaction.job import Job
 
 __all__ = ["Ahead", "Prewritten", "ahead_flow", "fitted"]
 
@@ -63,6 +63,10 @@ def ahead_flow(job: Job) -> Flow[Prewritten | None]:
     Raises:
         CompactionError: The summarizer failed.
     """
+    from ullage.compaction.floor import LEAST_REMOVED_TOKENS
+    from ullage.compaction.prepared import prepare
+    from ullage.compaction.summary_call import write_summary
+
     # Without a model it takes milliseconds when it is due: no need to write it in advance.
     state = prepare(replace(job, fallback=None))
     first_kept = state.source.ids[state.cut.stop : state.cut.stop + 1]

@@ -9,7 +9,10 @@ from typing import Any, Protocol
 from ullage.effects import Flow
 from ullage.messages import Item
 
-__all__ = ["KeptNotes", "Memory", "Remembered"]
+__all__ = ["SESSION_MEMORY", "KeptNotes", "Memory", "Remembered"]
+
+SESSION_MEMORY = "session_memory"
+"""Name of the summarizer in reports: no model was asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ullage.facts import collect, is_user_input
 from ullage.facts.reading import blocks_of
 from ullage.facts.sections import quoted
 from ullage.levels.cut_points import whole_cuts
@@ -51,6 +50,8 @@ def rest(context: Context) -> Rest:
 
 def _newest_words(history: Sequence[Mapping[str, Any]]) -> str:
     """The user's newest words; a summary holds them verbatim, a record of that summary may not."""
+    from ullage.facts import collect, is_user_input
+
     newest = next((item for item in reversed(history) if is_user_input(item)), None)
     inputs = () if newest is None else collect([newest]).inputs
     return inputs[-1].text if inputs else ""

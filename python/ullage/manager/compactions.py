@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage.compaction import CompactionResult
-from ullage.compaction.api import job_of
-from ullage.compaction.cut import Direction
-from ullage.compaction.flow import compaction_flow
-from ullage.compaction.from_session_notes import SESSION_MEMORY
-from ullage.compaction.job import Job
+from ullage.compaction.compaction_result import Direction
 from ullage.compaction.prefetch import fitted
+from ullage.compaction.recollection import SESSION_MEMORY
 from ullage.counting.window import FULL_WINDOW_TOKENS
 from ullage.effects import Flow
 from ullage.exceptions import CompactionError, InvalidPolicy, LogConflict
@@ -25,6 +22,9 @@ from ullage.manager.look_ahead import taken
 from ullage.manager.machine import Machine
 from ullage.manager.request_writer import RequestWriter
 from ullage.policy import KeepPolicy
+
+if TYPE_CHECKING:
+    from ullage.compaction.job import Job
 
 __all__ = ["Asked", "Autocompaction", "answered", "compact", "job_for"]
 
@@ -61,6 +61,8 @@ class Autocompaction:
 
     def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
         """Memory first, then a full summary. A failure is counted, never raised (AUTO-5)."""
+        from ullage.compaction.flow import compaction_flow
+
         machine, host = self._machine, self._host
         self.result = None
         ready = None if instructions else (yield from taken(machine, host))
@@ -103,6 +105,8 @@ def compact(
         CompactionError: It failed; nothing has changed.
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
+    from ullage.compaction.flow import compaction_flow
+
     if machine.window.compaction:
         writer.note_imported(machine)
     # Before anything is changed: what is asked for may be wrong.
@@ -171,6 +175,8 @@ def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
 
 def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Job:
     """The job of compacting these messages, from the state machine and the host's settings."""
+    from ullage.compaction.api import job_of
+
     options = {
         "window_tokens": machine.window.context,
         "trigger_tokens": _trigger_estimated(machine),

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ullage.compaction.from_session_notes import SESSION_MEMORY
+from ullage.compaction.recollection import SESSION_MEMORY
 from ullage.levels import collapse, fold, hard_truncation
 from ullage.levels.report import StageReport
 from ullage.levels.view import View

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ullage.compaction.job import Job
 from ullage.compaction.prefetch import Prewritten
 from ullage.effects import Call, Flow
 from ullage.manager.due import decided
 from ullage.manager.machine import Machine
 from ullage.observe.events import BackgroundStarted
+
+if TYPE_CHECKING:
+    from ullage.compaction.job import Job
 
 __all__ = ["look_ahead", "taken"]
 

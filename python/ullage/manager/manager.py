@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ullage.compaction import CompactionResult
-from ullage.compaction.cut import Direction
+from ullage.compaction.compaction_result import Direction
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.prefetch import Ahead
 from ullage.compaction.put_back import Providers

@@ -7,7 +7,7 @@ refusal of the same request goes on with the step after it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge
@@ -18,7 +18,9 @@ from ullage.manager.host import Host
 from ullage.manager.machine import Machine
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery
-from ullage.providers.errors import Classified, classify
+
+if TYPE_CHECKING:
+    from ullage.providers.errors import Classified
 
 __all__ = ["recover"]
 
@@ -38,6 +40,8 @@ def recover(machine: Machine, host: Host, writer: RequestWriter, error: Any) -> 
     Raises:
         ContextTooLarge: Every step was tried and what must stay is still too much.
     """
+    from ullage.providers.errors import classify
+
     found = classify(error, provider=machine.provider)
     if found.is_overflow:
         writer.note_imported(machine)

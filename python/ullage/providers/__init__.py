@@ -5,9 +5,14 @@ Each module of a shape has `to_provider` and `from_provider`. Plain dicts in and
 
 from __future__ import annotations
 
-from ullage.providers._common import Internal, Loss, Shaped, normal_form
-from ullage.providers.errors import Classified, classify
-from ullage.providers.registry import PROVIDERS, SHAPES, AnyProvider, Provider, provider_of
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.providers._common import Internal, Loss, Shaped, normal_form
+    from ullage.providers.errors import Classified, classify
+    from ullage.providers.registry import PROVIDERS, SHAPES, AnyProvider, Provider, provider_of
 
 __all__ = [
     "PROVIDERS",
@@ -22,3 +27,25 @@ __all__ = [
     "normal_form",
     "provider_of",
 ]
+
+_HOMES = {
+    "_common": (
+        "Internal",
+        "Loss",
+        "Shaped",
+        "normal_form",
+    ),
+    "errors": (
+        "Classified",
+        "classify",
+    ),
+    "registry": (
+        "PROVIDERS",
+        "SHAPES",
+        "AnyProvider",
+        "Provider",
+        "provider_of",
+    ),
+}
+if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

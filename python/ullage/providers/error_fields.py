@@ -5,8 +5,6 @@ Every reader here answers with less rather than raise: it runs in the middle of 
 
 from __future__ import annotations
 
-import email.utils
-import html
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -301,6 +299,8 @@ def _line(text: str) -> str:
         text = re.sub(r"\\+[nrt]", " ", text)
         text = re.sub(r"\\+([\"'/`])", r"\1", text)
     if "&" in text:
+        import html
+
         text = html.unescape(text)
     text = text.translate({0x2018: "'", 0x2019: "'", 0xA0: " "})
     return " ".join(text.split())
@@ -375,10 +375,10 @@ def _number(text: str | None) -> float | None:
 
 def _until(moment: str, now: str | None) -> float | None:
     """A date counts only against the server's own clock: the answer depends on nothing else."""
+    from email.utils import parsedate_to_datetime
+
     try:
-        gap = email.utils.parsedate_to_datetime(moment) - email.utils.parsedate_to_datetime(
-            now or ""
-        )
+        gap = parsedate_to_datetime(moment) - parsedate_to_datetime(now or "")
     except (TypeError, ValueError):
         return None
     return max(0.0, gap.total_seconds())

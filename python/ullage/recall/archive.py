@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.exceptions import UnknownHandle
-from ullage.facts.collector import collect
-from ullage.facts.model import Origin
 from ullage.facts.reading import blocks_of
 from ullage.messages import Item, message_of, uuid_of
 from ullage.recall.searched_text import call_title, content_text, render
@@ -159,6 +157,9 @@ class Archive:
         if found is None:
             return None
         first, last = int(found[1]), int(found[2] or found[1])
+        from ullage.facts import collect
+        from ullage.facts.model import Origin
+
         # What a summary in the history repeats was added before it, or never.
         inputs = [e for e in collect(self.history).inputs if e.origin is Origin.USER]
         wanted = [e for e in inputs if first <= e.number <= last]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ullage._lazy import on_first_use
-from ullage.summarizers.callable import CallableSummarizer
-from ullage.summarizers.extractive import ExtractiveSummarizer
-from ullage.summarizers.named import summarizer_of
-from ullage.summarizers.protocol import Summarizer, SummaryReply, SummaryRequest
 
 if TYPE_CHECKING:
     from ullage.summarizers.anthropic import AnthropicSummarizer
+    from ullage.summarizers.callable import CallableSummarizer
+    from ullage.summarizers.extractive import ExtractiveSummarizer
+    from ullage.summarizers.named import summarizer_of
     from ullage.summarizers.native import AnthropicCompaction, OpenAICompaction
     from ullage.summarizers.openai import OpenAISummarizer
+    from ullage.summarizers.protocol import Summarizer, SummaryReply, SummaryRequest
     from ullage.summarizers.pydantic_ai import AnySummarizer
 
 __all__ = [
@@ -30,12 +30,15 @@ __all__ = [
     "summarizer_of",
 ]
 
-# Loaded on first use: what they need of ours (shapes, repairs, rules) costs as much as all the rest.
 _HOMES = {
     "anthropic": ("AnthropicSummarizer",),
+    "callable": ("CallableSummarizer",),
+    "extractive": ("ExtractiveSummarizer",),
+    "named": ("summarizer_of",),
     "native": ("AnthropicCompaction", "OpenAICompaction"),
     "openai": ("OpenAISummarizer",),
+    "protocol": ("Summarizer", "SummaryReply", "SummaryRequest"),
     "pydantic_ai": ("AnySummarizer",),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
-    __getattr__, _ = on_first_use(__name__, _HOMES)
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ullage.exceptions import InvalidPolicy
 from ullage.summarizers.callable import CallableSummarizer
-from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
+
+if TYPE_CHECKING:
+    from ullage.summarizers.extractive import ExtractiveSummarizer
 
 __all__ = ["KINDS", "model_writer_of", "summarizer_of", "writer_of"]
 
@@ -64,7 +66,7 @@ def writer_of(given: WriterLike | None) -> Writer:
         InvalidPolicy: It is none of these, or the line names none.
     """
     if given is None:
-        return ExtractiveSummarizer()
+        return _extractive()
     if isinstance(given, str):
         return summarizer_of(given)
     if _writes(given):
@@ -82,6 +84,8 @@ def model_writer_of(given: WriterLike | None) -> Writer | None:
     """
     if given is None:
         return None
+    from ullage.summarizers.extractive import ExtractiveSummarizer
+
     writer = writer_of(given)
     return None if isinstance(writer, ExtractiveSummarizer) else writer
 
@@ -94,4 +98,11 @@ def _writes(given: object) -> TypeGuard[Writer]:
 def _alone(text: str, base_url: str) -> ExtractiveSummarizer:
     if base_url:
         raise InvalidPolicy("base_url", base_url, f"means nothing for summarizer {text}")
+    return _extractive()
+
+
+def _extractive() -> ExtractiveSummarizer:
+    # It needs all that collects facts: too much to load before the first summary.
+    from ullage.summarizers.extractive import ExtractiveSummarizer
+
     return ExtractiveSummarizer()

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.effects import Effect, Flow, Summarize, Together
-from ullage.facts.collector import collect
 from ullage.levels.collapse.spans import Candidate
 from ullage.levels.one_line_records import fitted, lines_of
 from ullage.levels.text_truncation import snipped
 from ullage.levels.view import View
 from ullage.policy import Policy
 from ullage.recall.searched_text import render
-from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 __all__ = ["asks_outside", "placeholder", "summaries"]
@@ -48,6 +46,8 @@ def summaries(
 
     A model that fails, refuses, calls a tool or writes too much is answered by the lines.
     """
+    from ullage.summarizers.extractive import ExtractiveSummarizer
+
     plain = summarizer is None or isinstance(summarizer, ExtractiveSummarizer)
     # Before the call: the view may have changed when it returns.
     lines = [_lines(view, span) for span in chosen]
@@ -65,6 +65,8 @@ def summaries(
 
 
 def _request(view: View, policy: Policy, span: Candidate) -> SummaryRequest:
+    from ullage.facts import collect
+
     items = view.originals[span.start : span.stop]
     said = "\n\n".join(_shown(item) for item in items)
     return SummaryRequest(
