@@ -10,8 +10,8 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
+from ullage._version import VERSION
 from ullage.exceptions import MissingExtra, UllageError
 
 __all__ = ["main"]
@@ -55,7 +55,7 @@ class _Notes:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def __call__(self, message: Warning | str, *more: Any, **others: Any) -> None:
+    def __call__(self, message: Warning | str, *more: object, **others: object) -> None:
         if str(message) not in self._told:
             self._told.add(str(message))
             _tell(f"note: {message}")
@@ -80,6 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Not `list(...)`: once it has run, `list` is the module of that command here.
     words = sys.argv[1:] if argv is None else [*argv]
     try:
+        if words == ["--version"]:  # the parser takes much longer to load than the answer
+            print(VERSION)
+            return 0
         try:
             from ullage.cli.app import run
         except ModuleNotFoundError as exc:

@@ -16,14 +16,6 @@ from typing import Any
 import orjson
 from rich.cells import cell_len
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
@@ -187,6 +179,15 @@ class Output:
         if not self.errors.is_terminal:
             yield lambda done: None
             return
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
         several = (MofNCompleteColumn(), TimeRemainingColumn(compact=True)) if total > 1 else ()
         columns = (TextColumn(label), BarColumn(), *several, TimeElapsedColumn())
         shown = Progress(*columns, console=self.errors, transient=True)
