@@ -41,6 +41,7 @@ _COMMANDS = {
     "proxy": "Relay the APIs of Anthropic and OpenAI for a client that nobody changes.",
     "mcp": "Serve recall, search and notes to any client of the Model Context Protocol.",
     "policy": "Print every setting with its value, unit and reason.",
+    "schema": "Print the JSON Schema of what a command prints with --json.",
 }
 
 

@@ -43,6 +43,7 @@ EXAMPLES = {
         "ullage validate session.jsonl --provider openai_responses --warnings",
     ),
     "policy": _block("ullage policy", "ullage policy --ladder --model claude-opus-4-5"),
+    "schema": _block("ullage schema", "ullage schema compact", "ullage schema memory list"),
     "completion": _block(
         "ullage completion bash > ~/.local/share/bash-completion/completions/ullage",
         "ullage completion zsh > ~/.zfunc/_ullage",

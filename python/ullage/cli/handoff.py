@@ -53,7 +53,10 @@ def handoff_command(
         write=not dry_run,
     )
     if json:
-        out.json({**dataclasses.asdict(done), "path": str(done.path), "written": not dry_run})
+        # Not `asdict`, which makes counts of a Counter's items.
+        found = {each.name: getattr(done, each.name) for each in dataclasses.fields(done)}
+        rest = {"path": str(done.path), "losses": dict(done.losses), "written": not dry_run}
+        out.json(found | rest)
     else:
         _show(out, done, written=not dry_run)
     return 0
