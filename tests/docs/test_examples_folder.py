@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 
 import pytest
 
+from ullage.messages import message_of
+from ullage.stores import Worker, open_store
 from ullage.testing import ScriptedServer, conversation
 from ullage.transcript import TranscriptLog
 
@@ -19,10 +22,10 @@ pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture
-def server(monkeypatch, tmp_path):
-    """Answers the first question with a call of `Read`, the others with text."""
+def server(monkeypatch, tmp_path, request):
+    """Answers the first question with a call of `Read`, unless a test says otherwise, the others with text."""
     monkeypatch.chdir(tmp_path)
-    with ScriptedServer("tool_call", window=int(WINDOW)) as server:
+    with ScriptedServer(getattr(request, "param", "tool_call"), window=int(WINDOW)) as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
@@ -89,3 +92,38 @@ def test_a_log_is_compacted_to_a_size(tmp_path, capsys):
 def test_without_a_log_one_is_generated(capsys):
     assert program("compact_a_log.py")["main"]([]).result.report is not None
     assert "generated.jsonl: " in capsys.readouterr().out
+
+
+def deliveries(path, *given):
+    keys = ("conversation", "id", "text")
+    lines = (json.dumps(dict(zip(keys, each, strict=True))) for each in given)
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+@pytest.mark.parametrize("server", ["good"], indirect=True)
+def test_a_fleet_worker_answers_each_delivery_once(server, tmp_path, capsys):
+    pytest.importorskip("anthropic")
+    work = program("fleet_worker.py")["main"]
+    first = ("one", "d1", "hello"), ("two", "d2", "hi"), ("one", "d3", "and now?")
+    again = ("one", "d3", "and now?"), ("two", "d2", "hi"), ("two", "d4", "more")
+    assert work([deliveries(tmp_path / "a", *first), "--store", "sqlite:fleet.db"]) == 3
+    assert work([deliveries(tmp_path / "b", *again), "--store", "sqlite:fleet.db"]) == 3
+    assert len(server.requests) == 4
+    assert capsys.readouterr().out.count("answered before") == 2
+    store = open_store("sqlite:fleet.db")
+    with Worker(store, model="claude-opus-4-5") as worker:
+        found = [message_of(each) for each in worker.copy("one").history]
+    store.close()
+    assert [each["role"] for each in found] == ["user", "assistant"] * 2
+    assert [each["content"] for each in found[::2]] == ["hello", "and now?"]
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path, capsys):
+    text = (FOLDER / "compaction_notebook.py").read_text(encoding="utf-8")
+    names = {}
+    exec(compile(text, "compaction_notebook.py", "exec"), names)
+    said = capsys.readouterr().out
+    assert "legal for Anthropic: True" in said
+    assert len(names["smaller"].messages) < len(names["session"].messages)
+    assert names["source"].exists()
