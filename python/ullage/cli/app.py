@@ -9,6 +9,7 @@ from cyclopts import App, CycloptsError, Parameter
 import ullage
 from ullage.cli.examples import EXAMPLES
 from ullage.cli.output import COMMAND, envelope
+from ullage.cli.pager import NO_PAGER, pages
 from ullage.cli.printable import SafeConsole
 from ullage.cli.session_file import NoSession, with_last, with_streams
 
@@ -19,7 +20,8 @@ HELP = """Shrink an LLM agent's conversation so that it fits the context window.
 Reads transcripts of Claude Code, Codex, pi, Cline, SWE-agent and OpenAI chat. Nothing is sent anywhere unless you name a
 summarizer that asks a model: compaction works without one and without a key.
 
-Start with `ullage demo`, then `ullage inspect FILE`.
+Start with `ullage demo`, then `ullage inspect FILE`. On a terminal, long output of commands that only show things goes to your pager; not with
+`--no-pager`, or where `NO_PAGER` is set.
 """
 
 _COMMANDS = {
@@ -80,15 +82,17 @@ app = _app()
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
     errors = SafeConsole(stderr=True)
-    COMMAND.set(_command_of(argv))
+    words = [word for word in argv if word != NO_PAGER]
+    COMMAND.set(_command_of(words))
     try:
-        code = app(
-            with_last(with_streams(argv)),
-            result_action="return_value",
-            exit_on_error=False,
-            error_console=errors,
-            help_on_error=False,
-        )
+        with pages(COMMAND.get(), wanted=len(words) == len(argv)):
+            code = app(
+                with_last(with_streams(words)),
+                result_action="return_value",
+                exit_on_error=False,
+                error_console=errors,
+                help_on_error=False,
+            )
     except CycloptsError as exc:
         if "--json" in argv:
             print(envelope(error={"code": "usage", "message": str(exc), "hint": None}))
