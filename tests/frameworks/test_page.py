@@ -22,6 +22,7 @@ NEEDED = {
     "OpenAI Agents SDK": "agents",
     "Strands": "strands",
     "Google ADK": "google.adk",
+    "smolagents": "smolagents",
 }
 
 
@@ -105,6 +106,14 @@ def test_the_google_adk_example():
     Script.sent.clear()
     Script.rounds = 0
     said = program("google_adk_agent.py")["main"]("scripted-1", "What is in it?")
+    assert said == "All looked at."
+
+
+def test_the_smolagents_example():
+    pytest.importorskip("smolagents", reason="`make integrations` installs it")
+    from tests.frameworks.test_smolagents import Script
+
+    said = program("smolagents_agent.py")["main"]("What is in it?", Script(0))
     assert said == "All looked at."
 
 

@@ -18,6 +18,7 @@ FRAMEWORKS = {
     "langchain": ("langchain", "langchain_core", "langgraph"),
     "openai_agents": ("agents",),
     "pydantic_ai": ("pydantic_ai",),
+    "smolagents": ("smolagents",),
     "strands": ("strands",),
 }
 

@@ -7,6 +7,7 @@
 | OpenAI Agents SDK | `RunConfig(call_model_input_filter=ullage_filter())` of `ullage.integrations.openai_agents` |
 | Strands | `Agent(conversation_manager=UllageConversationManager())` of `ullage.integrations.strands` |
 | Google ADK | `App(..., plugins=[UllagePlugin()])` of `ullage.integrations.google_adk` |
+| smolagents | `CodeAgent(..., step_callbacks=[UllageCallback()])` of `ullage.integrations.smolagents` |
 
 Each needs its extra, `pip install 'ullage[langchain]'`; without it the import raises `MissingExtra`.
 """

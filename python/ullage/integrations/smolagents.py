@@ -1,0 +1,302 @@
+"""smolagents: `ToolCallingAgent(..., step_callbacks=[UllageCallback()])`, or `CodeAgent`.
+
+```python
+from smolagents import CodeAgent
+from ullage.integrations.smolagents import UllageCallback
+
+agent = CodeAgent(tools=[], model=model, step_callbacks=[UllageCallback()])
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ullage.exceptions import MissingExtra
+from ullage.integrations.conversations import (
+    Fitted,
+    HeldConversation,
+    HeldConversations,
+    ModelFacts,
+    blocks_of,
+    text_of,
+    transcript_of,
+)
+from ullage.messages import Item
+from ullage.observe import Listener
+from ullage.policy import Policy
+from ullage.providers import classify
+from ullage.recall.store import OffloadStore
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+
+try:
+    from smolagents import ActionStep, FinalAnswerStep, MemoryStep, Model, MultiStepAgent
+    from smolagents.models import ChatMessage, MessageRole, get_tool_json_schema
+    from smolagents.utils import encode_image_base64
+except ImportError as exc:
+    raise MissingExtra("smolagents", "smolagents") from exc
+
+__all__ = ["StepPart", "StepTranslator", "UllageCallback"]
+
+_SPOKEN = frozenset((MessageRole.ASSISTANT, MessageRole.TOOL_CALL))
+
+
+@dataclass(frozen=True, slots=True)
+class StepPart:
+    """What the model said in a step of the memory, or what it was given after that.
+
+    Attributes:
+        step: Of the memory; `None`: Ullage wrote the messages.
+        messages: What the model is sent.
+        spoken: By the model.
+    """
+
+    step: MemoryStep | None
+    messages: list[ChatMessage]
+    spoken: bool
+
+
+@dataclass
+class _Sent:
+    """Stands before a step's own `to_messages`: a view of a step that stays whole."""
+
+    before: list[ChatMessage] = field(default_factory=list)  # of Ullage
+    own: list[ChatMessage] = field(default_factory=list)
+    after: list[ChatMessage] = field(default_factory=list)  # likewise
+    planned: bool = False  # of a plan nothing is shown to the one who writes the next
+
+    def __call__(self, summary_mode: bool = False) -> list[ChatMessage]:
+        own = self.own
+        if summary_mode:
+            told = (each for each in own if each.role != MessageRole.ASSISTANT)
+            own = [] if self.planned else list(told)
+        return [*self.before, *own, *self.after]
+
+
+class StepTranslator:
+    """Steps as messages of the internal view, and what changed there in copies of the steps."""
+
+    def read(self, message: StepPart) -> Item:
+        """The part in the internal view."""
+        step, role = message.step, "assistant" if message.spoken else "user"
+        if not isinstance(step, ActionStep) or not _answered(step):
+            return {"role": role, "content": list(_blocks(message.messages))}
+        return {"role": role, "content": _said(step) if message.spoken else _heard(step)}
+
+    def changed(self, message: StepPart, now: Item) -> StepPart:
+        """The part with what its reading says now; the step stays as it is."""
+        step, before = message.step, blocks_of(self.read(message))
+        messages = list(message.messages)
+        as_before = blocks_of(now)[: len(before)] == before
+        if isinstance(step, ActionStep) and _answered(step) and not as_before:
+            copy = _said_now(step, now) if message.spoken else _heard_now(step, now)
+            messages = _messages(copy, message.spoken)
+        role = MessageRole.ASSISTANT if message.spoken else MessageRole.USER
+        more = text_of({"content": blocks_of(now)[len(before) :]})
+        return replace(message, messages=[*messages, *([_text(role, more)] if more else [])])
+
+    def made(self, item: Item) -> StepPart:
+        """A message that Ullage wrote."""
+        spoken = item.get("role") == "assistant"
+        role = MessageRole.ASSISTANT if spoken else MessageRole.USER
+        return StepPart(None, [_text(role, text_of(item))], spoken)
+
+
+class UllageCallback:
+    """Keeps what an agent's model is sent within its window: after each step the next request is made to fit.
+
+    The steps of the memory stay whole, in `agent.memory` and in results; what they say to the model is a view of them. Of an agent
+    that plans, pass `step_callbacks={MemoryStep: UllageCallback()}`, so that plans are counted too.
+
+    Args:
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
+        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
+        context_window: The model's window in tokens; `None`: Ullage's model table.
+        max_output_tokens: Its longest response in tokens, likewise.
+        store: For large tool results; `None`: they stay, and are snipped.
+        listeners: Called with every event.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy | str | None = None,
+        summarizer: WriterLike | Literal["host"] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
+        store: OffloadStore | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        self._host_writes = summarizer == "host"
+        self._conversations = HeldConversations[StepPart](
+            StepTranslator(),
+            policy=policy,
+            summarizer=None if self._host_writes else summarizer,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            store=store,
+            listeners=listeners,
+        )
+
+    def __call__(self, memory_step: MemoryStep, agent: MultiStepAgent) -> None:
+        """Called by the agent with each step, before the step is in its memory."""
+        if not isinstance(memory_step, FinalAnswerStep):
+            self._fit(agent, memory_step)
+
+    def refused(self, error: Exception, agent: MultiStepAgent) -> None:
+        """Make room after a refusal as too long; go on with `agent.run(task, reset=False)`.
+
+        Args:
+            error: What `run` raised; raised again where it is no such refusal, or no room can be made.
+            agent: Whose run it was.
+        """
+        cause = error.__cause__  # of smolagents' AgentGenerationError
+        self._of(agent).refused(error, overflow=cause is not None and classify(cause).is_overflow)
+        self._fit(agent)
+
+    def _of(self, agent: MultiStepAgent) -> HeldConversation[StepPart]:
+        name = str(agent.model.model_id or type(agent.model).__name__).rpartition("/")[2]
+        host = _host(agent.model) if self._host_writes else None
+        return self._conversations.of(str(id(agent)), ModelFacts(name), host)
+
+    def _fit(self, agent: MultiStepAgent, newest: MemoryStep | None = None) -> None:
+        steps = list(agent.memory.steps)
+        if newest is not None and all(step is not newest for step in steps):
+            steps.append(newest)
+        given = [part for step in steps for part in _parts(step)]
+        if given:
+            system = agent.memory.system_prompt.system_prompt
+            _show(steps, given, self._of(agent).fit(given, system=system, tools=_tools(agent)))
+
+
+# ---- steps in parts ---------------------------------------------------------------------------
+
+
+def _parts(step: MemoryStep) -> list[StepPart]:
+    both = (StepPart(step, _messages(step, spoken), spoken) for spoken in (True, False))
+    return [part for part in both if part.messages]
+
+
+def _messages(step: MemoryStep, spoken: bool) -> list[ChatMessage]:
+    """As the step itself says them, whatever view of it there is."""
+    own = type(step).to_messages(step)
+    return [message for message in own if (message.role in _SPOKEN) == spoken]
+
+
+def _show(steps: list[MemoryStep], given: list[StepPart], fitted: Fitted[StepPart]) -> None:
+    """Let each step say what is to be sent of it."""
+    sent = {id(step): _Sent(planned=hasattr(step, "plan")) for step in steps}
+    waiting: list[ChatMessage] = []
+    for part in fitted.messages:
+        if part.step is None:
+            waiting += part.messages
+            continue
+        view = sent[id(part.step)]
+        (view.own if view.own else view.before).extend(waiting)
+        view.own += part.messages
+        waiting = []
+    sent[id(steps[-1])].after = waiting
+    for step in steps:
+        _let_say(step, sent[id(step)])
+
+
+def _let_say(step: MemoryStep, sent: _Sent) -> None:
+    if not sent.before and not sent.after and sent.own == type(step).to_messages(step):
+        vars(step).pop("to_messages", None)
+    else:
+        step.to_messages = sent
+
+
+# ---- action steps -----------------------------------------------------------------------------
+
+
+def _answered(step: ActionStep) -> bool:
+    """Whether there are calls, and something that can be taken as their result."""
+    told = step.observations is not None or step.error is not None
+    return bool(step.tool_calls) and told
+
+
+def _said(step: ActionStep) -> list[dict[str, Any]]:
+    blocks = list(_blocks(each for each in _messages(step, True) if each.role != MessageRole.TOOL_CALL))  # fmt: skip
+    for call in step.tool_calls or ():
+        given = call.arguments
+        given = given if isinstance(given, dict) else {"arguments": given}
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
+    return blocks
+
+
+def _said_now(step: ActionStep, now: Item) -> ActionStep:
+    inputs = {each["id"]: each["input"] for each in blocks_of(now) if each.get("type") == "tool_use"}  # fmt: skip
+    calls = []
+    for call in step.tool_calls or ():
+        given = inputs.get(call.id, call.arguments)
+        whole = isinstance(call.arguments, dict) or call.id not in inputs
+        calls.append(replace(call, arguments=given if whole else given["arguments"]))
+    return replace(step, tool_calls=calls)
+
+
+def _heard(step: ActionStep) -> list[dict[str, Any]]:
+    """Results of the calls; smolagents keeps one text for all, which is read as that of the last."""
+    calls = [call.id for call in step.tool_calls or ()]
+    error = str(step.error) if step.error is not None else ""
+    texts = [{"type": "text", "text": text} for text in (step.observations, error) if text]
+    images = [_image(image) for image in step.observations_images or ()]
+    earlier = [{"type": "tool_result", "tool_use_id": name, "content": ""} for name in calls[:-1]]
+    last = {"type": "tool_result", "tool_use_id": calls[-1], "content": [*texts, *images]}
+    return [*earlier, {**last, "is_error": True} if error else last]
+
+
+def _heard_now(step: ActionStep, now: Item) -> ActionStep:
+    results = [block for block in blocks_of(now) if block.get("type") == "tool_result"]
+    content = blocks_of({"content": results[-1].get("content")}) if results else []
+    images = [image for image in step.observations_images or () if _image(image) in content]
+    return replace(
+        step, observations=text_of({"content": content}), error=None, observations_images=images
+    )
+
+
+# ---- messages ---------------------------------------------------------------------------------
+
+
+def _blocks(messages: Iterable[ChatMessage]) -> Iterator[dict[str, Any]]:
+    for message in messages:
+        content = message.content or ()
+        for each in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            if each.get("type") == "image" and "image" in each:
+                yield _image(each["image"])
+            elif each.get("text"):
+                yield {"type": "text", "text": each["text"]}
+
+
+def _image(image: Any) -> dict[str, Any]:
+    data = encode_image_base64(image)
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+
+
+def _text(role: MessageRole, text: str) -> ChatMessage:
+    return ChatMessage(role=role, content=[{"type": "text", "text": text}])
+
+
+def _tools(agent: MultiStepAgent) -> list[Mapping[str, Any]]:
+    """Definitions that go along with a request, as far as they are counted; a code agent's are in its system prompt."""
+    if hasattr(agent, "python_executor"):
+        return []
+    functions = (get_tool_json_schema(tool)["function"] for tool in agent.tools.values())
+    return [
+        {"name": f["name"], "description": f["description"], "input_schema": f["parameters"]}
+        for f in functions
+    ]
+
+
+def _host(model: Model) -> Callable[[SummaryRequest], SummaryReply]:
+    """The agent's own model as the writer of summaries."""
+
+    def write(request: SummaryRequest) -> SummaryReply:
+        asked = [_text(MessageRole.USER, transcript_of(request.messages, request.prompt))]
+        if request.system:
+            asked.insert(0, _text(MessageRole.SYSTEM, request.system))
+        return SummaryReply(text=text_of({"content": model.generate(asked).content or ""}))
+
+    return write
