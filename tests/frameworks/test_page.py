@@ -23,6 +23,7 @@ NEEDED = {
     "Strands": "strands",
     "Google ADK": "google.adk",
     "smolagents": "smolagents",
+    "Microsoft Agent Framework": "agent_framework",
 }
 
 
@@ -114,6 +115,14 @@ def test_the_smolagents_example():
     from tests.frameworks.test_smolagents import Script
 
     said = program("smolagents_agent.py")["main"]("What is in it?", Script(0))
+    assert said == "All looked at."
+
+
+def test_the_agent_framework_example():
+    pytest.importorskip("agent_framework", reason="`make integrations` installs it")
+    from tests.frameworks.test_agent_framework import Script
+
+    said = program("agent_framework_agent.py")["main"]("What is in it?", Script(0))
     assert said == "All looked at."
 
 

@@ -14,6 +14,7 @@ import ullage.integrations
 from ullage.exceptions import MissingExtra
 
 FRAMEWORKS = {
+    "agent_framework": ("agent_framework",),
     "google_adk": ("google",),
     "langchain": ("langchain", "langchain_core", "langgraph"),
     "openai_agents": ("agents",),

@@ -8,6 +8,7 @@
 | Strands | `Agent(conversation_manager=UllageConversationManager())` of `ullage.integrations.strands` |
 | Google ADK | `App(..., plugins=[UllagePlugin()])` of `ullage.integrations.google_adk` |
 | smolagents | `CodeAgent(..., step_callbacks=[UllageCallback()])` of `ullage.integrations.smolagents` |
+| Microsoft Agent Framework | `Agent(..., middleware=[UllageChatMiddleware()])` of `ullage.integrations.agent_framework` |
 
 Each needs its extra, `pip install 'ullage[langchain]'`; without it the import raises `MissingExtra`.
 """
