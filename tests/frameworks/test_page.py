@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import re
 import runpy
@@ -24,6 +25,7 @@ NEEDED = {
     "Google ADK": "google.adk",
     "smolagents": "smolagents",
     "Microsoft Agent Framework": "agent_framework",
+    "Inspect": "inspect_ai",
 }
 
 
@@ -124,6 +126,17 @@ def test_the_agent_framework_example():
 
     said = program("agent_framework_agent.py")["main"]("What is in it?", Script(0))
     assert said == "All looked at."
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_inspect_example(tmp_path):
+    pytest.importorskip("inspect_ai", reason="`make integrations` installs it")
+    from tests.frameworks.test_inspect_ai import Script, mock
+
+    model = mock(Script(0))
+    said = program("inspect_ai_agent.py")["main"](model, "What is in it?", str(tmp_path))
+    assert said.strip().endswith("All looked at.")
+    gc.collect()  # streams that Inspect leaves open, while their warnings are ignored
 
 
 def test_modules_are_imported_by_nobody_else():

@@ -16,6 +16,7 @@ from ullage.exceptions import MissingExtra
 FRAMEWORKS = {
     "agent_framework": ("agent_framework",),
     "google_adk": ("google",),
+    "inspect_ai": ("inspect_ai",),
     "langchain": ("langchain", "langchain_core", "langgraph"),
     "openai_agents": ("agents",),
     "pydantic_ai": ("pydantic_ai",),

@@ -9,6 +9,7 @@
 | Google ADK | `App(..., plugins=[UllagePlugin()])` of `ullage.integrations.google_adk` |
 | smolagents | `CodeAgent(..., step_callbacks=[UllageCallback()])` of `ullage.integrations.smolagents` |
 | Microsoft Agent Framework | `Agent(..., middleware=[UllageChatMiddleware()])` of `ullage.integrations.agent_framework` |
+| Inspect | `react(compaction=UllageCompaction())` of `ullage.integrations.inspect_ai` |
 
 Each needs its extra, `pip install 'ullage[langchain]'`; without it the import raises `MissingExtra`.
 """
