@@ -26,6 +26,7 @@ NEEDED = {
     "smolagents": "smolagents",
     "Microsoft Agent Framework": "agent_framework",
     "Inspect": "inspect_ai",
+    "Claude Agent SDK": "claude_agent_sdk",
 }
 
 

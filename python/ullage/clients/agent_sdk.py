@@ -1,0 +1,108 @@
+"""Claude Agent SDK: `ClaudeAgentOptions(hooks=ullage_hooks())`; what the plugin's hooks do, in the program itself.
+
+```python
+from claude_agent_sdk import ClaudeAgentOptions
+from ullage.clients.agent_sdk import ullage_hooks
+
+options = ClaudeAgentOptions(hooks=ullage_hooks())
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ullage.clients.archive_transcript import archive
+from ullage.clients.bounded_output import bounded
+from ullage.clients.hook import LIMIT_SECONDS
+from ullage.clients.restored import restored
+from ullage.exceptions import MissingExtra
+
+try:
+    from claude_agent_sdk import HookMatcher
+except ImportError as exc:
+    raise MissingExtra("claude-agent-sdk", "claude-agent-sdk") from exc
+
+__all__ = ["ullage_hooks"]
+
+Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
+
+_EVENTS: Final = ("PreCompact", "PostToolUse", "UserPromptSubmit")
+_MOST: Final = 64
+"""Sessions whose compaction is remembered until facts are handed over."""
+
+_TRIES: Final = 3
+"""Times that a transcript is read for them: the client writes the boundary some time after the compaction."""
+
+_log = logging.getLogger(__name__)
+
+
+def ullage_hooks(
+    others: Mapping[str, Sequence[HookMatcher]] | None = None,
+) -> dict[Any, list[HookMatcher]]:
+    """Hooks that keep a copy of a transcript before it is compacted, shorten outsized tool output, and say what a summary lost.
+
+    Copies and whole outputs lie in Ullage's own folder. A hook that fails leaves the session as if there were none, and logs a
+    warning. The SDK has no event after a compaction: its facts are handed over with the next tool result or prompt.
+
+    Args:
+        others: Hooks of your own, by event; they stand before these.
+    """
+    hooks = _Hooks()
+    made = {event: list(matchers) for event, matchers in (others or {}).items()}
+    for event in _EVENTS:
+        matcher = HookMatcher(hooks=[hooks.answer], timeout=LIMIT_SECONDS)
+        made.setdefault(event, []).append(matcher)
+    return made
+
+
+class _Hooks:
+    """The hooks of one set of options."""
+
+    def __init__(self) -> None:
+        self._compacted: OrderedDict[str, int] = OrderedDict()  # tries left, by session
+
+    async def answer(self, given: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
+        """The answer to the client; empty: nothing changes."""
+        try:
+            return await asyncio.to_thread(self._answer, given)
+        except Exception:  # as in the plugin: a session must go on whatever happened here
+            _log.warning("a hook of Ullage failed", exc_info=True)
+            return {}
+
+    def _answer(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        event = str(given.get("hook_event_name"))
+        if event == "PreCompact":
+            return self._before_compaction(given)
+        fields: dict[str, Any] = {}
+        output = bounded(given) if event == "PostToolUse" else None
+        if output is not None:
+            fields["updatedToolOutput"] = output
+        lost = self._lost(given)
+        if lost:
+            fields["additionalContext"] = lost
+        return {"hookSpecificOutput": {"hookEventName": event, **fields}} if fields else {}
+
+    def _before_compaction(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        session = str(given.get("session_id") or "")
+        if not given.get("agent_id"):  # a subagent's context is not the one in this transcript
+            self._compacted[session] = _TRIES
+            while len(self._compacted) > _MOST:
+                self._compacted.popitem(last=False)
+        archive(str(given["transcript_path"]), session, str(given.get("trigger") or ""))
+        return {}
+
+    def _lost(self, given: Mapping[str, Any]) -> str:
+        """Facts that the summary of a compaction since does not name, once."""
+        session = str(given.get("session_id") or "")
+        if session not in self._compacted or given.get("agent_id"):
+            return ""
+        text = restored(str(given["transcript_path"]))
+        self._compacted[session] -= 1
+        if text or not self._compacted[session]:
+            del self._compacted[session]
+        return text
