@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ullage.counting.estimate import weights_for
-from ullage.counting.models import ModelTable
+from ullage.counting.models import UNKNOWN_CONTEXT_WINDOW, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import UllageError
 from ullage.facts.reading import blocks_of
@@ -64,7 +64,10 @@ class ShownSession:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.session: Session = open_session(path)
-        row = ModelTable.builtin().lookup(self.session.model)
+        table, name = ModelTable.builtin(), self.session.model
+        # A warning would be printed over the screen: the size of the window is shown there.
+        assumed = self.session.window_tokens or UNKNOWN_CONTEXT_WINDOW
+        row = table.find(name) or table.stated(name, context_window=assumed)
         self.window = window_for(row, settings=WindowSettings.from_env())
         self.stamp = _stamp(path)
 
