@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from tests.clients.test_hooks import compacted
 from tests.machine_kit import Machine
 from ullage.clients.agent_sdk import ullage_hooks
 
-PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "integrations.md"
 BIG = {"stdout": "x" * 50_000, "stderr": "", "interrupted": False, "isImage": False}
 
 
@@ -153,3 +155,14 @@ def test_the_block_of_the_page_runs():
     section = page.split("## Claude Agent SDK\n")[1].split("\n## ")[0]
     (block,) = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     exec(compile(block, "Claude Agent SDK", "exec"), {})
+
+
+def test_the_example(machine):
+    program = runpy.run_path(str(ROOT / "examples" / "frameworks" / "claude_agent.py"))
+    used = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {}}
+    event = {"session_id": "s-1", "cwd": "/w", **used, "tool_use_id": "b1", "tool_response": BIG}
+    client = Client([event])
+    assert asyncio.run(program["ask"]("What is in notes.md?", client)) == "done"
+    (answer,) = client.answers
+    output = answer["response"]["hookSpecificOutput"]["updatedToolOutput"]
+    assert len(output["stdout"]) < 25_000

@@ -26,6 +26,7 @@ NEEDED = {
     "smolagents": "smolagents",
     "Microsoft Agent Framework": "agent_framework",
     "Inspect": "inspect_ai",
+    "LlamaIndex": "llama_index.core",
     "Claude Agent SDK": "claude_agent_sdk",
 }
 
@@ -138,6 +139,15 @@ def test_the_inspect_example(tmp_path):
     said = program("inspect_ai_agent.py")["main"](model, "What is in it?", str(tmp_path))
     assert said.strip().endswith("All looked at.")
     gc.collect()  # streams that Inspect leaves open, while their warnings are ignored
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+def test_the_llama_index_example():
+    pytest.importorskip("llama_index.core", reason="`make integrations` installs it")
+    from tests.frameworks.test_llama_index import Script, model
+
+    llm = model(Script(1, tool="read", name="path"))
+    assert program("llama_index_agent.py")["main"]("What is in it?", llm) == "Looked at."
 
 
 def test_modules_are_imported_by_nobody_else():

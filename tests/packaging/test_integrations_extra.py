@@ -18,6 +18,7 @@ FRAMEWORKS = {
     "google_adk": ("google",),
     "inspect_ai": ("inspect_ai",),
     "langchain": ("langchain", "langchain_core", "langgraph"),
+    "llama_index": ("llama_index",),
     "openai_agents": ("agents",),
     "pydantic_ai": ("pydantic_ai",),
     "smolagents": ("smolagents",),

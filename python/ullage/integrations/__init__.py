@@ -10,6 +10,7 @@
 | smolagents | `CodeAgent(..., step_callbacks=[UllageCallback()])` of `ullage.integrations.smolagents` |
 | Microsoft Agent Framework | `Agent(..., middleware=[UllageChatMiddleware()])` of `ullage.integrations.agent_framework` |
 | Inspect | `react(compaction=UllageCompaction())` of `ullage.integrations.inspect_ai` |
+| LlamaIndex | `FunctionAgent(..., llm=UllageLLM(llm))` of `ullage.integrations.llama_index` |
 | Claude Agent SDK | `ClaudeAgentOptions(hooks=ullage_hooks())` of `ullage.clients.agent_sdk` |
 
 Each needs its extra, `pip install 'ullage[langchain]'`; without it the import raises `MissingExtra`.

@@ -1,0 +1,351 @@
+"""LlamaIndex: `FunctionAgent(llm=UllageLLM(llm))`, and a block for its memory, `Memory.from_defaults(memory_blocks=[UllageBlock()])`.
+
+```python
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.llms.openai import OpenAI
+from ullage.integrations.llama_index import UllageLLM
+
+agent = FunctionAgent(tools=[...], llm=UllageLLM(OpenAI(model="gpt-5.4")))
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from ullage.exceptions import ContextTooLarge, MissingExtra
+from ullage.integrations.conversations import (
+    Fitted,
+    HeldConversation,
+    HeldConversations,
+    ModelFacts,
+    transcript_of,
+)
+from ullage.integrations.llama_index_messages import ChatMessageTranslator
+from ullage.manager.followed import print_of
+from ullage.observe import Listener
+from ullage.policy import Policy
+from ullage.recall.store import OffloadStore
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+
+try:
+    from llama_index.core.base.llms.types import (
+        ChatMessage,
+        ChatResponse,
+        CompletionResponse,
+        LLMMetadata,
+    )
+    from llama_index.core.bridge.pydantic import Field, PrivateAttr
+    from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW, DEFAULT_NUM_OUTPUTS
+    from llama_index.core.llms.function_calling import FunctionCallingLLM
+    from llama_index.core.llms.llm import LLM
+    from llama_index.core.memory.memory import BaseMemoryBlock
+except ImportError as exc:
+    raise MissingExtra("llama-index-core", "llama-index") from exc
+
+__all__ = ["UllageBlock", "UllageLLM"]
+
+LEAST: Final = 500
+"""Tokens below which a block is not worth its place."""
+
+
+class UllageLLM(FunctionCallingLLM):
+    """A model whose requests keep within its window, also between the tool calls of one run.
+
+    Agents, chat engines and memories keep their messages whole: what the model is sent is a view of them. After a refusal as too
+    long, room is made and the request is sent again, but not once a stream has begun. Completions of a prompt pass as they are.
+
+    Args:
+        llm: Any model of LlamaIndex, which is asked.
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
+        summarizer: Who writes summaries: `host`, the model itself; a summarizer, or its name; `None`: code, without a model.
+        context_window: The model's window in tokens; `None`: what its metadata says, else Ullage's model table.
+        max_output_tokens: Its longest response in tokens, likewise.
+        store: For large tool results; `None`: they stay, and are snipped.
+        listeners: Called with every event.
+    """
+
+    llm: LLM = Field(description="The model that is asked.")
+    _conversations: HeldConversations[ChatMessage] = PrivateAttr()
+    _host_writes: bool = PrivateAttr()
+
+    def __init__(
+        self,
+        llm: LLM,
+        *,
+        policy: Policy | str | None = None,
+        summarizer: WriterLike | Literal["host"] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
+        store: OffloadStore | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        super().__init__(llm=llm, callback_manager=llm.callback_manager)
+        self._host_writes = summarizer == "host"
+        self._conversations = HeldConversations[ChatMessage](
+            ChatMessageTranslator(),
+            policy=policy,
+            summarizer=None if self._host_writes else summarizer,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            store=store,
+            listeners=listeners,
+        )
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name under which LlamaIndex stores it."""
+        return "UllageLLM"
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """What the model says of itself."""
+        return self.llm.metadata
+
+    # ---- requests that are made to fit -------------------------------------------------------
+
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """The model's response to what fits."""
+        request = _Request(messages, kwargs)
+        conversation = self._of(request)
+        while True:
+            fitted = conversation.fit(request.messages, **request.head)
+            try:
+                return self.llm.chat(request.sent(fitted), **kwargs)
+            except Exception as error:
+                conversation.refused(error)
+
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """`chat`, without blocking the event loop."""
+        request = _Request(messages, kwargs)
+        conversation = self._of(request)
+        while True:
+            fitted = await conversation.afit(request.messages, **request.head)
+            try:
+                return await self.llm.achat(request.sent(fitted), **kwargs)
+            except Exception as error:
+                await conversation.arefused(error)
+
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Iterator[ChatResponse]:
+        """`chat`, piece by piece."""
+        request = _Request(messages, kwargs)
+        conversation, begun = self._of(request), False
+        while True:
+            fitted = conversation.fit(request.messages, **request.head)
+            try:
+                for piece in self.llm.stream_chat(request.sent(fitted), **kwargs):
+                    begun = True
+                    yield piece
+            except Exception as error:
+                if begun:
+                    raise
+                conversation.refused(error)
+            else:
+                return
+
+    async def astream_chat(
+        self, messages: Sequence[ChatMessage], **kwargs: Any
+    ) -> AsyncIterator[ChatResponse]:
+        """`stream_chat`, without blocking the event loop."""
+        request = _Request(messages, kwargs)
+        return self._pieces(request, self._of(request), kwargs)
+
+    async def _pieces(
+        self,
+        request: _Request,
+        conversation: HeldConversation[ChatMessage],
+        options: dict[str, Any],
+    ) -> AsyncIterator[ChatResponse]:
+        begun = False
+        while True:
+            fitted = await conversation.afit(request.messages, **request.head)
+            try:
+                async for piece in await self.llm.astream_chat(request.sent(fitted), **options):
+                    begun = True
+                    yield piece
+            except Exception as error:
+                if begun:
+                    raise
+                await conversation.arefused(error)
+            else:
+                return
+
+    def _of(self, request: _Request) -> HeldConversation[ChatMessage]:
+        host = _HostSummarizer(self.llm) if self._host_writes else None
+        return self._conversations.of(request.name, _facts(self.metadata), host)
+
+    # ---- what passes -------------------------------------------------------------------------
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        """Asks the model as it is."""
+        return self.llm.complete(prompt, formatted, **kwargs)
+
+    async def acomplete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> CompletionResponse:
+        """Asks the model as it is."""
+        return await self.llm.acomplete(prompt, formatted, **kwargs)
+
+    def stream_complete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> Iterator[CompletionResponse]:
+        """Asks the model as it is."""
+        return self.llm.stream_complete(prompt, formatted, **kwargs)
+
+    async def astream_complete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> AsyncIterator[CompletionResponse]:
+        """Asks the model as it is."""
+        return await self.llm.astream_complete(prompt, formatted, **kwargs)
+
+    def _prepare_chat_with_tools(self, tools: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return self.llm._prepare_chat_with_tools_compat(tools, *args, **kwargs)
+
+    def _validate_chat_with_tools_response(self, response: Any, tools: Any, **kwargs: Any) -> Any:
+        return self.llm._validate_chat_with_tools_response(response, tools, **kwargs)
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[Any]:
+        """The model's own reading of its response."""
+        return self.llm.get_tool_calls_from_response(response, error_on_no_tool_call, **kwargs)
+
+
+class UllageBlock(BaseMemoryBlock[list[ChatMessage]]):
+    """Keeps what LlamaIndex's memory lets go of, and shows as much of it as fits: shortened results, then a summary.
+
+    Its messages stand before those that the memory still holds. They stay whole in `flushed`, which is part of `model_dump()`, so
+    that a block can be stored and go on.
+
+    Args:
+        token_limit: What the block may take of the memory's own `token_limit`, in tokens; the default is what its defaults leave.
+        model: Name of the model for which tokens are counted.
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
+        summarizer: A summarizer, or its name; `None`: code, without a model.
+        store: For large tool results; `None`: they stay, and are snipped.
+        listeners: Called with every event.
+        **fields: Those of a memory block: `name`, `description`, `priority`, `flushed`.
+    """
+
+    name: str = Field(default="earlier", description="The name of the memory block.")
+    token_limit: int = Field(default=9_000, description="What the block may take, in tokens.")
+    model: str = Field(default="gpt-5.4", description="For which tokens are counted.")
+    flushed: list[ChatMessage] = Field(default_factory=list, description="All messages, whole.")
+    _conversations: HeldConversations[ChatMessage] = PrivateAttr()
+
+    def __init__(
+        self,
+        *,
+        token_limit: int = 9_000,
+        model: str = "gpt-5.4",
+        policy: Policy | str | None = None,
+        summarizer: WriterLike | None = None,
+        store: OffloadStore | None = None,
+        listeners: Iterable[Listener] = (),
+        **fields: Any,
+    ) -> None:
+        super().__init__(token_limit=token_limit, model=model, **fields)
+        self._conversations = HeldConversations[ChatMessage](
+            ChatMessageTranslator(),
+            policy=policy,
+            summarizer=summarizer,
+            store=store,
+            listeners=listeners,
+        )
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        self.flushed = [*self.flushed, *messages]
+
+    async def _aget(
+        self, messages: list[ChatMessage] | None = None, **block_kwargs: Any
+    ) -> list[ChatMessage]:
+        return (await self._shown(self.token_limit)).messages if self.flushed else []
+
+    async def atruncate(
+        self, content: list[ChatMessage], tokens_to_truncate: int
+    ) -> list[ChatMessage] | None:
+        """What the block shows in less room; called where its `priority` is not 0 and the memory's limit is passed.
+
+        Args:
+            content: What the block has shown.
+            tokens_to_truncate: By how many tokens less it is to show; half of its limit is tried, then half of that, and so on.
+
+        Returns:
+            The first of them that is small enough; `None` where none is, so that the memory leaves the block out.
+        """
+        wanted = (await self._shown(self.token_limit)).view.tokens - tokens_to_truncate
+        limit = self.token_limit // 2
+        while wanted > 0 and limit >= LEAST:
+            try:
+                shown = await self._shown(limit)
+            except ContextTooLarge:
+                return None
+            if shown.view.tokens <= wanted:
+                return shown.messages
+            limit //= 2
+        return None
+
+    async def _shown(self, limit: int) -> Fitted[ChatMessage]:
+        facts = ModelFacts(self.model, limit, max(limit // 16, 1))
+        return await self._conversations.of("", facts).afit(self.flushed)
+
+
+class _Request:
+    """What a model is asked, without the system prompt that stands before the conversation."""
+
+    def __init__(self, messages: Sequence[ChatMessage], options: Mapping[str, Any]) -> None:
+        given = list(messages)
+        kinds = [message.role.value in ("system", "developer") for message in given]
+        first = kinds.index(False) if False in kinds else len(given)
+        self._system, self.messages = given[:first], given[first:]
+        system = "\n\n".join(message.content or "" for message in self._system)
+        self.head: dict[str, Any] = {"system": system, "tools": _tools(options.get("tools"))}
+        begin = self.messages[:1] or self._system[:1]
+        self.name = print_of([ChatMessageTranslator().read(message) for message in begin])
+
+    def sent(self, fitted: Fitted[ChatMessage]) -> list[ChatMessage]:
+        """The messages to send."""
+        return [*self._system, *fitted.messages]
+
+
+class _HostSummarizer:
+    """The model itself as the writer of summaries."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+        self.name = f"host:{llm.class_name()}"
+        self.window_tokens = _facts(llm.metadata).context_window
+
+    def summarize(self, request: SummaryRequest) -> SummaryReply:
+        """Writes the summary that `request` asks for."""
+        return SummaryReply(text=self._llm.chat(_asked(request)).message.content or "")
+
+    async def asummarize(self, request: SummaryRequest) -> SummaryReply:
+        """`summarize`, without blocking the event loop."""
+        answer = await self._llm.achat(_asked(request))
+        return SummaryReply(text=answer.message.content or "")
+
+
+def _asked(request: SummaryRequest) -> list[ChatMessage]:
+    system = [ChatMessage(request.system, role="system")] if request.system else []
+    return [*system, ChatMessage(transcript_of(request.messages, request.prompt))]
+
+
+def _facts(about: LLMMetadata) -> ModelFacts:
+    """What the metadata says; their defaults say nothing."""
+    window = None if about.context_window == DEFAULT_CONTEXT_WINDOW else about.context_window
+    output = None if about.num_output in (-1, DEFAULT_NUM_OUTPUTS) else about.num_output
+    return ModelFacts(about.model_name, window, output)
+
+
+def _tools(given: Any) -> list[dict[str, Any]]:
+    """Definitions of tools, as far as they are counted."""
+    found = []
+    for tool in given or ():
+        about = getattr(tool, "metadata", None)
+        if isinstance(tool, Mapping):
+            found.append(dict(tool))
+        elif about is not None:
+            found.append(about.to_openai_tool(skip_length_check=True))
+    return found
