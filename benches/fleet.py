@@ -101,15 +101,22 @@ def start(args: argparse.Namespace) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "benches.fleet", "--worker", *args.given])
 
 
+def lines_of(path: str) -> int:
+    return Path(path).read_bytes().count(b"\n") if Path(path).exists() else 0
+
+
 def run(args: argparse.Namespace, restart: Callable[[], None] | None) -> dict[str, object]:
-    """Starts the workers, kills some, and after every fifth the server; waits for the others."""
+    """Starts the workers, kills one after each like share of the turns, and after every fifth the server; waits for the others.
+
+    By turns and not by time: a fast machine sees as many kills as a slow one.
+    """
     dice, began = random.Random(args.seed), time.monotonic()
     workers = [start(args) for _ in range(args.workers)]
+    share = args.conversations * args.turns / (args.kills + 1)
     kills = restarts = 0
-    while any(each.poll() is None for each in workers):
-        time.sleep(args.pause)
-        alive = [at for at, each in enumerate(workers) if each.poll() is None]
-        if kills < args.kills and alive:
+    while alive := [at for at, each in enumerate(workers) if each.poll() is None]:
+        time.sleep(0.01)
+        if kills < args.kills and lines_of(args.times) >= share * (kills + 1):
             at = dice.choice(alive)
             workers[at].send_signal(signal.SIGKILL)
             workers[at].wait()
@@ -163,7 +170,6 @@ def parsed(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--conversations", type=int, default=40)
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--pause", type=float, default=0.5, help="seconds between two kills")
     parser.add_argument("--delay", type=float, default=0.0, help="longest time the model takes")
     parser.add_argument("--lease", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
