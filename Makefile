@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick slow integrations live test-pythons python-test pure-wheel release-check corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench compare bench-times gates profile builds docs picture fmt clean
+.PHONY: help demo test built quick slow integrations live test-pythons python-test pure-wheel release-check corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench compare bench-times gates profile builds docs picture fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -33,7 +33,13 @@ demo: | $(BIN)/python ## Build Ullage and compact an example session
 	$(BIN)/python -m pip install --quiet ".[cli]"
 	$(BIN)/ullage demo
 
-test: rust wheel wheel-test lint types ## Build the wheel and pass the tests, those of the engines on both
+# The checks of the sources have one processor each; the tests of the wheel then take both.
+test: ## Build the wheel and pass the tests, those of the engines on both
+	@$(MAKE) --no-print-directory -j2 rust built
+	@$(MAKE) --no-print-directory wheel-test
+
+built: wheel
+	@$(MAKE) --no-print-directory lint types
 
 wheel: $(VENV)/.tools ## Build the wheel into dist/
 	rm -rf dist

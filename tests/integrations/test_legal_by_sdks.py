@@ -138,7 +138,7 @@ def left_by(plan: str, seed: int) -> list[Any]:
 @pytest.fixture(scope="module")
 def sent() -> list[tuple[str, list[Any]]]:
     plans = sorted(PLANS.keys() - {"manager"})
-    return [(plan, left_by(plan, seed)) for plan in plans for seed in range(4)]
+    return [(plan, left_by(plan, seed)) for plan in plans for seed in range(2)]
 
 
 def wire(messages: list[Any]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import pytest
 from tests.kit import said, user
 from ullage.legality.repairs import repair
 
+pytestmark = pytest.mark.slow
+
 Messages = list[dict[str, Any]]
 
 

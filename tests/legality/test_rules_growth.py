@@ -15,6 +15,8 @@ import pytest
 from tests.kit import user
 from ullage import _reference
 
+pytestmark = pytest.mark.slow
+
 Messages = list[dict[str, Any]]
 
 

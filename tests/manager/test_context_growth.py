@@ -38,6 +38,7 @@ def grown(manager: ContextManager, start: int) -> int:
     return (tracemalloc.get_traced_memory()[0] - before) // TURNS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("logged", "most"), [(True, 800), (False, 4_300)])
 def test_a_turn_leaves_little_in_memory(logged: Any, most: int, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(lighter, "MOST_TOLD", 16)

@@ -32,6 +32,7 @@ def calls_of(run: Callable[[], object], units: int) -> float:
     return calls(run) / units
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curve", growth.CURVES, ids=lambda curve: curve.name)
 def test_time_grows_no_faster_than_the_conversation(curve: growth.Curve):
     # Processor time of this thread, the best of three; a second look where a busy machine spoiled the first.

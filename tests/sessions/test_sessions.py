@@ -168,6 +168,7 @@ COMPACTOR = """if True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL there")
 def test_a_kill_while_compacting_leaves_each_file_as_before_or_as_after(tmp_path):
     """Four writers, each killed at another moment: some hundred files, at most one of a writer between."""
