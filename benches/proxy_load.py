@@ -1,6 +1,6 @@
 """What the gateway costs under load: relayed events, added time to the first byte, memory.
 
-    python benches/proxy_load.py [--streams 200] [--events 100] [--requests 2000]
+    python benches/proxy_load.py [--streams 200] [--events 100] [--requests 10000] [--looks 60]
 
 Upstream, gateway and clients are processes of their own on loopback. Wall times depend on what else the machine does, so that
 the gateway's processor time stands next to them: that of one event, of one request.
@@ -64,12 +64,13 @@ class Connection:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", port)
         return self
 
-    async def ask(self, body: bytes, events: int) -> tuple[float, int]:
+    async def ask(self, body: bytes, events: int, session: str = "s") -> tuple[float, int]:
         """Seconds to the first byte, and events that came."""
         begun = time.perf_counter()
         self.writer.write(
-            b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-claude-code-session-id: s\r\n"
-            b"x-events: %d\r\ncontent-length: %d\r\n\r\n%b" % (events, len(body), body)
+            b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-claude-code-session-id: %b\r\n"
+            b"x-events: %d\r\ncontent-length: %d\r\n\r\n%b"
+            % (session.encode(), events, len(body), body)
         )
         await self.reader.readuntil(b"\r\n\r\n")
         first, seen, held = time.perf_counter() - begun, 0, b""
@@ -134,6 +135,24 @@ def request_of(model: str, tokens: int) -> bytes:
     return json.dumps({"model": model, "max_tokens": 1000, "messages": made}).encode()
 
 
+def request_of_words(model: str, tokens: int) -> bytes:
+    """One with nothing that a level could take: a talk without tools, as large as one with them."""
+    words = (
+        "the parser reads each row of the table and returns what it found there with its place\n"
+    )
+    said = words * 25
+    count = tokens * 43 // 10 // len(said) | 1
+    made = [{"role": ("user", "assistant")[n % 2], "content": f"{n}. {said}"} for n in range(count)]
+    return json.dumps({"model": model, "max_tokens": 1000, "messages": made}).encode()
+
+
+KINDS = {
+    "small for its window, relayed unread": ("claude-sonnet-4-6", request_of),
+    "looked at, nothing due": ("claude-opus-4-5", request_of_words),
+    "looked at, sent as levels left it": ("claude-opus-4-5", request_of),
+}
+
+
 async def measure(
     args: argparse.Namespace, direct: int, through: int, gate: subprocess.Popen[str]
 ) -> None:
@@ -147,25 +166,28 @@ async def measure(
     seconds, _ = await streams(direct, args.streams, args.events)
     print(f"  without it, same clients: {seen / seconds:,.0f} events/s")
 
-    for model, what in (("claude-sonnet-4-6", "relayed unread"), ("claude-opus-4-5", "looked at")):
-        body = request_of(model, 150_000)
-        await first_bytes(direct, through, body, 2)  # the first look reads all of it
+    for what, (model, made) in KINDS.items():
+        body = made(model, 150_000)
+        await first_bytes(direct, through, body, 3)  # the first look reads all of it
         before = processor_seconds(gate)
         found = sorted(await first_bytes(direct, through, body, args.looks))
         spent = (processor_seconds(gate) - before) / args.looks * 1000
         print(
-            f"first byte of a request of 150 000 tokens ({len(body) / 1e6:.2f} MB), {what}: "
-            f"+{statistics.median(found):.1f} ms in the median, +{found[len(found) * 9 // 10]:.1f} ms at p90; gateway {spent:.1f} ms of processor time"
+            f"first byte of a request of 150 000 tokens ({len(body) / 1e6:.2f} MB), {what}: +{statistics.median(found):.1f} ms "
+            f"in the median, +{found[len(found) // 10]:.1f} and +{found[len(found) * 9 // 10]:.1f} ms at p10 and p90; "
+            f"gateway {spent:.1f} ms of processor time"
         )
 
-    body = request_of("claude-opus-4-5", 4_000)
+    bodies = [request_of("claude-opus-4-5", 4_000), request_of("gpt-4-32k", 9_000)]
     connection = await Connection().open(through)
     marks = []
-    for number in range(args.requests):
-        await connection.ask(body, 5)
-        if number % (args.requests // 4) == args.requests // 4 - 1:
+    for number in range(1, args.requests + 1):
+        # Ten of each session, one of two sessions looked at by the levels: what has ended must not stay for ever.
+        session = number // 10
+        await connection.ask(bodies[session % 2], 5, session=f"s{session}")
+        if number * 8 % args.requests < 8:
             marks.append(f"{resident_mib(gate):.1f}")
-    print(f"memory after each quarter of {args.requests:,} requests: {', '.join(marks)} MiB")
+    print(f"memory after each eighth of {args.requests:,} requests: {', '.join(marks)} MiB")
 
 
 def main() -> None:
@@ -174,8 +196,8 @@ def main() -> None:
     )
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--events", type=int, default=100)
-    parser.add_argument("--requests", type=int, default=2000)
-    parser.add_argument("--looks", type=int, default=20)
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--looks", type=int, default=60)
     parser.add_argument("--upstream", action="store_true", help="be the upstream")
     args = parser.parse_args()
     if args.upstream:

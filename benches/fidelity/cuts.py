@@ -43,6 +43,41 @@ def cuts(folder: Path) -> Iterator[Cut]:
             yield from _of(f"{path.parent.name}/{path.stem}#{at}", items)
 
 
+def boundaries(folder: Path) -> Iterator[Cut]:
+    """Every compaction that an agent made, whatever followed it; `written` is what can be read of what replaced the context."""
+    for path in sorted(path for path in folder.rglob("*.json*") if path.is_file()):
+        for at, items in enumerate(_conversations(path)):
+            session = f"{path.parent.name}/{path.stem}#{at}"
+            for part, after in _parts(items):
+                made = _replacement(after)
+                written = "\n\n".join(filter(None, map(text_of, made)))
+                before = [item for item in part if said(item) is not None]
+                fresh = [item for item in after[len(made) :] if said(item) is not None]
+                yield Cut(session, "boundary", before, fresh, written)
+
+
+def _parts(items: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
+    """For each boundary what lies between it and the one before, and everything after it."""
+    edges = [-1, *(at for at, item in enumerate(items) if is_boundary(item))]
+    for start, stop in zip(edges, edges[1:], strict=False):
+        yield items[start + 1 : stop], items[stop:]
+
+
+def _replacement(after: Sequence[Message]) -> Sequence[Message]:
+    """The boundary and what stands in place of the context: its summary, or entries that were read from the boundary's own line."""
+    line = str(after[0].get("uuid", "")).rpartition("-")[2]
+    count = 1
+    while count < len(after) and (
+        after[count].get("isCompactSummary")
+        or (
+            "parentUuid" not in after[count]
+            and str(after[count].get("uuid", "")).endswith(f"-{line}")
+        )
+    ):
+        count += 1
+    return after[:count]
+
+
 def _conversations(path: Path) -> Iterator[list[Message]]:
     try:
         session = open_session(path)

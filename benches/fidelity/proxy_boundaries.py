@@ -2,10 +2,11 @@
 
     python benches/fidelity/proxy_boundaries.py --corpus FOLDER [--most N]
 
-At each compaction that Claude Code made, the context before it is sent with a request for a summary in the client's form; of each
-Codex session the whole is sent to `/v1/responses/compact`. No call may reach the upstream, and the context that follows must be
-legal. Forward use is that of `forward_use.py`: the share of the identifiers used next that the text still holds, next to that of
-the summary which the session's own model wrote; *same size*: ours within that summary's number of bytes.
+At each compaction in the sessions, the context before it is sent as its client sends it: Claude Code's with a request for a summary,
+Codex' to `/v1/responses/compact`. No call may reach the upstream, and the context that follows must be legal. Forward use is that of
+`forward_use.py`: the share of the identifiers used in the next 20 tool calls that the text still holds, next to that of what stood in
+the session after its own compaction, as far as it can be read (Codex' is sealed but for the user's messages); *same size*: ours within
+that many bytes.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
-from cuts import cuts, said
+from cuts import Cut, boundaries, said
 from forward_use import LEAST, needs, score
 
-from ullage import open_session, outgoing, validate
-from ullage.exceptions import UllageError
+from ullage import outgoing, validate
 from ullage.proxy import ProxySettings
 from ullage.proxy.handed_out import opened
 from ullage.proxy.serving import config_of, url_of
@@ -37,6 +40,21 @@ ASK = """CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.
 Your task is to create a detailed summary of the conversation so far. Think in <analysis> tags first, then write nine
 sections in <summary> tags.
 """
+
+
+CLAUDE, GPT = "claude-opus-4-5", "gpt-5.4"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One compaction and its answer."""
+
+    cut: Cut
+    text: str
+    same: str
+    milliseconds: float
+    tokens: int
+    broken: int
 
 
 class Gateway:
@@ -65,74 +83,62 @@ class Gateway:
         return found, seconds * 1000
 
 
-def claude_code(gateway: Gateway, folder: Path, most: int | None) -> None:
-    rows, times, broken, tokens = [], [], 0, 0
-    found = (
-        cut
-        for place in sorted(folder.glob("cc_*"))
-        for cut in cuts(place)
-        if cut.kind == "boundary"
+def claude_code(gateway: Gateway, cut: Cut) -> Row:
+    messages = list(outgoing([said(item) for item in cut.before], provider="anthropic").messages)
+    asked = {"role": "user", "content": [{"type": "text", "text": ASK}]}
+    body = {"model": CLAUDE, "max_tokens": 20_000, "messages": [*messages, asked]}
+    answer, milliseconds = gateway.ask("/v1/messages?beta=true", body)
+    text = answer["content"][0]["text"]
+    limit = max(1, len(cut.written.encode()) // 4)
+    same, _ = gateway.ask("/v1/messages", {**body, "max_tokens": limit})
+    later = [{"role": "user", "content": f"This session is being continued.\n\n{text}"}]
+    report = validate(later, provider="anthropic", model=CLAUDE)
+    tokens = sum(answer["usage"].values())
+    return Row(cut, text, same["content"][0]["text"], milliseconds, tokens, len(report.errors))
+
+
+def codex(gateway: Gateway, cut: Cut) -> Row:
+    items = list(outgoing([said(i) for i in cut.before], provider="openai_responses").messages)
+    answer, milliseconds = gateway.ask("/v1/responses/compact", {"model": GPT, "input": items})
+    kept = opened(answer["output"])
+    assert kept, "nothing was compacted"
+    report = validate(
+        [*kept, {"role": "user", "content": "Go on."}], provider="openai_responses", model=GPT
     )
-    for cut in islice(found, most):
-        messages = list(
-            outgoing([said(item) for item in cut.before], provider="anthropic").messages
-        )
-        body = {
-            "model": "claude-opus-4-5",
-            "max_tokens": 20_000,
-            "messages": [*messages, {"role": "user", "content": [{"type": "text", "text": ASK}]}],
-        }
-        answer, milliseconds = gateway.ask("/v1/messages?beta=true", body)
-        text = answer["content"][0]["text"]
-        tokens += sum(answer["usage"].values())
-        same, _ = gateway.ask(
-            "/v1/messages", {**body, "max_tokens": len(cut.written.encode()) // 4}
-        )
-        times.append(milliseconds)
-        later = [{"role": "user", "content": f"This session is being continued.\n\n{text}"}]
-        broken += len(validate(later, provider="anthropic", model="claude-opus-4-5").errors)
-        used, _ = needs(cut)
-        if len(used) >= LEAST:
-            rows.append(
-                (
-                    score(text, used),
-                    score(same["content"][0]["text"], used),
-                    score(cut.written, used),
-                    len(text) / len(cut.written),
-                )
-            )
+    text = "\n\n".join(_texts(item) for item in kept)
+    tokens = answer["usage"]["total_tokens"]
+    return Row(cut, text, "", milliseconds, tokens, len(report.errors))
+
+
+def _texts(item: dict[str, Any]) -> str:
+    """What an item shows the model."""
+    content = item.get("content")
+    parts = content if isinstance(content, list) else []
+    said = [content] if isinstance(content, str) else [str(p.get("text") or "") for p in parts]
+    more = (item.get(key) for key in ("arguments", "output", "input"))
+    return "\n".join([*said, *(each for each in more if isinstance(each, str))])
+
+
+def show(name: str, rows: Sequence[Row]) -> None:
     print(
-        f"Claude Code: {len(times)} compactions, {tokens} model tokens, {broken} violations; {line(times)}"
+        f"{name}: {len(rows)} compactions, {sum(row.tokens for row in rows)} model tokens, "
+        f"{sum(row.broken for row in rows)} violations; {line([row.milliseconds for row in rows])}"
     )
-    if rows:
-        ours, same, own, size = (fmean(column) for column in zip(*rows, strict=True))
-        print(
-            f"  forward use over {len(rows)}: {ours:.1%} at {size:.1f} times the size, {same:.1%} at the same size, the session's own summary {own:.1%}"
-        )
-
-
-def codex(gateway: Gateway, folder: Path, most: int | None) -> None:
-    times, broken, count = [], 0, 0
-    for path in islice(
-        (p for place in sorted(folder.glob("codex_*")) for p in sorted(place.rglob("*.jsonl"))),
-        most,
-    ):
-        try:
-            history = list(open_session(path).history)
-        except UllageError:
-            continue
-        items = list(outgoing(history, provider="openai_responses").messages)
-        if len(items) < 10:
-            continue
-        answer, milliseconds = gateway.ask(
-            "/v1/responses/compact", {"model": "gpt-5.4", "input": items}
-        )
-        later = [*(opened(answer["output"]) or []), {"role": "user", "content": "Go on."}]
-        assert len(later) > 1
-        broken += len(validate(later, provider="openai_responses", model="gpt-5.4").errors)
-        count += answer["usage"]["total_tokens"]
-        times.append(milliseconds)
-    print(f"Codex: {len(times)} sessions, {count} model tokens, {broken} violations; {line(times)}")
+    used = [(row, needs(row.cut)[0]) for row in rows]
+    used = [(row, names) for row, names in used if len(names) >= LEAST]
+    if not used:
+        return
+    ours, own = (
+        fmean(score(text(row), names) for row, names in used)
+        for text in (lambda row: row.text, lambda row: row.cut.written)
+    )
+    size = fmean(len(row.text) / max(1, len(row.cut.written)) for row, _ in used)
+    same = [score(row.same, names) for row, names in used if row.same]
+    there = f", {fmean(same):.1%} at the same size" if same else ""
+    print(
+        f"  forward use over the {len(used)} with at least {LEAST} identifiers used next: {ours:.1%} at {size:.1f} times the size{there}; "
+        f"what can be read of the session's own {own:.1%}"
+    )
 
 
 def line(times: list[float]) -> str:
@@ -151,8 +157,14 @@ def main() -> None:
     args = parser.parse_args()
     with ScriptedServer() as upstream:
         gateway = Gateway(upstream.url)
-        claude_code(gateway, args.corpus, args.most)
-        codex(gateway, args.corpus, args.most)
+        for name, mark, answered in (
+            ("Claude Code", "cc_*", claude_code),
+            ("Codex", "codex_*", codex),
+        ):
+            found = (
+                c for place in sorted(args.corpus.glob(mark)) for c in boundaries(place) if c.before
+            )
+            show(name, [answered(gateway, cut) for cut in islice(found, args.most)])
         assert not upstream.requests, "a call reached the upstream"
         print("0 calls reached the upstream")
 

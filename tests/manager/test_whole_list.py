@@ -260,3 +260,27 @@ def test_repeated_call_ids_keep_their_pairs():
     view = manager().view(given)
     report = validate(view.messages, provider="anthropic")
     assert report.ok, report.errors[:3]
+
+
+@pytest.mark.parametrize("form", ["anthropic", "openai_responses"])
+def test_a_changed_view_is_the_view_or_nothing(form: str):
+    """Messages that are said to be unchanged are taken at the caller's word."""
+    messages = talk(form=form)
+    one, other, seen, known = manager(form), manager(form), [], 0
+    for end in calls_of(messages):
+        view = one.view(messages[:end])
+        changed = other.changed_view(copy.deepcopy(messages[:end]), unchanged=known)
+        known = end
+        assert (changed is None) == (not view.changed)
+        assert changed is None or changed.messages == view.messages
+        seen.append(changed is None)
+    assert True in seen
+    assert False in seen
+    back = other.changed_view(messages[:5])
+    assert back is None
+
+
+def test_a_list_that_no_level_changed_is_not_repaired_for_a_gateway():
+    broken = [user("hi"), said([use("t1")]), user("no answer to the call")]
+    assert manager().view(broken).changed
+    assert manager().changed_view(broken) is None

@@ -273,6 +273,19 @@ def test_a_list_that_is_not_all_of_the_conversation_leaves_as_it_came(form, more
         assert server.requests[0].body == body_of(form, items, **more)
 
 
+def test_an_illegal_list_that_no_level_changed_is_the_providers_to_refuse():
+    """Large enough to be looked at, and nothing in it to make smaller."""
+    words = [{"role": ("user", "assistant")[n % 2], "content": "word " * 900} for n in range(20)]
+    call_ = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}
+    items = [*words, {"role": "user", "content": "Go on."}, {"role": "assistant", "content": [call_]},
+             {"role": "user", "content": "And?"}]  # fmt: skip
+    with OracleServer(enforce=True) as server, Proxy(server.url) as proxy:
+        assert len(body_of("anthropic", items)) > WINDOW * 2 * 40 // 100
+        status, _, said = ask(proxy, "anthropic", items)
+        assert (status, server.requests[0].body) == (400, body_of("anthropic", items))
+    assert b"toolu_1" in said
+
+
 def test_lone_surrogates_and_odd_bodies_are_passed_on():
     bodies = [
         b'{"model": "gpt-4-32k", "max_tokens": 9, "messages": [{"role": "user", "content": "\\ud800' + b"x" * 90_000 + b'"}]}',

@@ -122,6 +122,11 @@ class View:
             return False
         return self.emptied.isdisjoint(ids) and self.decisions.keys().isdisjoint(ids)
 
+    def is_untouched(self, count: int) -> bool:
+        """Whether it shows so many messages of the history, all of them, as they were added."""
+        laid = (self.decisions, self.added_texts, self.emptied, self.unthought)
+        return not any(laid) and self.sources == list(range(count))
+
     def take(self, message: Item, sent: Item, place: int) -> None:
         """As `add`, of a bare message over which nothing is laid: the next of the history, with the form in which it is sent."""
         self.ledger.append(message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Self, Unpack
 
 from ullage.counting.models import ModelTable
@@ -19,7 +18,7 @@ from ullage.manager.keeping import Keeping
 from ullage.manager.outside import Log, Outside
 from ullage.manager.saved_state import set_state, state_of
 from ullage.manager.values import Request
-from ullage.manager.written_back import PlanStep, legal_again, plan_of, written_back
+from ullage.manager.written_back import ListView, legal_again, plan_of, written_back
 from ullage.messages import Item, SystemPrompt, Tools, message_of
 from ullage.policy import Policy
 from ullage.providers._common import normal_form
@@ -32,36 +31,6 @@ VERSION = 1
 
 OFTEN = 64
 """Requests after which a point to go back to is noted even if no level has acted."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ListView:
-    """A framework's list, made to fit.
-
-    Attributes:
-        messages: To send, in the form of the given list; those that need no change are the very objects given.
-        origin: For each of them the position of the given message that it is made of; `None`: Ullage wrote it.
-        plan: What became of every message, in order, as data.
-        reports: Of the levels that acted in this call.
-        tokens: Estimate of the request, system prompt and tools included.
-        tools: Definitions that levels offer to the model; usually none.
-    """
-
-    messages: list[Item]
-    origin: list[int | None]
-    plan: tuple[PlanStep, ...]
-    reports: tuple[StageReport, ...] = ()
-    tokens: int = 0
-    tools: tuple[Mapping[str, Any], ...] = ()
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything is not as it was given."""
-        return any(step.action != "kept" for step in self.plan)
-
-    def __repr__(self) -> str:
-        acted = ", ".join(report.stage for report in self.reports) or "nothing done"
-        return f"ListView({len(self.messages)} messages, ≈{self.tokens:_} tokens, {acted})"
 
 
 class WholeLists(Keeping):
@@ -114,6 +83,37 @@ class WholeLists(Keeping):
             self._meet(system, tools, model)
             with self._whole("prepare", careful=False):
                 made: ListView = self._run(self._follow(messages))
+            prepare.write_ahead(self.machine, self.host, asynchronous=False)
+        return made
+
+    def changed_view(
+        self,
+        messages: Sequence[Item],
+        *,
+        unchanged: int = 0,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+        model: str | None = None,
+    ) -> ListView | None:
+        """`view`; `None` as long as nothing that levels did is in it: the list is then to be sent as it is.
+
+        For a gateway, which repairs nothing that it has not changed, and sends the bytes that came.
+
+        Args:
+            messages: As for `view`.
+            unchanged: So many messages at the beginning are known to be those of the call before, and are not compared.
+            system: As for `view`, like `tools` and `model`.
+            tools: See there.
+            model: See there.
+
+        Raises:
+            ContextTooLarge, InvalidMessage, ManagerBusy: As for `view`.
+        """
+        with self._exclusive("changed_view"):
+            self.host.beside.stop_task()
+            self._meet(system, tools, model)
+            with self._whole("prepare", careful=False):
+                made: ListView | None = self._run(self._follow_changed(messages, unchanged))
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
         return made
 
@@ -216,8 +216,22 @@ class WholeLists(Keeping):
     # ---- inside ------------------------------------------------------------------------------
 
     def _follow(self, given: Sequence[Item]) -> Flow[ListView]:
+        """Take what is new, and write the list."""
+        reports, request = yield from self._take(given)
+        return self._written(given, reports, request)
+
+    def _follow_changed(self, given: Sequence[Item], unchanged: int) -> Flow[ListView | None]:
+        """Take what is new, and write the list if it is another one."""
+        reports, request = yield from self._take(given, unchanged)
+        untouched = self.machine.view.is_untouched(len(self.machine.history))
+        return None if untouched and not reports else self._written(given, reports, request)
+
+    def _take(
+        self, given: Sequence[Item], unchanged: int = 0
+    ) -> Flow[tuple[list[StageReport], Request | None]]:
         """Take what is new, with a request before each response that had none, and one for the whole."""
-        prints = [print_of(item) for item in given]
+        known = self._followed.prints[:unchanged]
+        prints = [*known, *(print_of(item) for item in given[len(known) :])]
         self._find(given, prints)
         followed, reports = self._followed, list[StageReport]()
         request: Request | None = None
@@ -231,7 +245,7 @@ class WholeLists(Keeping):
         if self._followed.asked != len(given) or self._followed.mark != self._mark():
             request = yield from self._request()
             reports += request.reports
-        return self._written(given, reports, request)
+        return reports, request
 
     def _past_request(self) -> Flow[tuple[StageReport, ...]]:
         """Have the levels do what they would have done before a response that is in the list already."""

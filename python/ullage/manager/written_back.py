@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ullage.legality.repairs import repair
+from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.manager.followed import Followed
 from ullage.messages import Item, as_sent, message_of
 from ullage.providers.registry import Provider
 from ullage.requests.to_request import rules_model
 
-__all__ = ["Action", "PlanStep", "Written", "legal_again", "plan_of", "written_back"]
+__all__ = ["Action", "ListView", "PlanStep", "Written", "legal_again", "plan_of", "written_back"]
 
 Action: TypeAlias = Literal["kept", "replaced", "removed", "inserted"]
 
@@ -30,6 +32,36 @@ class PlanStep(NamedTuple):
     action: Action
     given: int | None
     at: int | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ListView:
+    """A framework's list, made to fit.
+
+    Attributes:
+        messages: To send, in the form of the given list; those that need no change are the very objects given.
+        origin: For each of them the position of the given message that it is made of; `None`: Ullage wrote it.
+        plan: What became of every message, in order, as data.
+        reports: Of the levels that acted in this call.
+        tokens: Estimate of the request, system prompt and tools included.
+        tools: Definitions that levels offer to the model; usually none.
+    """
+
+    messages: list[Item]
+    origin: list[int | None]
+    plan: tuple[PlanStep, ...]
+    reports: tuple[StageReport, ...] = ()
+    tokens: int = 0
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is not as it was given."""
+        return any(step.action != "kept" for step in self.plan)
+
+    def __repr__(self) -> str:
+        acted = ", ".join(report.stage for report in self.reports) or "nothing done"
+        return f"ListView({len(self.messages)} messages, ≈{self.tokens:_} tokens, {acted})"
 
 
 class Written(NamedTuple):

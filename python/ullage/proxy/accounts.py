@@ -149,7 +149,7 @@ class CallAccounts:
         number = fitted.line.number
         if number not in account.lines:
             account.lines.append(number)
-        for report in fitted.view.reports:
+        for report in fitted.reports:
             account.acts.append((report.stage, report.freed, report.why))
         saved = max(0, len(call.raw) - len(fitted.raw)) // _BYTES_PER_TOKEN
         row = ModelTable.builtin().find(call.model)
@@ -166,7 +166,7 @@ class CallAccounts:
         before = None
         if fitted is not None:
             number = fitted.line.number
-            before = None if fitted.view.reports else account.cached.get(number)
+            before = None if fitted.reports else account.cached.get(number)
             account.cached[number] = reported.cache_read + reported.cache_write
         for totals in (self.totals, account.totals):
             totals.prompt += reported.prompt

@@ -27,8 +27,8 @@ __all__ = [
 REPAIR_TOKENS = 4_000
 """Most that is added to a model's summary, in UTF-8 bytes / 4: about a summary's own length."""
 
-_MARKS = (b"summary of the conversation so far", b'"compaction_trigger"')
-"""One of them stands in the bytes of every call to be recognised; a search for them costs microseconds."""
+_MARKS = {"messages": b"summary of the conversation so far", "responses": b'"compaction_trigger"'}
+"""By call: what stands in the bytes of every one to be recognised. A search in a megabyte costs 0.3 ms, so no other is made."""
 
 _OPENINGS = ("CRITICAL: Respond with TEXT ONLY", "Your task is to create a detailed summary")
 _PHRASES = ("create a detailed summary of the conversation so far", "<analysis>", "<summary>")
@@ -59,14 +59,16 @@ def asked_compaction(call: ClientCall) -> AskedCompaction | None:
     kind = call.endpoint.kind
     if kind == "compact":
         return None if call.items is None else AskedCompaction("codex_compact", _plain(call.items))
-    if not any(mark in call.raw for mark in _MARKS) or call.items is None:
+    mark = _MARKS.get(kind)
+    if mark is None or mark not in call.raw or call.items is None:
         return None
     last = call.items[-1]
-    if kind == "responses" and isinstance(last, Mapping):
-        if last.get("type") != "compaction_trigger" or len(call.items) < 2:
-            return None
-        return AskedCompaction("codex_trigger", _plain(call.items[:-1]))
-    return _of_claude_code(call) if kind == "messages" else None
+    if kind == "messages":
+        return _of_claude_code(call)
+    asked = isinstance(last, Mapping) and last.get("type") == "compaction_trigger"
+    if not asked or len(call.items) < 2:
+        return None
+    return AskedCompaction("codex_trigger", _plain(call.items[:-1]))
 
 
 def _plain(items: Sequence[Any]) -> Sequence[Mapping[str, Any]]:

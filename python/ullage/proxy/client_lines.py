@@ -64,6 +64,7 @@ class ClientLine:
         number: Among the lines of its conversation, from 1.
         manager: Follows it.
         bare: The list as it was last seen.
+        taken: How many messages of it the manager has taken.
         thinking: The parameter of that name in its calls.
         lock: Held while a call is made to fit: two calls of one line come after each other.
     """
@@ -73,6 +74,7 @@ class ClientLine:
     manager: ContextManager
     thinking: object
     bare: list[Any] = field(default_factory=list)
+    taken: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

@@ -25,7 +25,8 @@ LOG = logging.getLogger("ullage.proxy")
 
 def with_opened_items(call: ClientCall) -> ClientCall:
     """The call with items that were given out earlier turned back into messages; the same call if it has none."""
-    if MARK.encode() not in call.raw or call.items is None:
+    codex = call.endpoint.provider == "openai_responses"
+    if not codex or MARK.encode() not in call.raw or call.items is None:
         return call
     items = opened(call.items)
     if items is None:

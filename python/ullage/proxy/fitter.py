@@ -9,7 +9,8 @@ from typing import Any
 
 from ullage.counting.models import ModelTable
 from ullage.exceptions import ContextTooLarge, UllageError
-from ullage.manager import ContextManager, ListView
+from ullage.levels.report import StageReport
+from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_lines import ClientLine, ClientLines, name_of
@@ -29,8 +30,8 @@ _MILLION = "context-1m"
 _UNKNOWN_WINDOW = 200_000
 """Tokens, for a model that the table does not have; what a manager assumes too."""
 
-_SMALL_BYTES = 32 * 1024
-"""Below this a thread costs more than the work."""
+_SMALL_BYTES = 1024 * 1024
+"""Below this a body is read in about a millisecond, and a thread would only add to it."""
 
 
 def gateway_policy(policy: Policy | None = None) -> Policy:
@@ -63,13 +64,13 @@ class FittedCall:
     Attributes:
         line: Its conversation.
         given: Its list.
-        view: What is sent.
-        raw: The body to send: the client's own bytes where nothing is due.
+        reports: Of the levels that acted in this call.
+        raw: The body to send: the client's own bytes as long as no level has acted.
     """
 
     line: ClientLine
     given: ClientList
-    view: ListView
+    reports: tuple[StageReport, ...]
     raw: bytes
 
 
@@ -99,9 +100,9 @@ class Fitter:
             if given is None:
                 return None
             name, thinking = name_of(call), (call.body or {}).get("thinking")
-            line = await self._line(name, call, given, thinking)
+            line, same = await self._line(name, call, given, thinking)
             async with line.lock:
-                return await asyncio.to_thread(self._fitted, line, call, given)
+                return await asyncio.to_thread(self._fitted, line, call, given, same)
         except ContextTooLarge as exc:
             LOG.warning("nothing left to make smaller: %s", exc)
         except UllageError as exc:
@@ -117,21 +118,26 @@ class Fitter:
 
     async def _line(
         self, name: str, call: ClientCall, given: ClientList, thinking: object
-    ) -> ClientLine:
-        """The line that a call goes on with: the nearest, a fork of it, or a new one."""
+    ) -> tuple[ClientLine, int]:
+        """The line that a call goes on with: the nearest, a fork of it, or a new one; and how many messages it has seen before."""
         near, same = self.lines.nearest(name, given, thinking)
+        if near is not None:
+            given.bare[:same] = near.bare[
+                :same
+            ]  # one copy of it in memory, the one that the manager has
         if near is not None and same == len(near.bare):
             near.bare = given.bare  # before anything is awaited: the next call sees it
             self.lines.used(near)
-            return near
+            return near, same
         if near is not None and same:
             async with near.lock:
                 manager = await asyncio.to_thread(near.manager.fork)
+                taken = near.taken
         else:
-            manager = await asyncio.to_thread(self._begun, name, call, given, thinking)
+            manager, taken = await asyncio.to_thread(self._begun, name, call, given, thinking), 0
         made = self.lines.add(name, manager, thinking)
-        made.bare = given.bare
-        return made
+        made.bare, made.taken = given.bare, taken
+        return made, same
 
     def _begun(
         self, name: str, call: ClientCall, given: ClientList, thinking: Any
@@ -155,14 +161,24 @@ class Fitter:
 
         return self._states.loaded(name, given.bare, new) or new()
 
-    def _fitted(self, line: ClientLine, call: ClientCall, given: ClientList) -> FittedCall:
+    def _fitted(
+        self, line: ClientLine, call: ClientCall, given: ClientList, same: int
+    ) -> FittedCall:
         manager = line.manager
-        model = None if manager.model.name == call.model else call.model
-        view = manager.view(given.bare, system=given.system, tools=given.tools, model=model)
-        raw = call.with_items(given.written(view)) if view.changed else call.raw
+        view = manager.changed_view(
+            given.bare,
+            unchanged=min(same, line.taken),
+            system=given.system,
+            tools=given.tools,
+            model=None if manager.model.name == call.model else call.model,
+        )
+        line.taken = len(given.bare)
+        if view is None:
+            return FittedCall(line, given, (), call.raw)
         if view.reports:
             self._states.save(line)
-        return FittedCall(line, given, view, raw)
+        raw = call.with_items(given.written(view)) if view.changed else call.raw
+        return FittedCall(line, given, view.reports, raw)
 
     async def recovered(
         self, fitted: FittedCall, call: ClientCall, error: object
@@ -187,7 +203,7 @@ class Fitter:
         smaller = {} if done.max_tokens is None else {_output_key(call): done.max_tokens}
         raw = call.with_items(given.written(view), **smaller)
         self._states.save(line)
-        return FittedCall(line, given, view, raw) if raw != fitted.raw else None
+        return FittedCall(line, given, view.reports, raw) if raw != fitted.raw else None
 
 
 def _window_of(call: ClientCall) -> int:
