@@ -100,14 +100,14 @@ class WholeLists(Keeping):
         For a gateway, which repairs nothing that it has not changed, and sends the bytes that came.
 
         Args:
-            messages: As for `view`.
+            messages: The same as of `view`, like what follows.
             unchanged: So many messages at the beginning are known to be those of the call before, and are not compared.
-            system: As for `view`, like `tools` and `model`.
-            tools: See there.
-            model: See there.
+            system: `None`: the one before.
+            tools: `None`: those before.
+            model: `None`: the one before.
 
         Raises:
-            ContextTooLarge, InvalidMessage, ManagerBusy: As for `view`.
+            ContextTooLarge, InvalidMessage, ManagerBusy: See `view`.
         """
         with self._exclusive("changed_view"):
             self.host.beside.stop_task()
