@@ -5,10 +5,12 @@ ULLAGE_CORPUS=FOLDER python -m benches.cache_forecast
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,69 +23,102 @@ LONG = 3_600
 SHORT = 300
 
 
-def responses(path: Path) -> Iterator[tuple[dict, int, int]]:
-    """(usage, tokens added since the response before, milliseconds) of each response of the main conversation; empty at a compaction."""
-    added, newest, waiting = 0, "", None
+class Response:
+    """One response of the main conversation, of as many lines as it has pieces."""
+
+    def __init__(self, message: dict, added: int, now: int) -> None:
+        self.id, self.added, self.now = message.get("id"), added, now
+        self.usage, self.content = message["usage"], []
+
+    def take(self, message: dict) -> None:
+        content = message.get("content") or []
+        self.usage = message["usage"]  # the last piece may have the final count
+        self.content += (
+            content if isinstance(content, list) else [{"type": "text", "text": content}]
+        )
+
+    @property
+    def stated(self) -> int:
+        return cache_use(self.usage).output
+
+    @property
+    def answer(self) -> int:
+        """Tokens of it. Claude Code mostly records the usage with which a stream begins, whose count of the answer is a few tokens."""
+        return max(self.stated, estimated("assistant", self.content))
+
+
+def estimated(role: str, content: object) -> int:
+    return int(Ledger(WEIGHTS, [{"role": role, "content": content}]).tokens())
+
+
+def entries(path: Path) -> Iterator[dict]:
     for line in path.read_bytes().splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)
+
+
+def responses(path: Path) -> Iterator[Response | None]:
+    """Each response, with the tokens added since the one before; `None` at a compaction."""
+    added, newest = 0, None
+    for entry in entries(path):
         message = entry.get("message")
         if entry.get("subtype") == "compact_boundary":
-            if waiting is not None:
-                yield waiting
-            waiting, newest = None, ""
-            yield {}, 0, 0
+            yield from (newest, None)
+            newest, added = None, 0
         if entry.get("isSidechain") or not isinstance(message, dict):
             continue
-        usage = message.get("usage")
         if entry.get("type") == "user":
-            content = message.get("content", "")
-            added += int(Ledger(WEIGHTS, [{"role": "user", "content": content}]).tokens())
-        elif usage and message.get("model") != "<synthetic>":
-            # A response stands there in pieces; the last has the final count of its answer.
-            if message.get("id") != newest:
-                if waiting is not None:
-                    yield waiting
-                waiting, added = (usage, added, ms_of(entry.get("timestamp", "")) or 0), 0
-                newest = message.get("id")
-            elif waiting is not None:
-                waiting = (usage, waiting[1], waiting[2])
-    if waiting is not None:
-        yield waiting
+            added += estimated("user", message.get("content", ""))
+        elif message.get("usage") and message.get("model") != "<synthetic>":
+            if newest is None or message.get("id") != newest.id:
+                if newest is not None:
+                    yield newest
+                newest = Response(message, added, ms_of(entry.get("timestamp", "")) or 0)
+                added = 0
+            newest.take(message)
+    if newest is not None:
+        yield newest
 
 
-def errors(folder: Path) -> dict[str, list[float]]:
-    """Errors of each turn as parts of something."""
-    found_in: dict[str, list[float]] = {
-        "reads, of what was read": [],
-        "writes, of what was written": [],
-        "writes, of the prompt": [],
-    }
-    reads, writes, of_prompt = found_in.values()
+def errors(folder: Path) -> tuple[dict[str, list[float]], Counter[str]]:
+    """Errors of each turn as parts of something, and what was seen."""
+    found_in, seen = defaultdict(list), Counter()
     for path in sorted(folder.glob("cc_*/**/*.jsonl")):
-        forecast, before, then = CacheForecast(), None, 0
-        for usage, added, now in responses(path):
-            use = cache_use(usage)
-            if before is not None and usage and use.prompt:
-                tokens = before.prompt + before.output + added
-                found = forecast.expect(tokens, idle_seconds=(now - then) / 1000 if then else 0)
-                reads.append(abs(found.read - use.read) / max(use.read, 1))
-                writes.append(abs(found.written - use.written) / max(use.written, 1))
-                of_prompt.append(abs(found.written - use.written) / use.prompt)
-            made = usage.get("cache_creation") or {}
+        forecast, before = CacheForecast(), None
+        for response in responses(path):
+            use = cache_use(response.usage) if response is not None else None
+            if before is not None and response is not None and use.prompt:
+                last = cache_use(before.usage)
+                idle = (response.now - before.now) / 1000 if before.now else 0
+                found = forecast.expect(
+                    last.prompt + before.answer + response.added, idle_seconds=idle
+                )
+                off = abs(found.written - use.written)
+                found_in["reads, of what was read"].append(
+                    abs(found.read - use.read) / max(use.read, 1)
+                )
+                found_in["writes, of what was written"].append(off / max(use.written, 1))
+                found_in["writes, of the prompt"].append(off / use.prompt)
+                seen["turns"] += 1
+                seen["answers of which less is stated than stands there"] += (
+                    before.stated < before.answer
+                )
+                seen["turns whose read is not what was cached before"] += (
+                    use.read != last.read + last.written
+                )
+            made = (response.usage.get("cache_creation") or {}) if response is not None else {}
             forecast.ttl_seconds = LONG if made.get("ephemeral_1h_input_tokens") else SHORT
-            forecast.learn(usage or None)
-            before, then = (use, now) if usage else (None, 0)
-    return found_in
+            forecast.learn(response.usage if response is not None else None)
+            before = response
+    return found_in, seen
 
 
 class Request:
     tokens, rewritten_from, compaction = 50_000, None, None
 
 
-def overhead(turns: int) -> dict[str, float]:
+def overhead(turns: int, flush_after: int) -> dict[str, float]:
+    """Microseconds of a turn on the host's thread, and of its records on the other, where so many are recorded at once; the clock's own are in it."""
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     from opentelemetry.sdk.trace import TracerProvider
@@ -94,25 +129,31 @@ def overhead(turns: int) -> dict[str, float]:
     to = TurnTelemetry(tracer_provider=TracerProvider(), meter_provider=meters, flush_seconds=3600)
     recorder, request = to.of("c", model="claude-opus-4-5"), Request()
     usage = {"input_tokens": 5, "cache_read_input_tokens": 49_000, "output_tokens": 300}
-    times = []
-    for _ in range(turns):
+    times, recording = [], 0
+    for number in range(turns):
         began = time.perf_counter_ns()
         recorder.sent(request)
         recorder.received(usage)
         times.append(time.perf_counter_ns() - began)
+        if number % flush_after == flush_after - 1:
+            began = time.perf_counter_ns()
+            to.flush()
+            recording += time.perf_counter_ns() - began
     to.close()
     meters.shutdown()
     times.sort()
-    return {"p50 us": times[turns // 2] / 1000, "p99 us": times[turns * 99 // 100] / 1000}
+    at = {"p50": times[turns // 2], "p99": times[turns * 99 // 100], "recorded": recording / turns}
+    return {name: round(each / 1000, 2) for name, each in at.items()}
 
 
 def main() -> None:
-    for name, found in errors(Path(os.environ["ULLAGE_CORPUS"])).items():
-        quartiles = statistics.quantiles(found, n=20)
-        print(
-            f"{len(found):,} turns, {name}: median {statistics.median(found):.2%}, 90th percentile {quartiles[17]:.2%}"
-        )
-    print(overhead(20_000))
+    found_in, seen = errors(Path(os.environ["ULLAGE_CORPUS"]))
+    print(dict(seen))
+    for name, found in found_in.items():
+        tenths = statistics.quantiles(found, n=10)
+        print(f"{name}: median {statistics.median(found):.2%}, 90th percentile {tenths[8]:.2%}")
+    for flush_after in (1_000, 100, 1):
+        print(f"us a turn, {flush_after} recorded at once: {overhead(20_000, flush_after)}")
 
 
 if __name__ == "__main__":

@@ -155,18 +155,49 @@ def test_nothing_is_imported_where_it_is_off():
 # ---- what is expected of the cache -----------------------------------------------------------
 
 
+def wrote(rest: int, read: int, written: int) -> dict[str, int]:
+    return {
+        "input_tokens": rest,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+    }
+
+
 def test_a_forecast_of_anthropic():
     forecast = CacheForecast(ttl_seconds=300)
     assert forecast.expect(5_000) == (0, 5_000)
-    forecast.learn(
-        {"input_tokens": 3, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 5_000}
-    )
-    assert forecast.expect(6_000, idle_seconds=299) == (5_000, 1_000)
-    assert forecast.expect(6_000, idle_seconds=301) == (0, 6_000)
-    assert forecast.expect(6_000, same_tokens=2_000) == (2_000, 4_000)
-    assert forecast.expect(1_000) == (1_000, 0)
+    forecast.learn(wrote(3, 0, 5_000))
+    # Three tokens stand after the mark again.
+    assert forecast.expect(6_000, idle_seconds=299) == (5_000, 997)
+    assert forecast.expect(6_000, idle_seconds=301) == (0, 5_997)
+    assert forecast.expect(6_000, same_tokens=2_000) == (2_000, 3_997)
+    assert forecast.expect(1_000) == (997, 0)
+    assert forecast.expect(2) == (2, 0)
     forecast.learn(None)
     assert forecast.expect(6_000) == (0, 6_000)
+
+
+def test_a_host_that_marks_only_the_system_prompt():
+    forecast = CacheForecast()
+    forecast.learn(wrote(900, 0, 4_000))
+    forecast.learn(wrote(2_000, 4_000, 0))
+    assert forecast.expect(7_000) == (4_000, 0)
+    assert forecast.expect(9_000, idle_seconds=400) == (0, 4_000)
+    forecast.learn(wrote(5, 4_000, 3_000))  # from now on it marks the end
+    assert forecast.expect(8_000) == (7_000, 995)
+
+
+def test_a_host_that_marks_nothing():
+    forecast = CacheForecast()
+    forecast.learn({"input_tokens": 6_000, "output_tokens": 5})
+    assert forecast.expect(7_000) == (0, 0)
+
+
+def test_a_prompt_too_short_for_the_cache():
+    forecast = CacheForecast(least_tokens=4_096)
+    assert forecast.expect(4_000) == (0, 0)
+    forecast.learn({"input_tokens": 4_000, "output_tokens": 5})
+    assert forecast.expect(4_500) == (0, 4_500)  # the marks were there, as far as can be known
 
 
 def test_a_forecast_of_openai():

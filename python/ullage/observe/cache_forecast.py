@@ -11,6 +11,9 @@ __all__ = ["CacheForecast", "CacheUse", "cache_use"]
 _STEP, _LEAST = 128, 1_024
 """OpenAI caches whole steps of 128 tokens, of prompts of 1,024 or more."""
 
+_MESSAGE_END = 64
+"""Tokens that stand after a mark on the last block: its end, and the beginning of the answer. Of 6,800 recorded ones 97 % have up to 14."""
+
 
 class CacheUse(NamedTuple):
     """What a response states of its prompt, in tokens.
@@ -28,6 +31,11 @@ class CacheUse(NamedTuple):
     written: int
     output: int
     steps: bool
+
+    @property
+    def rest(self) -> int:
+        """Of the prompt, neither read nor written: what stands after the last mark."""
+        return max(0, self.prompt - self.read - self.written)
 
 
 class Expected(NamedTuple):
@@ -63,19 +71,22 @@ class CacheForecast:
 
     Attributes:
         ttl_seconds: How long the provider keeps a prefix after its last use.
+        least_tokens: The shortest prompt that it caches (`lookup(model).cache.min_tokens`); 0: any. OpenAI's is known.
 
     Example:
         >>> forecast = CacheForecast()
         >>> forecast.learn({"input_tokens": 10, "cache_creation_input_tokens": 9_000, "output_tokens": 500})
         >>> forecast.expect(10_000)
-        Expected(read=9000, written=1000)
+        Expected(read=9000, written=990)
         >>> forecast.expect(10_000, same_tokens=4_000)
-        Expected(read=4000, written=6000)
+        Expected(read=4000, written=5990)
     """
 
     ttl_seconds: float = 300
+    least_tokens: int = 0
+    _last: CacheUse | None = None
     _cached: int = 0
-    _steps: bool = False
+    _fixed: bool = False
 
     def expect(
         self, tokens: int, *, same_tokens: int | None = None, idle_seconds: float = 0
@@ -87,19 +98,31 @@ class CacheForecast:
             same_tokens: How much of its beginning is as in the last request; `None`: all that was cached.
             idle_seconds: Since the last request.
         """
-        read = self._cached if idle_seconds <= self.ttl_seconds else 0
-        if same_tokens is not None:
-            read = min(read, same_tokens)
-        read = min(read, tokens)
-        if not self._steps:
-            return Expected(read, tokens - read)
-        read, whole = read // _STEP * _STEP, tokens // _STEP * _STEP
-        return Expected(read, max(0, whole - read) if tokens >= _LEAST else 0)
+        marked = self._marked(tokens)
+        found = self._cached if idle_seconds <= self.ttl_seconds else 0
+        read = min(found, marked, tokens if same_tokens is None else same_tokens)
+        if self._last is not None and self._last.steps:
+            read = read // _STEP * _STEP
+        return Expected(read, marked - read)
 
     def learn(self, usage: Mapping[str, Any] | None) -> None:
         """What a response states; `None`: nothing, and nothing is expected of the next."""
-        if usage is None:
-            self._cached = 0
-            return
-        use = cache_use(usage)
-        self._cached, self._steps = use.read + use.written, use.steps
+        before = self._cached
+        self._last = use = cache_use(usage) if usage is not None else None
+        self._cached = use.read + use.written if use is not None else 0
+        # More of the prompt than a message's end stands after the last mark, and nothing was added before it.
+        self._fixed = (
+            use is not None and use.rest > _MESSAGE_END and use.prompt >= self.least_tokens
+        ) and self._cached in (0, before)
+
+    def _marked(self, tokens: int) -> int:
+        """Where in the next prompt the cached part should end."""
+        use = self._last
+        if use is not None and use.steps:
+            return tokens // _STEP * _STEP if tokens >= _LEAST else 0
+        if tokens < self.least_tokens:
+            return 0
+        if self._fixed:
+            return min(self._cached, tokens)
+        rest = use.rest if use is not None else 0
+        return tokens - rest if rest <= min(_MESSAGE_END, tokens) else tokens

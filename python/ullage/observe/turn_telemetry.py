@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ullage.observe.cache_forecast import CacheForecast, cache_use
+from ullage.observe.cache_forecast import CacheForecast, CacheUse, cache_use
 from ullage.observe.telemetry import COMPACTED, SCOPE, otel_module
 
 __all__ = ["SizedRequest", "TurnRecorder", "TurnTelemetry"]
@@ -39,6 +39,49 @@ class SizedRequest(Protocol):
     def compaction(self) -> object | None:
         """The compaction that ran before it, if one did."""
         ...
+
+
+class _Labels(NamedTuple):
+    """The attribute sets of a model's metrics, made once."""
+
+    about: Mapping[str, str]
+    prompt: Mapping[str, str]
+    answer: Mapping[str, str]
+    predicted: Mapping[str, str]
+    reported: Mapping[str, str]
+
+    @classmethod
+    def of(cls, model: str, provider: str) -> _Labels:
+        about = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+        }
+        return cls(
+            about,
+            {**about, "gen_ai.token.type": "input"},
+            {**about, "gen_ai.token.type": "output"},
+            {**about, "ullage.cache.source": "predicted"},
+            {**about, "ullage.cache.source": "reported"},
+        )
+
+
+class _CacheSums:
+    """Tokens read and written, predicted and reported: added up over a flush, since a counter asks for sums only."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, tuple[_Labels, list[int]]] = {}
+
+    def take(self, labels: _Labels, expected: tuple[int, int], use: CacheUse) -> None:
+        _, sums = self._sums.setdefault(id(labels), (labels, [0, 0, 0, 0]))
+        for at, tokens in enumerate((*expected, use.read, use.written)):
+            sums[at] += tokens
+
+    def add_to(self, read: Any, written: Any) -> None:
+        for labels, sums in self._sums.values():
+            for counter, at in ((read, 0), (written, 1)):
+                counter.add(sums[at], labels.predicted)
+                counter.add(sums[at + 2], labels.reported)
 
 
 class _Turn(NamedTuple):
@@ -91,8 +134,9 @@ class TurnTelemetry:
         self._written = meter.create_counter("ullage.cache.written", unit="{token}")
         self._dropped = meter.create_counter("ullage.telemetry.dropped", unit="{turn}")
         self._spans, self._most = spans, most_waiting
+        self._labels: dict[tuple[str, str], _Labels] = {}
         self._waiting: deque[tuple[Any, ...]] = deque()  # fields of `_Turn`
-        self._current = self._context.get_current
+        self._current: Callable[[], Any] = self._context.get_current if spans else _nothing
         self._lost = 0
         self._one, self._stop = threading.Lock(), threading.Event()
         self._thread = threading.Thread(
@@ -107,6 +151,7 @@ class TurnTelemetry:
         model: str,
         provider: str = "anthropic",
         ttl_seconds: float = 300,
+        least_tokens: int = 0,
     ) -> TurnRecorder:
         """The turns of one conversation.
 
@@ -115,14 +160,19 @@ class TurnTelemetry:
             model: As it is called in requests.
             provider: `gen_ai.provider.name`, such as `anthropic`, `openai`, `aws.bedrock`, `gcp.gemini`.
             ttl_seconds: See `CacheForecast`.
+            least_tokens: See `CacheForecast`.
         """
-        return TurnRecorder(self, conversation, model, provider, CacheForecast(ttl_seconds))
+        made = _Labels.of(model, provider)
+        labels = self._labels.setdefault((model, provider), made)
+        return TurnRecorder(self, conversation, labels, CacheForecast(ttl_seconds, least_tokens))
 
     def flush(self) -> None:
         """Records all that was noted."""
         with self._one:
+            sums = _CacheSums()
             while self._waiting:
-                self._record(_Turn._make(self._waiting.popleft()))
+                self._record(_Turn._make(self._waiting.popleft()), sums)
+            sums.add_to(self._read, self._written)
             lost, self._lost = self._lost, 0
             if lost:
                 self._dropped.add(lost)
@@ -136,66 +186,33 @@ class TurnTelemetry:
     def __repr__(self) -> str:
         return f"TurnTelemetry({len(self._waiting)} waiting)"
 
-    # ---- on the host's thread ----------------------------------------------------------------
-
-    def _note(self, turn: tuple[Any, ...]) -> None:
-        """One finished request, as the fields of `_Turn`; nothing is computed here."""
-        if len(self._waiting) < self._most:
-            self._waiting.append(turn)
-        else:
-            self._lost += 1
-
-    # ---- on its own --------------------------------------------------------------------------
+    # ---- on its own thread -------------------------------------------------------------------
 
     def _beat(self, seconds: float) -> None:
         while not self._stop.wait(seconds):
             self.flush()
 
-    def _record(self, turn: _Turn) -> None:
-        about, made = turn.recorder.about, turn.recorder
+    def _record(self, turn: _Turn, sums: _CacheSums) -> None:
+        made, labels = turn.recorder, turn.recorder._labels
         idle = (turn.began_ns - made.last_ns) / 1e9 if made.last_ns else 0.0
         made.last_ns = turn.ended_ns
         tokens = turn.request.tokens
         expected = made.forecast.expect(tokens, same_tokens=turn.same_tokens, idle_seconds=idle)
-        self._took.record(
-            (turn.ended_ns - turn.began_ns) / 1e9,
-            {**about, "error.type": turn.error} if turn.error else about,
-        )
-        self._size.record(tokens, about)
-        attributes: dict[str, Any] = {
-            "ullage.cache.predicted.read_tokens": expected.read,
-            "ullage.cache.predicted.written_tokens": expected.written,
-            "ullage.request.tokens": tokens,
-        }
-        if turn.usage is not None:
-            attributes.update(self._usage(about, turn.usage, expected))
+        failed = {**labels.about, "error.type": turn.error} if turn.error else labels.about
+        self._took.record((turn.ended_ns - turn.began_ns) / 1e9, failed)
+        self._size.record(tokens, labels.about)
+        use = cache_use(turn.usage) if turn.usage is not None else None
+        if use is not None:
+            self._used.record(use.prompt, labels.prompt)
+            self._used.record(use.output, labels.answer)
+            sums.take(labels, expected, use)
         if not turn.error:
             made.forecast.learn(turn.usage)
         if self._spans:
-            self._span(turn, attributes)
-
-    def _usage(
-        self, about: Mapping[str, str], usage: Mapping[str, Any], expected: tuple[int, int]
-    ) -> dict[str, int]:
-        use = cache_use(usage)
-        self._used.record(use.prompt, {**about, "gen_ai.token.type": "input"})
-        self._used.record(use.output, {**about, "gen_ai.token.type": "output"})
-        for source, read, written in (
-            ("predicted", *expected),
-            ("reported", use.read, use.written),
-        ):
-            labels = {**about, "ullage.cache.source": source}
-            self._read.add(read, labels)
-            self._written.add(written, labels)
-        return {
-            "gen_ai.usage.input_tokens": use.prompt,
-            "gen_ai.usage.output_tokens": use.output,
-            "gen_ai.usage.cache_read.input_tokens": use.read,
-            "gen_ai.usage.cache_creation.input_tokens": use.written,
-        }
+            self._span(turn, _tokens_of(tokens, expected, use))
 
     def _span(self, turn: _Turn, attributes: dict[str, Any]) -> None:
-        about = turn.recorder.about
+        about = turn.recorder._labels.about
         if turn.recorder.conversation:
             attributes["gen_ai.conversation.id"] = turn.recorder.conversation
         if turn.request.compaction is not None:
@@ -219,39 +236,34 @@ class TurnRecorder:
 
     Attributes:
         conversation: Its id; empty: none.
-        about: Attributes of every span and metric.
         forecast: What its cache should do.
         last_ns: When its last request ended, in nanoseconds since the epoch; 0: there was none.
     """
 
     __slots__ = (
         "_began",
+        "_labels",
         "_request",
         "_same",
         "_to",
-        "about",
         "conversation",
         "forecast",
         "last_ns",
     )
 
     def __init__(
-        self,
-        to: TurnTelemetry,
-        conversation: str,
-        model: str,
-        provider: str,
-        forecast: CacheForecast,
+        self, to: TurnTelemetry, conversation: str, labels: _Labels, forecast: CacheForecast
     ) -> None:
         self._to, self.conversation, self.forecast = to, conversation, forecast
-        self.about: Mapping[str, str] = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": provider,
-            "gen_ai.request.model": model,
-        }
+        self._labels = labels
         self.last_ns = self._began = 0
         self._request: SizedRequest | None = None
         self._same: int | None = None
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """Attributes of every span and metric."""
+        return self._labels.about
 
     def sent(self, request: SizedRequest, *, same_tokens: int | None = None) -> None:
         """A request goes out now.
@@ -279,9 +291,35 @@ class TurnRecorder:
             return
         self._request = None
         to = self._to
-        to._note(
-            (self, to._current(), self._began, time.time_ns(), request, self._same, usage, error)
-        )
+        # As the fields of `_Turn`; nothing is computed here.
+        if len(to._waiting) < to._most:
+            ended = time.time_ns()
+            to._waiting.append(
+                (self, to._current(), self._began, ended, request, self._same, usage, error)
+            )
+        else:
+            to._lost += 1
+
+
+def _nothing() -> None:
+    """Where no spans are made, the caller's span is of no use."""
+
+
+def _tokens_of(tokens: int, expected: tuple[int, int], use: CacheUse | None) -> dict[str, Any]:
+    """A span's attributes."""
+    found = {
+        "ullage.cache.predicted.read_tokens": expected[0],
+        "ullage.cache.predicted.written_tokens": expected[1],
+        "ullage.request.tokens": tokens,
+    }
+    if use is not None:
+        found |= {
+            "gen_ai.usage.input_tokens": use.prompt,
+            "gen_ai.usage.output_tokens": use.output,
+            "gen_ai.usage.cache_read.input_tokens": use.read,
+            "gen_ai.usage.cache_creation.input_tokens": use.written,
+        }
+    return found
 
 
 def _histogram(meter: Any, name: str, unit: str, edges: Sequence[float]) -> Any:
