@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.stores.servers import Postgres, Redis
+from tests.stores.servers import Buckets, Postgres, Redis
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +19,13 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def redis() -> Iterator[Redis]:
     server = Redis()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def buckets() -> Iterator[Buckets]:
+    server = Buckets()
     yield server
     server.close()
 

@@ -43,7 +43,14 @@ def test_objects_in_a_folder(check, tmp_path):
 
 
 @checks
-def test_objects_in_a_bucket(check, bucket):
+def test_objects_in_a_bucket(check, buckets, monkeypatch):
+    for name, value in buckets.environment(buckets.port).items():
+        monkeypatch.setenv(name, value)
+    check(lambda: BucketStore(buckets.address))
+
+
+@checks
+def test_objects_in_an_emulated_bucket(check, bucket):
     pytest.importorskip("obstore")
     if check.__name__.startswith("of_appends"):
         pytest.skip("the emulator looks and writes in two steps")

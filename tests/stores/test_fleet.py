@@ -9,6 +9,7 @@ import pytest
 from benches import fleet
 
 import ullage
+from tests.stores.relay import Relay
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,16 +35,23 @@ def test_workers_that_are_killed_lose_and_double_nothing(tmp_path, more):
     assert checked(f"sqlite:{tmp_path / 'fleet.db'}", tmp_path, size)["kills"] == 3
 
 
-@pytest.mark.parametrize("kind", ["postgres", "redis"])
-def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path, kind, request):
+@pytest.mark.parametrize("kind", ["postgres", "redis", "buckets"])
+def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path, kind, request, monkeypatch):
     server = request.getfixturevalue(kind)
 
     def restart():
         server.kill()
         server.start()
 
+    relay = Relay(server.port, delay=0.0005, cuts=0.002)
+    for name, value in server.environment(relay.port).items():
+        monkeypatch.setenv(name, value)
     size = "--workers 2 --conversations 4 --turns 8 --kills 5 --delay 0.2"
-    assert checked(server.address, tmp_path, size, restart)["server kills"] == 1
+    try:
+        found = checked(server.address_at(relay.port), tmp_path, size, restart)
+    finally:
+        relay.close()
+    assert found["server kills"] == 1
 
 
 @pytest.mark.slow

@@ -30,6 +30,9 @@ T = TypeVar("T")
 
 _READERS = 16
 _MOST_KNOWN = 10_000
+_KEPT = timedelta(minutes=10)
+"""How long an older version of a document stays; longer than a request with its repetitions."""
+
 _WRITE = 33
 """Bytes of a write's id, hexadecimal, and the line end after it."""
 
@@ -222,13 +225,21 @@ class BucketStore:
         folder = (
             f"{self._folder('documents', conversation)}/{safe_name(checked_name(name, 'name'))}"
         )
-        paths = sorted(each["path"] for each in self._under(folder))
-        newest = int(paths[-1].rpartition("/")[2]) if paths else 0
+        looked = _now()
+        there = sorted((each["path"], each["last_modified"]) for each in self._under(folder))
+        newest = int(there[-1][0].rpartition("/")[2]) if there else 0
         body = _write_id(uuid.uuid4().hex) + data
         if newest != after or not self._created(_numbered(folder, after + 1), body):
             raise document_conflict(conversation, name, after)
-        # The one before stays: a writer that still knows it must find the next one's place taken.
-        self._delete(paths[:-1])
+        if _now() - looked > _KEPT.total_seconds() * 500:  # half of it: clocks differ
+            raise StoreError(
+                f"saving the document {name!r} took too long to know that no other was saved meanwhile",
+                path=self.place,
+                hint="load it again, and decide again",
+            )
+        # Those before stay a while: a writer that looked before them must find its place taken.
+        latest = datetime.now(UTC) - _KEPT
+        self._delete(path for path, at in there[:-1] if at < latest)
         return after + 1
 
     # ---- blobs -------------------------------------------------------------------------------
