@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any, Self, TypeVar
 
 from ullage.exceptions import StoreError
@@ -57,6 +58,7 @@ class AsyncPostgresStore:
             min_size=1,
             max_size=connections,
             timeout=min(10, max(1, retry_seconds)),
+            kwargs={"autocommit": True},
             open=False,
         )
         made = cls(pool, place=place, retry_seconds=retry_seconds)
@@ -87,16 +89,22 @@ class AsyncPostgresStore:
             raise StoreError(str(exc).strip().split("\n")[0], path=self.place) from exc
 
     async def _once(self, flow: Sql[T]) -> T:
-        async with self._pool.connection() as connection, connection.cursor() as cursor:
+        async with AsyncExitStack() as opened:
+            connection = await opened.enter_async_context(self._pool.connection())
+            cursor = await opened.enter_async_context(connection.cursor())
+            whole = True
             try:
                 statement: SqlStatement = next(flow)
                 while True:
+                    if whole and not statement.alone:
+                        await opened.enter_async_context(connection.transaction())
+                        whole = False
                     await cursor.execute(POSTGRES.written(statement.text), statement.values)
                     rows: list[Row] = await cursor.fetchall() if cursor.description else []
                     statement = flow.send(rows)
             except StopIteration as stop:
                 made: T = stop.value
-                return made
+        return made
 
     # ---- the store ---------------------------------------------------------------------------
 
@@ -113,7 +121,9 @@ class AsyncPostgresStore:
     ) -> int:
         """See `LogStore.append`."""
         return await self._run(
-            lambda: sql_flows.append(conversation, data, at=at, write_id=write_id, lease=lease)
+            lambda: sql_flows.append(
+                conversation, data, at=at, write_id=write_id, lease=lease, at_once=True
+            )
         )
 
     async def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:

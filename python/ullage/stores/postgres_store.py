@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from ullage.exceptions import MissingExtra, StoreError
@@ -83,6 +84,7 @@ class PostgresStore(SqlStore):
             min_size=1,
             max_size=connections,
             timeout=min(10, max(1, retry_seconds)),
+            kwargs={"autocommit": True},
             open=True,
         )
         try:
@@ -90,6 +92,8 @@ class PostgresStore(SqlStore):
         except BaseException:
             self.close()
             raise
+
+    _at_once = True
 
     def __repr__(self) -> str:
         return f"PostgresStore({self.place!r})"
@@ -107,16 +111,22 @@ class PostgresStore(SqlStore):
             raise self._error(exc) from exc
 
     def _once(self, flow: Sql[T]) -> T:
-        with self._pool.connection() as connection, connection.cursor() as cursor:
+        with ExitStack() as opened:
+            connection = opened.enter_context(self._pool.connection())
+            cursor = opened.enter_context(connection.cursor())
+            whole = True
             try:
                 statement: SqlStatement = next(flow)
                 while True:
+                    if whole and not statement.alone:
+                        opened.enter_context(connection.transaction())
+                        whole = False
                     cursor.execute(POSTGRES.written(statement.text), statement.values)
                     rows: list[Row] = cursor.fetchall() if cursor.description else []
                     statement = flow.send(rows)
             except StopIteration as stop:
                 made: T = stop.value
-                return made
+        return made
 
     def _error(self, exc: Exception) -> StoreError:
         return StoreError(str(exc).strip().split("\n")[0], path=self.place)

@@ -1,4 +1,4 @@
-"""What the SQL stores do, once: each function is one transaction, as a generator of statements."""
+"""What the SQL stores do, once: each function is a generator of statements, those that do not stand alone in one transaction."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def read(conversation: str, start: int = 0) -> Sql[bytes]:
     rows = yield SqlStatement(
         "SELECT data FROM ullage_chunks WHERE conversation = ? AND start >= ? ORDER BY start",
         (checked_name(conversation), start),
+        alone=True,
     )
     return b"".join(map(_bytes, rows))
 
@@ -57,28 +58,46 @@ def read(conversation: str, start: int = 0) -> Sql[bytes]:
 def end(conversation: str) -> Sql[int]:
     """See `LogStore.end`."""
     rows = yield SqlStatement(
-        "SELECT bytes FROM ullage_logs WHERE conversation = ?", (checked_name(conversation),)
+        "SELECT bytes FROM ullage_logs WHERE conversation = ?",
+        (checked_name(conversation),),
+        alone=True,
     )
     return int(rows[0][0]) if rows else 0
 
 
+_GROW = (
+    "UPDATE ullage_logs SET bytes = bytes + ? WHERE conversation = ? AND bytes = ?"
+    " AND (token = ? OR ? < 0) RETURNING bytes"
+)
+_GROW_AND_WRITE = f"""WITH grown AS ({_GROW}),
+    written AS (INSERT INTO ullage_chunks (conversation, start, write_id, data) SELECT ?, ?, ?, ? FROM grown)
+    SELECT bytes FROM grown"""  # noqa: S608 - constants
+
+
 def append(
-    conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
+    conversation: str,
+    data: bytes,
+    *,
+    at: int,
+    write_id: str,
+    lease: Lease | None = None,
+    at_once: bool = False,
 ) -> Sql[int]:
-    """See `LogStore.append`."""
+    """See `LogStore.append`; `at_once`: the database changes two tables in one statement."""
+    token = -1 if lease is None else lease.token
+    place = (len(data), checked_name(conversation), at, token, token)
+    chunk = (conversation, at, write_id, data)
+    if at_once:
+        rows = yield SqlStatement(_GROW_AND_WRITE, (*place, *chunk), alone=True)
+        if rows:
+            return int(rows[0][0])
     if at == 0:
         yield _log(conversation)
-    token = -1 if lease is None else lease.token
-    rows = yield SqlStatement(
-        "UPDATE ullage_logs SET bytes = bytes + ? WHERE conversation = ? AND bytes = ?"
-        " AND (token = ? OR ? < 0) RETURNING bytes",
-        (len(data), checked_name(conversation), at, token, token),
-    )
+    rows = yield SqlStatement(_GROW, place)
     if not rows:
         return (yield from _not_appended(conversation, len(data), at, write_id, lease))
     yield SqlStatement(
-        "INSERT INTO ullage_chunks (conversation, start, write_id, data) VALUES (?, ?, ?, ?)",
-        (conversation, at, write_id, data),
+        "INSERT INTO ullage_chunks (conversation, start, write_id, data) VALUES (?, ?, ?, ?)", chunk
     )
     return int(rows[0][0])
 
@@ -106,18 +125,24 @@ def _not_appended(
 
 def acquire(conversation: str, owner: str, seconds: float) -> Sql[Lease]:
     """See `LeaseStore.acquire`."""
-    yield _log(conversation)
-    rows = yield SqlStatement(
+    take = SqlStatement(
         "UPDATE ullage_logs SET owner = ?, token = token + 1, until_ms = {now} + ?"
         " WHERE conversation = ? AND (until_ms <= {now} OR owner = ?) RETURNING token, until_ms",
-        (owner, _ms(seconds), conversation, owner),
+        (owner, _ms(seconds), checked_name(conversation), owner),
+        alone=True,
     )
-    if rows:
-        return Lease(conversation, owner, int(rows[0][0]), int(rows[0][1]))
-    held = yield SqlStatement(
-        "SELECT owner FROM ullage_logs WHERE conversation = ?", (conversation,)
-    )
-    raise LeaseHeld(conversation, str(held[0][0]) if held else "")
+    rows = yield take
+    if not rows:
+        held = yield SqlStatement(
+            "SELECT owner FROM ullage_logs WHERE conversation = ?", (conversation,), alone=True
+        )
+        if held:
+            raise LeaseHeld(conversation, str(held[0][0]))
+        yield _log(conversation)
+        rows = yield take
+    if not rows:  # another worker was faster
+        raise LeaseHeld(conversation, "")
+    return Lease(conversation, owner, int(rows[0][0]), int(rows[0][1]))
 
 
 def renew(lease: Lease, seconds: float) -> Sql[Lease]:
@@ -126,6 +151,7 @@ def renew(lease: Lease, seconds: float) -> Sql[Lease]:
         "UPDATE ullage_logs SET until_ms = {now} + ? WHERE conversation = ? AND token = ? AND owner = ?"
         " RETURNING until_ms",
         (_ms(seconds), lease.conversation, lease.token, lease.owner),
+        alone=True,
     )
     if not rows:
         raise LeaseExpired(lease.conversation, lease.owner)
@@ -137,6 +163,7 @@ def release(lease: Lease) -> Sql[None]:
     yield SqlStatement(
         "UPDATE ullage_logs SET until_ms = 0, owner = '' WHERE conversation = ? AND token = ?",
         (lease.conversation, lease.token),
+        alone=True,
     )
 
 
@@ -148,6 +175,7 @@ def load(conversation: str, name: str) -> Sql[StoredDocument | None]:
     rows = yield SqlStatement(
         "SELECT data, version FROM ullage_documents WHERE conversation = ? AND name = ?",
         (checked_name(conversation), checked_name(name, "name")),
+        alone=True,
     )
     return StoredDocument(_bytes(rows[0]), int(rows[0][1])) if rows else None
 
@@ -160,17 +188,20 @@ def save(conversation: str, name: str, data: bytes, *, after: int, write_id: str
             "INSERT INTO ullage_documents (conversation, name, version, write_id, data)"
             " VALUES (?, ?, 1, ?, ?) ON CONFLICT (conversation, name) DO NOTHING RETURNING version",
             (*place, write_id, data),
+            alone=True,
         )
     else:
         rows = yield SqlStatement(
             "UPDATE ullage_documents SET version = version + 1, write_id = ?, data = ?"
             " WHERE conversation = ? AND name = ? AND version = ? RETURNING version",
             (write_id, data, *place, after),
+            alone=True,
         )
     if not rows:
         rows = yield SqlStatement(
             "SELECT version FROM ullage_documents WHERE conversation = ? AND name = ? AND write_id = ?",
             (*place, write_id),
+            alone=True,
         )
     if not rows:
         raise document_conflict(conversation, name, after)
@@ -199,7 +230,9 @@ def put_blob(conversation: str, data: bytes) -> Sql[str]:
 
 def blob(digest: str) -> Sql[bytes | None]:
     """See `BlobStore.blob`."""
-    rows = yield SqlStatement("SELECT data FROM ullage_blobs WHERE digest = ?", (digest,))
+    rows = yield SqlStatement(
+        "SELECT data FROM ullage_blobs WHERE digest = ?", (digest,), alone=True
+    )
     return checked_blob(digest, _bytes(rows[0]) if rows else None)
 
 
@@ -221,7 +254,8 @@ def conversations() -> Sql[list[str]]:
     """See `ConversationStore.conversations`."""
     rows = yield SqlStatement(
         "SELECT conversation FROM ullage_logs UNION SELECT conversation FROM ullage_documents"
-        " UNION SELECT conversation FROM ullage_references"
+        " UNION SELECT conversation FROM ullage_references",
+        alone=True,
     )
     return [str(row[0]) for row in rows]
 

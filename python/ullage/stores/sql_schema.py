@@ -18,14 +18,21 @@ Row: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class SqlStatement:
-    """One statement, with `?` for each value, `{now}` for milliseconds since the epoch and `{blob}` for the type of bytes."""
+    """One statement.
+
+    Attributes:
+        text: With `?` for each value, `{now}` for milliseconds since the epoch and `{blob}` for the type of bytes.
+        values: One for each `?`.
+        alone: Whole by itself: none before it needs a transaction with it. A server is asked once then, not three times.
+    """
 
     text: str
     values: tuple[Value, ...] = ()
+    alone: bool = False
 
 
 Sql: TypeAlias = Generator[SqlStatement, list[Row], T]
-"""One transaction: yields statements and receives their rows."""
+"""Statements that stand alone, then one transaction: yields them and receives their rows."""
 
 
 @dataclass(frozen=True, slots=True)

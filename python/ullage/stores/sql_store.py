@@ -19,6 +19,9 @@ T = TypeVar("T")
 class SqlStore(ABC):
     """A `ConversationStore` over some database; see there for what the methods do."""
 
+    _at_once = False
+    """Whether the database changes two tables in one statement."""
+
     @abstractmethod
     def _run(self, make: Callable[[], Sql[T]]) -> T:
         """Runs one transaction, whole or nothing of it; again from the start if the connection is lost."""
@@ -36,7 +39,9 @@ class SqlStore(ABC):
     ) -> int:
         """See `LogStore.append`."""
         return self._run(
-            lambda: sql_flows.append(conversation, data, at=at, write_id=write_id, lease=lease)
+            lambda: sql_flows.append(
+                conversation, data, at=at, write_id=write_id, lease=lease, at_once=self._at_once
+            )
         )
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
