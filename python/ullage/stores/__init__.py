@@ -7,6 +7,7 @@
 - `SharedSummaries`: a summary that one worker writes and another installs;
 - `AgentSessions`: sessions of the Claude Agent SDK in a store;
 - `OffloadedResults`: large tool results in a store, by their contents;
+- `StoredNotes`: the notes of `ullage.memory.session` in a store;
 - `ConversationStore`: what a store does, for one of your own, which `ullage.testing.stores` checks.
 
 A log in a store is the transcript that a file would hold, byte for byte.
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         StoredDocument,
     )
     from ullage.stores.stored_log import StoredLog
+    from ullage.stores.stored_notes import StoredNotes
     from ullage.stores.worker import Checkout, Worker
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "SqliteStore",
     "StoredDocument",
     "StoredLog",
+    "StoredNotes",
     "Worker",
     "open_store",
 ]
@@ -94,6 +97,7 @@ __getattr__, __dir__ = on_first_use(
             "LogStore",
         ],
         "stored_log": ["StoredLog"],
+        "stored_notes": ["StoredNotes"],
         "worker": ["Checkout", "Worker"],
     },
 )

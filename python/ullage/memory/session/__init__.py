@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ullage.effects.background import Slots
+from ullage.memory.session.notes_folder import NotesFolder
+from ullage.memory.session.notes_place import Lock, Notes, NotesPlace
 from ullage.memory.session.notes_state import NotesState
 from ullage.memory.session.session_memory import SessionMemory
 from ullage.memory.session.triggers import Due, Progress, update_due
@@ -11,6 +13,10 @@ from ullage.memory.session.update_report import UpdateOutcome, UpdateReport
 
 __all__ = [
     "Due",
+    "Lock",
+    "Notes",
+    "NotesFolder",
+    "NotesPlace",
     "NotesState",
     "Progress",
     "SessionMemory",

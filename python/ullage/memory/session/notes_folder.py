@@ -6,71 +6,34 @@ all work is done relative to the open folder, so that one put in its place after
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from ullage.exceptions import LogConflict, StoreError
+from ullage.memory.session.notes_place import (
+    CONFIG,
+    MAX_BYTES,
+    NOTES,
+    PREVIOUS,
+    STATE,
+    Lock,
+    Notes,
+    digest_of_notes,
+)
 
 __all__ = ["CONFIG", "MAX_BYTES", "NOTES", "STATE", "Lock", "Notes", "NotesFolder"]
 
-NOTES = "summary.md"
-PREVIOUS = "previous.md"
-STATE = "state.json"
-CONFIG = "config"
 _LOCK = ".lock"
 _PART = ".part"
 
-MAX_BYTES = 1 << 20
-"""A notes file above this is not read: some twenty times what the limits allow."""
-
 _DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-
-
-class Notes(NamedTuple):
-    r"""The notes as they were read.
-
-    Attributes:
-        text: With `\n` at line ends; empty if there is no file.
-        digest: Of the bytes; empty if there is no file.
-    """
-
-    text: str
-    digest: str
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is a file."""
-        return bool(self.digest)
-
-
-class Lock:
-    """Held by the one updater of a session; it ends with the process, however that ends."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    @property
-    def held(self) -> bool:
-        """Whether it is still held: a stuck updater can be put out."""
-        return self._fd >= 0
-
-    def release(self) -> None:
-        """Give it up; twice is harmless."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        # An update that is cancelled while the lock is being taken never gets to hold it.
-        self.release()
 
 
 class NotesFolder:
@@ -101,14 +64,7 @@ class NotesFolder:
         Raises:
             StoreError: It is a link, a folder, has hard links, is too large, or is not UTF-8.
         """
-        data = self.read_bytes(NOTES)
-        if data is None:
-            return Notes("", "")
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as exc:
-            raise StoreError("is not UTF-8 text", path=str(self.notes_path)) from exc
-        return Notes(text.replace("\r\n", "\n").replace("\r", "\n"), _digest(data))
+        return Notes.of(self.read_bytes(NOTES), str(self.notes_path))
 
     def read_bytes(self, name: str, *, inside: str = "") -> bytes | None:
         """A file of the folder, or of a folder inside it; `None` if it is not there.
@@ -145,7 +101,7 @@ class NotesFolder:
         with self._made() as folder:
             self._check(lock)
             now = folder.read(NOTES)
-            if ("" if now is None else _digest(now)) != based_on:
+            if digest_of_notes(now) != based_on:
                 return False
             if now is not None:
                 folder.write(PREVIOUS, now)
@@ -178,7 +134,7 @@ class NotesFolder:
             StoreError: The folder cannot be made or opened.
         """
         with self._made() as folder:
-            lock = Lock(folder.locked())
+            lock = Lock(partial(os.close, folder.locked()))
             folder.sweep()
             return lock
 
@@ -305,10 +261,6 @@ class _Folder:
             return max(time.time() - os.fstat(fd).st_mtime, 0.0)
         finally:
             os.close(fd)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _refuse_link(path: Path) -> None:

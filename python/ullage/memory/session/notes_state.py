@@ -9,7 +9,7 @@ from typing import Any
 from ullage.compaction.input import read_source
 from ullage.counting.estimate import Weights
 from ullage.memory.session.ids import covered_end, safe_end
-from ullage.memory.session.notes_folder import NotesFolder
+from ullage.memory.session.notes_place import NotesPlace
 from ullage.memory.session.template import is_blank, parse_notes
 from ullage.memory.session.update import load, measure_of
 
@@ -50,10 +50,10 @@ class NotesState:
 
 
 def look(
-    folder: NotesFolder,
+    folder: NotesPlace,
     items: Sequence[Mapping[str, Any]],
     *,
-    config: Sequence[NotesFolder] = (),
+    config: Sequence[NotesPlace] = (),
     weights: Weights | None = None,
 ) -> NotesState:
     """The state of the notes in a folder, compared with a conversation.

@@ -10,7 +10,7 @@ from ullage.effects import Call, Flow, Wait
 from ullage.exceptions import StoreError
 from ullage.memory.session.ids import covered_end
 from ullage.memory.session.limits import cut_notes
-from ullage.memory.session.notes_folder import NotesFolder
+from ullage.memory.session.notes_place import NotesPlace
 from ullage.memory.session.template import is_blank
 from ullage.memory.session.update import Loaded, foreign, load, told_path
 from ullage.messages import Item
@@ -24,11 +24,11 @@ POLL_SECONDS = 0.1
 def recall_flow(
     items: Sequence[Item],
     *,
-    folder: NotesFolder,
+    folder: NotesPlace,
     session_id: str,
     policy: SessionMemoryPolicy,
     measure: Callable[[str], int],
-    config: tuple[NotesFolder, ...] = (),
+    config: tuple[NotesPlace, ...] = (),
     busy_seconds: Callable[[], float | None] = lambda: None,
 ) -> Flow[Remembered | str]:
     """The notes, or why a compaction can't use them.

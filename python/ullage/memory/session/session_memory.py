@@ -18,7 +18,8 @@ from ullage.effects import Flow
 from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots
 from ullage.facts import Facts
 from ullage.memory.session.incremental_facts import FactsFeed
-from ullage.memory.session.notes_folder import Lock, NotesFolder
+from ullage.memory.session.notes_folder import NotesFolder
+from ullage.memory.session.notes_place import Lock, NotesPlace
 from ullage.memory.session.notes_state import NotesState, look
 from ullage.memory.session.recall_notes import recall_flow
 from ullage.memory.session.triggers import Due, Progress, update_due
@@ -43,11 +44,11 @@ MOST_REPORTS = 50
 class _Settings:
     """The settings, which do not change during a session."""
 
-    folder: NotesFolder
+    folder: NotesPlace
     session_id: str
     policy: SessionMemoryPolicy
     summarizer: Any
-    config: tuple[NotesFolder, ...]
+    config: tuple[NotesPlace, ...]
     weights: Weights | None
     redact: Callable[[str], str] | None
     listeners: tuple[Listener, ...]
@@ -60,7 +61,8 @@ class SessionMemory:
     a `ContextManager`. It works in the background: on a thread, or as a task where an event loop runs.
 
     Args:
-        folder: Folder of `summary.md`, used for nothing else. Created with the first notes.
+        folder: Folder of `summary.md`, used for nothing else, created with the first notes; or another place, such as
+            `ullage.stores.StoredNotes`, which workers share.
         session_id: The session of the notes; those of another session are neither used nor changed. Empty: not compared.
         policy: Thresholds; with `enabled=False` nothing is updated automatically. `None`: the defaults, enabled.
         summarizer: The model that edits the notes, its name, or a function, see `compact`; `None`, or one without a
@@ -84,7 +86,7 @@ class SessionMemory:
 
     def __init__(
         self,
-        folder: str | os.PathLike[str] | NotesFolder,
+        folder: str | os.PathLike[str] | NotesPlace,
         *,
         session_id: str = "",
         policy: SessionMemoryPolicy | None = None,
@@ -98,7 +100,7 @@ class SessionMemory:
     ) -> None:
         policy = policy or SessionMemoryPolicy(enabled=True)
         self._set = _Settings(
-            folder=folder if isinstance(folder, NotesFolder) else NotesFolder(folder),
+            folder=NotesFolder(folder) if isinstance(folder, str | os.PathLike) else folder,
             session_id=session_id,
             policy=policy,
             summarizer=_editor(summarizer),
@@ -164,7 +166,7 @@ class SessionMemory:
 
     @property
     def path(self) -> Path:
-        """The file of the notes."""
+        """The file of the notes; in a store, what they are called."""
         return self._set.folder.notes_path
 
     @property

@@ -22,7 +22,7 @@ from ullage.memory.session.extractive_notes import Merged, merged
 from ullage.memory.session.ids import covered_end, item_key, safe_end
 from ullage.memory.session.limits import Excess, excess
 from ullage.memory.session.notes_edits import Refusal, apply_edit
-from ullage.memory.session.notes_folder import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesFolder
+from ullage.memory.session.notes_place import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesPlace
 from ullage.memory.session.prompt_for_update import DEFAULT_PROMPT, update_prompt
 from ullage.memory.session.record import Record, read_record, write_record
 from ullage.memory.session.template import DEFAULT_TEMPLATE
@@ -71,10 +71,10 @@ class UpdateJob:
     """
 
     items: Sequence[Item] = field(repr=False)
-    folder: NotesFolder
+    folder: NotesPlace
     session_id: str = ""
     policy: SessionMemoryPolicy = field(default_factory=SessionMemoryPolicy, repr=False)
-    config: tuple[NotesFolder, ...] = ()
+    config: tuple[NotesPlace, ...] = ()
     summarizer: Writer | None = None
     facts: Callable[[int], Facts] | None = field(default=None, repr=False)
     weights: Weights | None = field(default=None, repr=False)
@@ -104,13 +104,13 @@ def measure_of(weights: Weights | None) -> Callable[[str], int]:
     return lambda text: int(core.estimate_text(text, weights))
 
 
-def told_path(folder: NotesFolder) -> str:
+def told_path(folder: NotesPlace) -> str:
     """The path as shown to the model: quotation marks and line ends have no place in an edit."""
     path = str(folder.notes_path)
     return path if path.isprintable() and not set(path) & set("\"'<>") else folder.notes_path.name
 
 
-def load(folder: NotesFolder, config: Sequence[NotesFolder] = ()) -> Loaded:
+def load(folder: NotesPlace, config: Sequence[NotesPlace] = ()) -> Loaded:
     """Everything in the folder.
 
     Raises:
@@ -124,7 +124,7 @@ def load(folder: NotesFolder, config: Sequence[NotesFolder] = ()) -> Loaded:
     )
 
 
-def _configured(name: str, folder: NotesFolder, config: Sequence[NotesFolder]) -> str:
+def _configured(name: str, folder: NotesPlace, config: Sequence[NotesPlace]) -> str:
     places = [(folder, CONFIG), *((other, "") for other in config)]
     for place, inside in places:
         data = place.read_bytes(name, inside=inside)
