@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import sys
 import time
+import zlib
 
 import pytest
 
@@ -16,6 +20,8 @@ pytest.importorskip("prometheus_client")
 from tests.oracle.server import OracleServer
 from tests.proxy.kit import SUMMARY_REQUEST, Proxy, asks, call
 from tests.proxy.test_levels_through import HEADERS, WINDOW, ask, talk
+from tests.proxy.test_relay import SSE, Upstream, head
+from ullage.proxy.content_codings import decoded
 
 
 def text_of(message):
@@ -95,3 +101,41 @@ def test_a_call_whose_answer_breaks_off_is_counted_too():
             ask(proxy, "anthropic", talk(tokens=2_000), stream=True)
         time.sleep(0.1)
         assert figures(proxy)["ullage_proxy_calls_total"] == 1
+
+
+def packings():
+    brotli = pytest.importorskip("brotli")
+    zstd = pytest.importorskip(
+        "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    )
+    return {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstd.compress}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd"])
+def test_what_a_packed_answer_reports_is_counted_and_its_bytes_stay(name):
+    pack = packings()[name]
+    begun = {"id": "m", "usage": {"input_tokens": 7, "cache_read_input_tokens": 40_000}}
+    events = ({"type": "message_start", "message": begun},
+              {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 5}})  # fmt: skip
+    packed = pack(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in events))
+
+    def play(handler):
+        coding = ("content-encoding", name), ("content-length", str(len(packed)))
+        head(handler, SSE, *coding, chunked=False)
+        handler.wfile.write(packed)
+
+    with Upstream(play) as server, Proxy(server.url) as proxy:
+        status, _, body = call(proxy.url, "POST", "/v1/messages", b'{"messages": []}', {"accept-encoding": name})  # fmt: skip
+        assert (status, body) == (200, packed)
+        time.sleep(0.1)
+        found = figures(proxy)
+    counted = (found["ullage_proxy_prompt_total"], found["ullage_proxy_output_total"])
+    assert counted == (40_007, 5)
+
+
+@pytest.mark.parametrize("name", ["gzip", "br", "zstd", "br, gzip", "of-tomorrow"])
+def test_what_cannot_be_unpacked_is_no_error(name):
+    for data in (b"", b"\xff" * 40, b"data: {}"):
+        assert not decoded(name, data)
+    whole = packings().get(name, bytes)(b"x" * 100_000)
+    assert not (decoded(name, whole[:20]) or b"").strip(b"x")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-__all__ = ["ReportedTokens", "decoded", "events_of", "message_in", "tokens_in"]
-
-_MOST_BYTES = 64 * 1024 * 1024
-"""Largest answer that is unpacked."""
+__all__ = ["ReportedTokens", "events_of", "message_in", "tokens_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +26,6 @@ class ReportedTokens:
     cache_read: int
     cache_write: int
     output: int
-
-
-def decoded(encoding: str, data: bytes) -> bytes | None:
-    """The content of a body; `None`: it is packed in a way that cannot be read here, or cut off."""
-    if encoding in ("", "identity"):
-        return data
-    if encoding not in ("gzip", "deflate", "x-gzip"):
-        return None
-    try:
-        return zlib.decompressobj(wbits=47).decompress(data, _MOST_BYTES)
-    except zlib.error:
-        return None
 
 
 def events_of(data: bytes) -> Iterator[dict[str, Any]]:

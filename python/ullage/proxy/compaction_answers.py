@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ullage.proxy.answer_tap import decoded, message_in
+from ullage.proxy.answer_tap import message_in
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import (
     AskedCompaction,
@@ -14,6 +14,7 @@ from ullage.proxy.client_compaction import (
     extractive_items,
     extractive_text,
 )
+from ullage.proxy.content_codings import decoded
 from ullage.proxy.handed_out import MARK, opened
 from ullage.proxy.local_answers import LocalAnswer, compacted_items, message_answer, summary_answer
 from ullage.proxy.proxy_settings import CompactionMode

@@ -13,12 +13,13 @@ import orjson
 
 from ullage.providers import classify
 from ullage.proxy.accounts import CallAccounts
-from ullage.proxy.answer_tap import decoded, events_of, message_in, tokens_in
+from ullage.proxy.answer_tap import events_of, message_in, tokens_in
 from ullage.proxy.client_answer import BROKEN, ClientAnswer
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import AskedCompaction
 from ullage.proxy.client_lines import name_of
 from ullage.proxy.compaction_answers import ClientCompactions, completed, with_opened_items
+from ullage.proxy.content_codings import decoded
 from ullage.proxy.fitter import FittedCall, Fitter, gateway_policy
 from ullage.proxy.line_states import LineStates
 from ullage.proxy.proxy_settings import ProxySettings
