@@ -45,6 +45,8 @@ RECALL_TOOL = Tool(
 )
 """The definition for the model; add it to the request's tools to offer it."""
 
+NOTHING_REMOVED = "Nothing was removed from this conversation."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallLimits:
@@ -137,7 +139,7 @@ class Recall:
     def _list(self, skip: int) -> str:
         everything = list(self._listing())
         if not everything:
-            return "Nothing was removed from this conversation."
+            return NOTHING_REMOVED
         page = everything[skip : skip + self._limits.max_hits]
         lines = [f"{each.handle}: {each.title} ({each.chars:,} characters)" for each in page]
         return self._paged(lines, skip, len(everything), "removed items")
@@ -146,7 +148,7 @@ class Recall:
         handles = [asked.handle] if asked.handle else [each.handle for each in self._listing()]
         hits = [hit for handle in handles for hit in self._hits(handle, asked.query)]
         if not hits:
-            return f"No line contains {asked.query[:80]!r} in {len(handles)} place(s)."
+            return _nothing_found(asked.query, len(handles))
         page = hits[asked.skip : asked.skip + self._limits.max_hits]
         return self._paged(page, asked.skip, len(hits), "lines")
 
@@ -237,3 +239,9 @@ def _lines(text: str, first: int, last: int | None) -> tuple[int, int]:
         raise InvalidPolicy("last_line", last, f"must not be before line {first}")
     stop = starts[last] if last is not None and last < len(starts) else len(text)
     return starts[first - 1], stop
+
+
+def _nothing_found(query: str, places: int) -> str:
+    if not places:
+        return NOTHING_REMOVED
+    return f"No line of {places:,} removed {'item' if places == 1 else 'items'} contains {query[:80]!r}."
