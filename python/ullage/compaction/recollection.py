@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from ullage._dataclasses import dataclass
 from ullage.effects import Flow
 from ullage.messages import Item
 

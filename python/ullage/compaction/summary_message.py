@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ullage._dataclasses import dataclass
 from ullage.compaction.target import SMALL_ROOM
 from ullage.facts.sections import CLOSING, OPENING, PINS_HEADING, quoted
 from ullage.levels.pins import Pin, write_pins

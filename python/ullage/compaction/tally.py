@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from ullage._dataclasses import dataclass
 from ullage.observe.events import SummaryUsage
 
 __all__ = ["CallTally", "as_told", "usage_of"]

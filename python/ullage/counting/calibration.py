@@ -7,14 +7,13 @@ them. A correction is an immutable value: observing a figure returns the next on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import median_low
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
+from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
 from ullage.counting.models import ImageRule, Model, ModelTable
@@ -118,6 +117,11 @@ class Estimate(NamedTuple):
     high: int
 
 
+def _median_low(values: Sequence[int]) -> int:
+    """As in `statistics`, which is slow to import."""
+    return sorted(values)[(len(values) - 1) // 2]
+
+
 @dataclass(frozen=True, slots=True)
 class Correction:
     """The ratio of a model's reported figures to the estimates, in thousandths: the median of the newest.
@@ -148,7 +152,7 @@ class Correction:
         """The clamped moving ratio; 1000 while unknown."""
         if not self.known:
             return PERMILLE
-        return min(max(median_low(self.ratios), CLAMP[0]), CLAMP[1])
+        return min(max(_median_low(self.ratios), CLAMP[0]), CLAMP[1])
 
     def observe(
         self, estimated: int, reported: int, *, model: str, response_id: str, log_version: int = 0

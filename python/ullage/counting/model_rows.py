@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["CacheRule", "ImageRule", "Model", "Prices", "Sections", "document", "sections"]
@@ -127,6 +126,8 @@ def document(path: Path) -> Mapping[str, Any]:
         InvalidPolicy: The file is not TOML.
         OSError: It cannot be read.
     """
+    import tomllib  # slow to import, and many processes only import
+
     try:
         return tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -175,7 +176,7 @@ def _only_known(given: Mapping[str, Any]) -> None:
     """Refuse unknown parts of a model file, which would have no effect."""
     for name in given:
         if name not in _PARTS_OF_A_DOCUMENT:
-            near = get_close_matches(name, _PARTS_OF_A_DOCUMENT, 1)
+            near = _close(name, _PARTS_OF_A_DOCUMENT, 1)
             hint = 'a row is a table [models."NAME"]' + (
                 f"; did you mean {near[0]!r}?" if near else ""
             )
@@ -239,7 +240,7 @@ def _value(place: str, key: str, value: Any) -> Any:
         return tuple(_expect(place, item, str, "must be strings") for item in _list(place, value))
     reader = _PARTS.get(key)
     if reader is None:
-        near = get_close_matches(key, [item.name for item in fields(Model)], 1)
+        near = _close(key, [item.name for item in fields(Model)], 1)
         hint = f"did you mean {near[0]!r}?" if near else ""
         raise InvalidPolicy(place, value, "is not a field of a model", hint=hint)
     return reader(place, _expect(place, value, dict, "must be a table"))
@@ -297,3 +298,9 @@ def _dollars(place: str, value: Any) -> Decimal:
 
 
 _PARTS: Final = {"image": _image, "cache": _cache, "prices": _prices, "long_context": _prices}
+
+
+def _close(name: str, known: Iterable[str], most: int) -> list[str]:
+    from difflib import get_close_matches  # rarely needed, and slow to import
+
+    return get_close_matches(name, list(known), most)

@@ -8,7 +8,6 @@ here, by their tags, before anything else looks at the text.
 from __future__ import annotations
 
 import re
-import tomllib
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -60,6 +59,8 @@ class _Hosts(NamedTuple):
 
 @cache
 def _hosts() -> _Hosts:
+    import tomllib
+
     data = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text(encoding="utf-8"))
     removed = "|".join(re.escape(tag) for tag in data["removed"])
     return _Hosts(

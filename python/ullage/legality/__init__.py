@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from ullage.legality.capabilities import RequestFacts, facts_for
-from ullage.legality.catalogue import Rule, rules
-from ullage.legality.check import validate
-from ullage.legality.compare import Comparison, compare_requests
-from ullage.legality.findings import Report, Violation, describe
-from ullage.legality.originals import Originals
-from ullage.legality.repairs import Repair, Repaired, Repairer, repair
-from ullage.legality.rewrites import check_operation, check_rewrite
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.legality.capabilities import RequestFacts, facts_for
+    from ullage.legality.catalogue import Rule, rules
+    from ullage.legality.check import validate
+    from ullage.legality.compare import Comparison, compare_requests
+    from ullage.legality.findings import Report, Violation, describe
+    from ullage.legality.originals import Originals
+    from ullage.legality.repairs import Repair, Repaired, Repairer, repair
+    from ullage.legality.rewrites import check_operation, check_rewrite
 
 __all__ = [
     "Comparison",
@@ -30,3 +35,37 @@ __all__ = [
     "rules",
     "validate",
 ]
+
+_HOMES = {
+    "capabilities": (
+        "RequestFacts",
+        "facts_for",
+    ),
+    "catalogue": (
+        "Rule",
+        "rules",
+    ),
+    "check": ("validate",),
+    "compare": (
+        "Comparison",
+        "compare_requests",
+    ),
+    "findings": (
+        "Report",
+        "Violation",
+        "describe",
+    ),
+    "originals": ("Originals",),
+    "repairs": (
+        "Repair",
+        "Repaired",
+        "Repairer",
+        "repair",
+    ),
+    "rewrites": (
+        "check_operation",
+        "check_rewrite",
+    ),
+}
+if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -24,5 +23,7 @@ class Rule(NamedTuple):
 @cache
 def rules() -> Mapping[str, Rule]:
     """All rules by id, read when first asked for."""
+    import tomllib
+
     text = Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
     return MappingProxyType({name: Rule(name, **row) for name, row in tomllib.loads(text).items()})

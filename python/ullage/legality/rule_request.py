@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Any, Protocol, cast
 
+from ullage._dataclasses import dataclass
 from ullage.legality.findings import Report, Violation
 from ullage.providers.registry import Provider
 

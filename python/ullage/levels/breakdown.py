@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage._engine.digests import (
     BlockDigest,

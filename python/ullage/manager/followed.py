@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
 
+from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["FORMAT", "PRINT", "Followed", "print_of"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
 
+from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage.compaction.prefetch import Ahead
 from ullage.compaction.put_back import Providers

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
 
+from ullage._dataclasses import dataclass
 from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Listener
 
 __all__ = ["CacheMonitor", "CacheVerdict"]

@@ -11,14 +11,17 @@ import contextlib
 import inspect
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
+from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = [
     "CallableHook",
@@ -126,7 +129,7 @@ HooksLike: TypeAlias = OneHook | Iterable[OneHook]
 """One hook or some: each a hook, a function, or a shell command."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Hooks:
     """The hooks of a host, by event, in the order to run.
 
@@ -229,6 +232,8 @@ def _discard(answer: Any) -> None:
 
 
 def _shell(hook: ShellHook, payload: Mapping[str, Any]) -> HookReply:
+    import subprocess
+
     process = subprocess.Popen(  # noqa: S602 - a hook is a shell command by definition
         hook.command,
         shell=True,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
+from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["EffectiveValue", "Group", "choice", "group", "names", "number", "switch"]
@@ -95,11 +95,12 @@ def group(name: str) -> Callable[[type[T]], type[T]]:
     return made
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Settings of one level; `GROUP` is its name in dotted names and files."""
+    """Settings of one level; `GROUP` is its name in dotted names and files. Each subclass is a dataclass by `group`."""
 
+    __slots__ = ()
     GROUP: ClassVar[str] = ""
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):

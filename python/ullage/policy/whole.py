@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self, cast
 
+from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 from ullage.policy.fields import EffectiveValue, Group, choice
 from ullage.policy.fitting import fitted_values
@@ -130,6 +130,8 @@ class Policy:
         Raises:
             InvalidPolicy: An unknown name or a bad value; the hint has the file's path.
         """
+        import tomllib
+
         found: dict[str, Any] = {}
         if path is not None:
             try:
@@ -149,6 +151,8 @@ class Policy:
             >>> Policy.from_toml('preset = "ladder"\n[snip]\nmax_chars = 8000').snip.max_chars
             8000
         """
+        import tomllib
+
         try:
             found = tomllib.loads(text)
         except tomllib.TOMLDecodeError as exc:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from ullage._dataclasses import dataclass
 
 __all__ = ["Evidence", "gather", "get"]
 

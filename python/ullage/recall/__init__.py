@@ -8,9 +8,14 @@ by the numbers that summaries give them), a name that a level gave to a span
 
 from __future__ import annotations
 
-from ullage.recall.archive import Archive, NamedSpan, Recalled
-from ullage.recall.evicted import Left, left
-from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.recall.archive import Archive, NamedSpan, Recalled
+    from ullage.recall.evicted import Left, left
+    from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits
 
 __all__ = [
     "RECALL_TOOL",
@@ -22,3 +27,22 @@ __all__ = [
     "Recalled",
     "left",
 ]
+
+_HOMES = {
+    "archive": (
+        "Archive",
+        "NamedSpan",
+        "Recalled",
+    ),
+    "evicted": (
+        "Left",
+        "left",
+    ),
+    "tool": (
+        "RECALL_TOOL",
+        "Recall",
+        "RecallLimits",
+    ),
+}
+if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ullage._dataclasses import dataclass
 from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = ["Tool", "ToolAnswer"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar, Unpack
 
+from ullage._dataclasses import dataclass
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage
 from ullage.legality import Report, Violation, validate

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from ullage.transcript.after_boundary import context_entries, messages_after_boundary, resume
-from ullage.transcript.conversation import Conversation, ResumeReport
-from ullage.transcript.index import Transcript
-from ullage.transcript.log import TranscriptLog
-from ullage.transcript.write import BoundaryInfo, Kept, write_compaction
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.transcript.after_boundary import context_entries, messages_after_boundary, resume
+    from ullage.transcript.conversation import Conversation, ResumeReport
+    from ullage.transcript.index import Transcript
+    from ullage.transcript.log import TranscriptLog
+    from ullage.transcript.write import BoundaryInfo, Kept, write_compaction
 
 __all__ = [
     "BoundaryInfo",
@@ -20,3 +25,24 @@ __all__ = [
     "resume",
     "write_compaction",
 ]
+
+_HOMES = {
+    "after_boundary": (
+        "context_entries",
+        "messages_after_boundary",
+        "resume",
+    ),
+    "conversation": (
+        "Conversation",
+        "ResumeReport",
+    ),
+    "index": ("Transcript",),
+    "log": ("TranscriptLog",),
+    "write": (
+        "BoundaryInfo",
+        "Kept",
+        "write_compaction",
+    ),
+}
+if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

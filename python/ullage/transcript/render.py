@@ -8,9 +8,10 @@ Blocks, and messages that need no change, are the stored objects.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from ullage._dataclasses import dataclass
 from ullage.messages import Block, Content, Item, message_of
 from ullage.transcript.attachment_text import USER_KINDS, render
 

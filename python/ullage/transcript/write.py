@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidMessage
 from ullage.messages import Item, StoredEntry, is_summary
 from ullage.transcript import records

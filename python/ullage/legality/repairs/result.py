@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from ullage._dataclasses import dataclass
 from ullage.legality.findings import Violation
 from ullage.messages import Item
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ullage._dataclasses import dataclass
 from ullage.memory.session.template import Section, parse_notes
 
 __all__ = ["FIRST", "Excess", "TrimmedNotes", "cut_notes", "excess"]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ullage._dataclasses import dataclass
 from ullage.memory.session.template import skeleton
 from ullage.summarizers.protocol import SummaryReply
 

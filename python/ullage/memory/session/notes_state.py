@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ullage._dataclasses import dataclass
 from ullage.compaction.input import read_source
 from ullage.counting.estimate import Weights
 from ullage.memory.session.ids import covered_end, safe_end

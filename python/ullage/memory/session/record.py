@@ -7,10 +7,12 @@ conversation stays than necessary, never less.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
+
+from ullage._dataclasses import dataclass
 
 __all__ = ["Record", "read_record", "write_record"]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ullage._dataclasses import dataclass
 from ullage.facts.reading import blocks_of
 from ullage.messages import role_of
 from ullage.policy import SessionMemoryPolicy

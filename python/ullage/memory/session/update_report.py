@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from ullage._dataclasses import dataclass
 from ullage.memory.session.notes_edits import Refusal
 
 __all__ = ["UpdateOutcome", "UpdateReport"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from ullage._dataclasses import dataclass
 from ullage.messages import BOUNDARY, Block, StoredEntry, is_boundary
 from ullage.providers._results import place_result
 from ullage.transcript.pin import FilePin
