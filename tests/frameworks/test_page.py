@@ -27,6 +27,7 @@ NEEDED = {
     "Microsoft Agent Framework": "agent_framework",
     "Inspect": "inspect_ai",
     "LlamaIndex": "llama_index.core",
+    "litellm": "litellm",
     "Claude Agent SDK": "claude_agent_sdk",
 }
 

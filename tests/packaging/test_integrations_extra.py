@@ -19,6 +19,7 @@ FRAMEWORKS = {
     "inspect_ai": ("inspect_ai",),
     "langchain": ("langchain", "langchain_core", "langgraph"),
     "llama_index": ("llama_index",),
+    "litellm": ("litellm",),
     "openai_agents": ("agents",),
     "pydantic_ai": ("pydantic_ai",),
     "smolagents": ("smolagents",),

@@ -11,6 +11,7 @@
 | Microsoft Agent Framework | `Agent(..., middleware=[UllageChatMiddleware()])` of `ullage.integrations.agent_framework` |
 | Inspect | `react(compaction=UllageCompaction())` of `ullage.integrations.inspect_ai` |
 | LlamaIndex | `FunctionAgent(..., llm=UllageLLM(llm))` of `ullage.integrations.llama_index` |
+| litellm | `litellm.callbacks = [UllageLogger()]` of `ullage.integrations.litellm` |
 | Claude Agent SDK | `ClaudeAgentOptions(hooks=ullage_hooks())` of `ullage.clients.agent_sdk` |
 
 Each needs its extra, `pip install 'ullage[langchain]'`; without it the import raises `MissingExtra`.

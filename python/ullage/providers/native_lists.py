@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ullage._dataclasses import dataclass
-from ullage.exceptions import InvalidMessage
+from ullage.exceptions import InvalidMessage, UllageError
 from ullage.messages import Item
 from ullage.providers._common import FOREIGN, is_anthropic_only
-from ullage.providers._placed import BROKEN
+from ullage.providers._placed import BROKEN, refused
 from ullage.providers.registry import AnyProvider, Provider, provider_of, recognised
 
 __all__ = ["FormList", "read_form", "read_item"]
@@ -35,7 +35,7 @@ def read_item(
         open_calls: Id and name of calls that wait for a result, oldest first.
 
     Raises:
-        InvalidMessage: The first item is a system prompt: that is an argument of the manager.
+        InvalidMessage: It cannot be read, or the first item is a system prompt: that is an argument of the manager.
     """
     if provider.internal or not isinstance(item, Mapping) or _is_internal(item, provider):
         return [item]
@@ -43,8 +43,19 @@ def read_item(
     if system and position == 0:
         raise InvalidMessage("is the system prompt", index=0, field="role", hint=_SYSTEM_HINT)
     given = [provider.user_message("."), item] if system else [item]
-    messages = provider.shape.from_provider(given).messages[len(given) - 1 :]
+    messages = _internal(given, provider)[len(given) - 1 :]
     return [_named(message, position, open_calls) for message in messages]
+
+
+def _internal(given: list[Item], provider: Provider) -> list[Item]:
+    read = provider.shape.from_provider
+    try:
+        return list(read(given).messages)
+    except UllageError:
+        raise
+    except BROKEN as exc:
+        found = refused(read, given, exc)
+        raise InvalidMessage(found.reason, field=found.field) from exc
 
 
 def _is_internal(item: Item, provider: Provider) -> bool:

@@ -1,0 +1,335 @@
+"""litellm: `litellm.callbacks = [UllageLogger()]`, also as a callback of its proxy; for synchronous calls, `around`.
+
+```python
+import litellm
+from ullage.integrations.litellm import UllageLogger
+
+litellm.callbacks = [UllageLogger()]  # acompletion, aresponses, anthropic_messages, Router, proxy
+completion = UllageLogger().around(litellm.completion)
+```
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeVar, cast
+
+from ullage.exceptions import InvalidMessage, MissingExtra
+from ullage.integrations.conversations import (
+    Fitted,
+    HeldConversation,
+    HeldConversations,
+    ModelFacts,
+    NativeItems,
+    transcript_of,
+)
+from ullage.manager.followed import print_of
+from ullage.messages import Item
+from ullage.observe import Listener
+from ullage.policy import Policy
+from ullage.recall.store import OffloadStore
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+
+try:
+    import litellm
+    from litellm import ContextWindowExceededError
+    from litellm.integrations.custom_logger import CustomLogger
+    from litellm.types.utils import CallTypes
+except ImportError as exc:
+    raise MissingExtra("litellm", "litellm") from exc
+
+__all__ = ["UllageLogger"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Form(NamedTuple):
+    """How a kind of request is read."""
+
+    provider: str
+    messages: str  # the argument with the conversation
+    system: str  # the argument with the system prompt; empty: it is among the messages
+
+
+_CHAT: Final = _Form("openai_chat", "messages", "")
+_ANTHROPIC: Final = _Form("anthropic", "messages", "system")
+_RESPONSES: Final = _Form("openai_responses", "input", "instructions")
+_FORMS: Final = {
+    "acompletion": _CHAT,
+    "anthropic_messages": _ANTHROPIC,
+    "aresponses": _RESPONSES,
+    "responses": _RESPONSES,  # the one synchronous call for which litellm asks its callbacks
+}
+_ACCESS: Final = ("api_key", "api_base", "base_url", "api_version", "custom_llm_provider")
+_log = logging.getLogger(__name__)
+
+# Calls that callbacks leave as they are: of a model that writes a summary, and those that `around` has fitted.
+_own_call: ContextVar[bool] = ContextVar("ullage_litellm_own_call", default=False)
+# The conversation of the request that is under way; a failed one holds its fitted messages, which may begin in another way.
+_under_way: ContextVar[tuple[object, HeldConversation[Item]] | None] = ContextVar(
+    "ullage_litellm_under_way", default=None
+)
+
+
+class UllageLogger(CustomLogger):
+    """Keeps requests that pass through litellm within the model's window.
+
+    As a callback it acts on each request to a deployment, so the window is that of the model that is asked, with a router or the
+    proxy too. litellm does not repeat a request that was refused as too long; but room is made, and the same messages are sent
+    smaller when they come again: from the caller, or as a router falls back to another deployment of the model. `around` sends
+    them again itself. Requests that go on from what the provider keeps (`previous_response_id`, `conversation`) pass as they are.
+
+    Args:
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
+        summarizer: Who writes summaries: `host`, the model in use; a summarizer, or its name; `None`: code, without a model.
+        context_window: The model's window in tokens; `None`: what litellm knows of it, else Ullage's model table.
+        max_output_tokens: Its longest response in tokens, likewise.
+        store: For large tool results; `None`: they stay, and are snipped.
+        listeners: Called with every event.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy | str | None = None,
+        summarizer: WriterLike | Literal["host"] | None = None,
+        context_window: int | None = None,
+        max_output_tokens: int | None = None,
+        store: OffloadStore | None = None,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        super().__init__()
+        self._host_writes, listening = summarizer == "host", tuple(listeners)
+        self._conversations = {
+            form.provider: HeldConversations[Item](
+                _Items(),
+                provider=form.provider,
+                policy=policy,
+                summarizer=None if self._host_writes else summarizer,
+                context_window=context_window,
+                max_output_tokens=max_output_tokens,
+                store=store,
+                listeners=listening,
+            )
+            for form in (_CHAT, _ANTHROPIC, _RESPONSES)
+        }
+
+    # ---- what litellm calls ------------------------------------------------------------------
+
+    async def async_pre_call_deployment_hook(
+        self, kwargs: dict[str, Any], call_type: CallTypes | None
+    ) -> dict[str, Any] | None:
+        """The request with what fits; `None`: it stays as it is."""
+        form = None if call_type is None else _FORMS.get(call_type.value)
+        request = None if form is None or _own_call.get() else _Request.read(form, kwargs)
+        if request is None:
+            return None
+        conversation = self._of(request, None)
+        _under_way.set((self, conversation))
+        try:
+            fitted = await conversation.afit(request.items, **request.head)
+        except InvalidMessage as error:  # what a provider says of it is the provider's
+            _log.warning("a request passes as it is, for it cannot be read: %s", error)
+            return None
+        return {**kwargs, **request.now(fitted)} if fitted.changed else None
+
+    async def async_post_call_failure_deployment_hook(
+        self,
+        request_data: Mapping[str, Any],
+        exception: Exception,
+        call_type: CallTypes | None,
+        fallback_depth: int | None = None,
+    ) -> None:
+        """Make room after a refusal as too long; litellm raises the error, or falls back."""
+        owner, conversation = _under_way.get() or (None, None)
+        if owner is self and conversation is not None and not _own_call.get():
+            _under_way.set(None)
+            with suppress(type(exception)):
+                await conversation.arefused(exception, overflow=_is_overflow(exception))
+
+    # ---- what a program calls ----------------------------------------------------------------
+
+    def around(self, call: Callable[P, R]) -> Callable[P, R]:
+        """The same function with messages that fit; after a refusal as too long it is called again with less.
+
+        Args:
+            call: `litellm.completion`, `acompletion`, `responses`, `aresponses`, `anthropic_messages`, or that method of a
+                `Router`, for which `context_window` has to be stated where litellm does not know the group's name as a model.
+        """
+        shape = inspect.signature(call)
+
+        @functools.wraps(call)
+        def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+            request = _Request.of_call(call, shape, args, kwargs)
+            if request is None:
+                return call(*args, **kwargs)
+            conversation = self._of(request, call)
+            while True:
+                fitted = conversation.fit(request.items, **request.head)
+                try:
+                    with _passing():
+                        return request.repeat(call, fitted)
+                except Exception as error:
+                    conversation.refused(error, overflow=_is_overflow(error))
+
+        @functools.wraps(call)
+        async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
+            acall = cast("Callable[P, Awaitable[Any]]", call)
+            request = _Request.of_call(call, shape, args, kwargs)
+            if request is None:
+                return await acall(*args, **kwargs)
+            conversation = self._of(request, call)
+            while True:
+                fitted = await conversation.afit(request.items, **request.head)
+                try:
+                    with _passing():
+                        return await request.repeat(acall, fitted)
+                except Exception as error:
+                    await conversation.arefused(error, overflow=_is_overflow(error))
+
+        return cast("Callable[P, R]", awaited) if inspect.iscoroutinefunction(call) else asked
+
+    def _of(self, request: _Request, call: Callable[..., Any] | None) -> HeldConversation[Item]:
+        host = _HostSummarizer(request, call) if self._host_writes else None
+        held = self._conversations[request.form.provider]
+        return held.of(request.name, _facts(request.options), host)
+
+
+class _Items(NativeItems):
+    """Messages as litellm takes them: dicts, and the objects of its responses."""
+
+    def read(self, message: Item) -> Item:
+        """The message as a dict."""
+        if isinstance(message, Mapping):
+            return message
+        return cast("Item", cast("Any", message).model_dump(exclude_none=True))
+
+
+class _Request:
+    """One call: its conversation, without the system prompt that stands before it."""
+
+    def __init__(self, form: _Form, options: Mapping[str, Any]) -> None:
+        self.form, self.options = form, options
+        given = options[form.messages]
+        first = next((n for n, each in enumerate(given) if not _is_system(each)), len(given))
+        self._standing, self.items = list(given[:first]), list(given[first:])
+        standing = [_Items().read(each) for each in self._standing]
+        system = options.get(form.system) if form.system else standing
+        self.head: dict[str, Any] = {"system": system or "", "tools": options.get("tools") or ()}
+
+    @property
+    def name(self) -> str:
+        """What names the conversation: the session that the caller names, else how it begins; with the key, on the proxy."""
+        own = self.options.get("litellm_session_id")
+        about = self.options.get("metadata") or self.options.get("litellm_metadata") or {}
+        begin = print_of([_Items().read(each) for each in (self.items or self._standing)[:1]])
+        return f"{about.get('user_api_key_hash') or ''}/{own or begin}"
+
+    def now(self, fitted: Fitted[Item]) -> dict[str, Any]:
+        """The argument that holds the conversation."""
+        return {self.form.messages: [*self._standing, *fitted.messages]}
+
+    def repeat(self, call: Callable[..., R], fitted: Fitted[Item]) -> R:
+        """Call with what fits."""
+        return call(**{**self.options, **self.now(fitted)})
+
+    @classmethod
+    def read(cls, form: _Form, options: Mapping[str, Any]) -> _Request | None:
+        """The call; `None`: it is none of a conversation that the caller keeps."""
+        if options.get("previous_response_id") or options.get("conversation"):
+            return None
+        if form.messages not in options:
+            _log.warning("litellm shows callbacks no positional arguments: pass %s= by name", form.messages)  # fmt: skip
+        given = options.get(form.messages)
+        return cls(form, options) if isinstance(given, list) and given else None
+
+    @classmethod
+    def of_call(
+        cls, call: Callable[..., Any], shape: inspect.Signature, args: Any, kwargs: Any
+    ) -> _Request | None:
+        """The call of a function of litellm, whose arguments have the names of its signature."""
+        options: dict[str, Any] = {}
+        for name, value in shape.bind(*args, **kwargs).arguments.items():
+            more = shape.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            options.update(value if more else {name: value})
+        form = _RESPONSES if "input" in options else _CHAT
+        if "anthropic" in getattr(call, "__name__", "") and "messages" in options:
+            form = _ANTHROPIC
+        return cls.read(form, options)
+
+
+class _HostSummarizer:
+    """The model in use as the writer of summaries, with the request's own access.
+
+    Args:
+        request: Its model and access are used.
+        call: What `around` was given; `None`: a callback asks litellm itself.
+    """
+
+    def __init__(self, request: _Request, call: Callable[..., Any] | None) -> None:
+        options = request.options
+        self._access = {name: options[name] for name in ("model", *_ACCESS) if options.get(name)}
+        chat = call if call is not None and request.form is _CHAT else None
+        is_async = chat is not None and inspect.iscoroutinefunction(chat)
+        self._call: Any = litellm.completion if chat is None or is_async else chat
+        self._acall: Any = chat if is_async else litellm.acompletion
+        self.name = f"host:{options.get('model')}"
+        self.window_tokens: int | None = _facts(options).context_window
+
+    def summarize(self, request: SummaryRequest) -> SummaryReply:
+        """Writes the summary that `request` asks for."""
+        with _passing():
+            return _reply(self._call(messages=_asked(request), **self._access))
+
+    async def asummarize(self, request: SummaryRequest) -> SummaryReply:
+        """`summarize`, without blocking the event loop."""
+        with _passing():
+            return _reply(await self._acall(messages=_asked(request), **self._access))
+
+
+@contextmanager
+def _passing() -> Iterator[None]:
+    before = _own_call.set(True)
+    try:
+        yield
+    finally:
+        _own_call.reset(before)
+
+
+def _asked(request: SummaryRequest) -> list[dict[str, str]]:
+    head = [{"role": "system", "content": request.system}] if request.system else []
+    text = transcript_of(request.messages, request.prompt)
+    return [*head, {"role": "user", "content": text}]
+
+
+def _reply(answer: Any) -> SummaryReply:
+    choice = answer.choices[0]
+    text, reason = choice.message.content or "", str(choice.finish_reason or "")
+    return SummaryReply(text=text, finish_reason=reason)
+
+
+def _is_system(item: Any) -> bool:
+    role = item.get("role") if isinstance(item, Mapping) else getattr(item, "role", None)
+    return role in ("system", "developer")
+
+
+def _is_overflow(error: Exception) -> bool:
+    return isinstance(error, ContextWindowExceededError)
+
+
+def _facts(options: Mapping[str, Any]) -> ModelFacts:
+    """What litellm knows of the model, and before it what its deployment's `model_info` says."""
+    model = str(options.get("model") or "")
+    try:
+        known: Mapping[str, Any] = litellm.get_model_info(model, options.get("custom_llm_provider"))
+    except Exception:  # litellm raises a bare Exception for a model that it does not know
+        known = {}
+    own = options.get("model_info") or {}
+    window, output = (own.get(name) or known.get(name) for name in ("max_input_tokens", "max_output_tokens"))  # fmt: skip
+    return ModelFacts(model.rpartition("/")[2], window, output)
