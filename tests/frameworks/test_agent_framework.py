@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -26,10 +27,10 @@ from agent_framework import (
     tool,
 )
 
-from tests.frameworks.generated import COUNTS, SMALL, short_talks
+from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from ullage.integrations.agent_framework import UllageChatMiddleware, UllageCompactionStrategy
 from ullage.integrations.agent_framework_messages import MessageTranslator
-from ullage.integrations.conversations import HeldConversations, ModelFacts
+from ullage.integrations.conversations import HeldConversations
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 SUMMARY = ScriptedSummarizer()([{"role": "user", "content": "Look everywhere."}]).text
@@ -213,18 +214,18 @@ def _content(block: dict[str, Any]) -> Content:
     return Content.from_function_result(block["tool_use_id"], result=block["content"], **failed)
 
 
+def round_trips(seeds: Iterable[int]) -> Tally:
+    held = HeldConversations[Message](MessageTranslator(), **SMALL)
+
+    def judged(messages: list[Message]) -> None:
+        assert_legal("openai_chat", request(messages))
+
+    def dump(messages: list[Message]) -> list[Any]:
+        return [message.to_dict() for message in messages]
+
+    return there_and_back(seeds, held, "gpt-5.4", messages_of, judged, dump=dump)
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
-    held = HeldConversations[Message](MessageTranslator(), **SMALL)
-    changed = 0
-    for number, talk in enumerate(short_talks(count)):
-        messages = messages_of(talk)
-        before = [message.to_dict() for message in messages]
-        fitted = held.of(str(number), ModelFacts("gpt-5.4")).fit(messages)
-        for step in fitted.view.plan:
-            if step.action == "kept":
-                assert fitted.messages[step.at] is messages[step.given]
-        assert [message.to_dict() for message in messages] == before
-        assert_legal("openai_chat", request(fitted.messages))
-        changed += fitted.changed
-    assert changed > count // 10
+    round_trips(range(count))

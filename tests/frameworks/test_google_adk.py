@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
@@ -17,10 +17,10 @@ from google.adk.models import BaseLlm, LLMRegistry, LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.genai.types import Content, FunctionCall, Part
 
-from tests.frameworks.generated import COUNTS, SMALL, short_talks
+from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage import outgoing
-from ullage.integrations.conversations import HeldConversations, ModelFacts
+from ullage.integrations.conversations import HeldConversations
 from ullage.integrations.google_adk import ContentTranslator, UllagePlugin
 from ullage.testing import ScriptedSummarizer, assert_legal
 
@@ -129,20 +129,18 @@ def test_the_agents_own_model_writes_the_summary():
     assert any(line in str(sent) for sent in Script.sent)
 
 
+def round_trips(seeds: Iterable[int]) -> Tally:
+    held = HeldConversations[Content](ContentTranslator(), provider="gemini", **SMALL)
+
+    def native(talk: Any) -> list[Content]:
+        return [Content.model_validate(each) for each in outgoing(talk, provider="gemini").messages]
+
+    def judged(contents: list[Content]) -> None:
+        assert_legal("gemini", [ContentTranslator().read(each) for each in contents])
+
+    return there_and_back(seeds, held, "gemini-2.5-pro", native, judged)
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
-    held = HeldConversations[Content](ContentTranslator(), provider="gemini", **SMALL)
-    changed = 0
-    for number, talk in enumerate(short_talks(count)):
-        contents = [
-            Content.model_validate(each) for each in outgoing(talk, provider="gemini").messages
-        ]
-        before = copy.deepcopy(contents)
-        fitted = held.of(str(number), ModelFacts("gemini-2.5-pro")).fit(contents)
-        for step in fitted.view.plan:
-            if step.action == "kept":
-                assert fitted.messages[step.at] is contents[step.given]
-        assert contents == before
-        assert_legal("gemini", [ContentTranslator().read(each) for each in fitted.messages])
-        changed += fitted.changed
-    assert changed > count // 10
+    round_trips(range(count))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -21,10 +21,10 @@ from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
-from tests.frameworks.generated import COUNTS, SMALL, short_talks
+from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage.exceptions import ContextTooLarge
-from ullage.integrations.conversations import HeldConversations, ModelFacts
+from ullage.integrations.conversations import HeldConversations
 from ullage.integrations.langchain import UllageMiddleware
 from ullage.integrations.langchain_messages import LangChainTranslator
 from ullage.testing import ScriptedSummarizer, assert_legal
@@ -284,26 +284,25 @@ def given(messages: list[dict[str, Any]]) -> list[AnyMessage]:
     return made
 
 
+def _same(one: Any, other: Any) -> None:
+    about = [
+        (type(m), m.id, m.response_metadata, getattr(m, "artifact", None)) for m in (one, other)
+    ]
+    assert about[0] == about[1]
+
+
+def round_trips(seeds: Iterable[int]) -> Tally:
+    held = HeldConversations[AnyMessage](LangChainTranslator(), **SMALL)
+
+    def judged(messages: list[AnyMessage]) -> None:
+        assert_legal("openai_chat", convert_to_openai_messages(messages))
+
+    def dump(messages: list[AnyMessage]) -> list[str]:
+        return [message.model_dump_json() for message in messages]
+
+    return there_and_back(seeds, held, "gpt-5.4", given, judged, _same, dump)
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
-    held = HeldConversations[AnyMessage](LangChainTranslator(), **SMALL)
-    changed = 0
-    for number, talk in enumerate(short_talks(count)):
-        messages = given(talk)
-        before = [message.model_dump_json() for message in messages]
-        fitted = held.of(str(number), ModelFacts("gpt-5.4")).fit(messages)
-        for step in fitted.view.plan:
-            if step.action == "kept":
-                assert fitted.messages[step.at] is messages[step.given]
-            elif step.action == "replaced":
-                one, other = messages[step.given], fitted.messages[step.at]
-                assert (type(one), one.id, one.response_metadata) == (
-                    type(other),
-                    other.id,
-                    other.response_metadata,
-                )
-                assert getattr(one, "artifact", None) == getattr(other, "artifact", None)
-        assert [message.model_dump_json() for message in messages] == before
-        assert_legal("openai_chat", convert_to_openai_messages(fitted.messages))
-        changed += fitted.changed
-    assert changed > count // 10
+    round_trips(range(count))

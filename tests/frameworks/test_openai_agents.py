@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import copy
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -21,10 +21,10 @@ from agents import (
 )
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from tests.frameworks.generated import COUNTS, SMALL, short_talks
+from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage import outgoing
-from ullage.integrations.conversations import HeldConversations, ModelFacts, NativeItems
+from ullage.integrations.conversations import HeldConversations, NativeItems
 from ullage.integrations.openai_agents import UllageModel, UllageSession, ullage_filter
 from ullage.testing import ScriptedSummarizer, assert_legal
 
@@ -157,18 +157,18 @@ def test_a_session_stays_small_and_goes_on(tmp_path):
     again.close()
 
 
+def round_trips(seeds: Iterable[int]) -> Tally:
+    held = HeldConversations[Any](NativeItems(), provider="openai_responses", **SMALL)
+
+    def native(talk: Any) -> list[Any]:
+        return list(outgoing(talk, provider="openai_responses").messages)
+
+    def judged(items: list[Any]) -> None:
+        assert_legal("openai_responses", items)
+
+    return there_and_back(seeds, held, "gpt-5.4", native, judged)
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
-    held = HeldConversations[Any](NativeItems(), provider="openai_responses", **SMALL)
-    changed = 0
-    for number, talk in enumerate(short_talks(count)):
-        items = list(outgoing(talk, provider="openai_responses").messages)
-        before = copy.deepcopy(items)
-        fitted = held.of(str(number), ModelFacts("gpt-5.4")).fit(items)
-        for step in fitted.view.plan:
-            if step.action == "kept":
-                assert fitted.messages[step.at] is items[step.given]
-        assert items == before
-        assert_legal("openai_responses", fitted.messages)
-        changed += fitted.changed
-    assert changed > count // 10
+    round_trips(range(count))

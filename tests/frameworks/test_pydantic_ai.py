@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -27,9 +28,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from tests.frameworks.generated import COUNTS, SMALL, short_talks
+from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
-from ullage.integrations.conversations import HeldConversations, ModelFacts
+from ullage.integrations.conversations import HeldConversations
 from ullage.integrations.pydantic_ai import Ullage, UllageStrategy, ullage_history
 from ullage.integrations.pydantic_ai_messages import PydanticTranslator
 from ullage.testing import ScriptedSummarizer, assert_legal
@@ -232,24 +233,18 @@ def given(messages: list[dict[str, Any]]) -> list[ModelMessage]:
     return made
 
 
+def _same(one: ModelMessage, other: ModelMessage) -> None:
+    assert type(one) is type(other)
+    about = [[getattr(part, "metadata", 0) for part in m.parts] for m in (one, other)]
+    assert about[0] == about[1][: len(about[0])]
+
+
+def round_trips(seeds: Iterable[int]) -> Tally:
+    held = HeldConversations[ModelMessage](PydanticTranslator(), **SMALL)
+    dump = ModelMessagesTypeAdapter.dump_json
+    return there_and_back(seeds, held, "gpt-5.4", given, legal, _same, dump)
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
-    held = HeldConversations[ModelMessage](PydanticTranslator(), **SMALL)
-    changed = 0
-    for number, talk in enumerate(short_talks(count)):
-        messages = given(talk)
-        before = ModelMessagesTypeAdapter.dump_json(messages)
-        fitted = held.of(str(number), ModelFacts("gpt-5.4")).fit(messages)
-        for step in fitted.view.plan:
-            if step.action == "kept":
-                assert fitted.messages[step.at] is messages[step.given]
-            elif step.action == "replaced":
-                one, other = messages[step.given], fitted.messages[step.at]
-                assert type(one) is type(other)
-                assert [getattr(p, "metadata", 0) for p in one.parts] == [
-                    getattr(p, "metadata", 0) for p in other.parts
-                ][: len(one.parts)]
-        assert ModelMessagesTypeAdapter.dump_json(messages) == before
-        legal(fitted.messages)
-        changed += fitted.changed
-    assert changed > count // 10
+    round_trips(range(count))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -23,8 +24,9 @@ from smolagents.models import (
 from smolagents.monitoring import Timing, TokenUsage
 from smolagents.utils import AgentError
 
-from tests.frameworks.generated import COUNTS, SMALL, short_talks
+from tests.frameworks.generated import COUNTS, SMALL, Tally, short_talks
 from ullage.integrations.smolagents import UllageCallback
+from ullage.manager import PlanStep
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 SUMMARY = ScriptedSummarizer()([{"role": "user", "content": "Look everywhere."}]).text
@@ -234,13 +236,11 @@ def steps_of(talk: list[dict[str, Any]]) -> list[MemoryStep]:
     return steps
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_generated_conversations_there_and_back(count):
-    callback = UllageCallback(**SMALL)
+def round_trips(seeds: Iterable[int]) -> Tally:
+    callback, tally = UllageCallback(**SMALL), Tally()
     made = agent(Script(0), callback)
     made.memory.system_prompt.system_prompt = "Be brief."
-    changed = 0
-    for talk in short_talks(count):
+    for talk in short_talks(seeds):
         made.memory.steps = steps = steps_of(talk)
         whole = [type(step).to_messages(step) for step in steps]
         callback(steps[-1], made)
@@ -249,5 +249,19 @@ def test_generated_conversations_there_and_back(count):
             if "to_messages" not in vars(step):
                 assert step.to_messages() == before
         assert_legal("openai_chat", request(made.write_memory_to_messages()))
-        changed += any("to_messages" in vars(step) for step in steps)
-    assert changed > count // 10
+        tally.note(_plan(steps))
+    tally.check()
+    return tally
+
+
+def _plan(steps: list[MemoryStep]) -> Iterator[PlanStep]:
+    """What became of each step, which stays in the memory: it says all, something else, or nothing."""
+    for at, step in enumerate(steps):
+        said = step.to_messages() if "to_messages" in vars(step) else None
+        action: Any = "kept" if said is None else "replaced" if said else "removed"
+        yield PlanStep(action, at, at)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_generated_conversations_there_and_back(count):
+    round_trips(range(count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -15,9 +16,9 @@ from strands.models import Model
 from strands.session.file_session_manager import FileSessionManager
 from strands.types.exceptions import ContextWindowOverflowException
 
-from tests.frameworks.generated import COUNTS, SMALL, short_talks
+from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from ullage import outgoing
-from ullage.integrations.conversations import HeldConversations, ModelFacts, NativeItems
+from ullage.integrations.conversations import HeldConversations, NativeItems
 from ullage.integrations.strands import UllageConversationManager
 from ullage.testing import ScriptedSummarizer, assert_legal
 
@@ -146,18 +147,15 @@ def test_a_session_is_resumed(tmp_path):
     assert max(map(size, model.sent)) < 30_000
 
 
+def round_trips(seeds: Iterable[int]) -> Tally:
+    held = HeldConversations[Any](NativeItems(), provider="bedrock", **SMALL)
+
+    def native(talk: Any) -> list[Any]:
+        return list(outgoing(talk, provider="bedrock").messages)
+
+    return there_and_back(seeds, held, "claude-opus-4-5", native, legal)
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
-    held = HeldConversations[Any](NativeItems(), provider="bedrock", **SMALL)
-    changed = 0
-    for number, talk in enumerate(short_talks(count)):
-        messages = list(outgoing(talk, provider="bedrock").messages)
-        before = copy.deepcopy(messages)
-        fitted = held.of(str(number), ModelFacts("claude-opus-4-5")).fit(messages)
-        for step in fitted.view.plan:
-            if step.action == "kept":
-                assert fitted.messages[step.at] is messages[step.given]
-        assert messages == before
-        legal(fitted.messages)
-        changed += fitted.changed
-    assert changed > count // 10
+    round_trips(range(count))
