@@ -14,7 +14,7 @@ from tests.kit import result, said, use, user
 from tests.oracle.legality import assert_legal
 from ullage import ContextManager, InvalidPolicy, outgoing, validate
 from ullage.exceptions import ContextTooLarge
-from ullage.testing import conversation
+from ullage.testing import ScriptedSummarizer, conversation
 
 SMALL = {"context_window": 30_000, "max_output_tokens": 2_000}
 FORMS = {
@@ -284,3 +284,40 @@ def test_a_list_that_no_level_changed_is_not_repaired_for_a_gateway():
     broken = [user("hi"), said([use("t1")]), user("no answer to the call")]
     assert manager().view(broken).changed
     assert manager().changed_view(broken) is None
+
+
+@pytest.mark.parametrize("form", ["anthropic", "bedrock", "openai_responses"])
+def test_a_kept_view_is_known_when_the_framework_hands_it_over(form):
+    messages, followed, own = talk(tokens=60_000, form=form), manager(form), []
+    changed = 0
+    for end, before in zip(ends := calls_of(messages), [0, *ends], strict=False):
+        own += messages[before:end]
+        view = followed.view(own)
+        if view.changed:
+            own = list(view.messages)
+            followed.view_kept(view)
+            again = followed.view(list(own))
+            assert not again.changed
+            assert all(one is other for one, other in zip(again.messages, own, strict=True))
+            changed += 1
+    assert changed
+
+
+def test_a_kept_view_that_was_edited_at_its_beginning_is_a_new_list():
+    messages = talk(tokens=90_000)
+    summarizer = ScriptedSummarizer()
+    followed = manager(summarizer=summarizer)
+    view = followed.view(messages)
+    assert None in view.origin
+    followed.view_kept(view)
+    other = [user("Somebody else's words."), *messages[1:9]]
+    assert followed.view(other).messages == manager().view(other).messages
+
+
+def test_back_to_nothing_after_a_summary():
+    followed = manager()
+    followed.view(talk(tokens=90_000))
+    followed.rewind(0)
+    assert len(followed.history) == 0
+    followed.add(user("Hello."))
+    assert followed.prepare().messages == [user("Hello.")]

@@ -44,6 +44,10 @@ __all__ = ["UllageConversationManager"]
 class _Converse(NativeItems):
     """Messages in Bedrock's form; what Strands notes next to their content stays."""
 
+    def read(self, message: Item) -> Item:
+        """What is sent of the message: notes such as its tracking id may come later than the message."""
+        return {"role": message["role"], "content": message["content"]}
+
     def changed(self, message: Item, now: Item) -> Item:
         """A copy of the message with its new content."""
         return {**message, "content": now["content"]}

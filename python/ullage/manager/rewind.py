@@ -45,9 +45,10 @@ def rewind(machine: Machine, count: int) -> None:
         ),
         len(view),
     )
-    if index == 0 or isinstance(view.sources[index - 1], int):
+    written = index > 0 and isinstance(view.sources[index - 1], str)
+    if not written:
         view.cut(index)
-    if count and (not index or isinstance(view.sources[index - 1], str)):
+    if written or (count and not index):
         machine.view = _whole(view, history[:count])
     del history[count:], machine.prints[count:]
     machine.renumber()

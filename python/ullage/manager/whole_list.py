@@ -18,7 +18,7 @@ from ullage.manager.keeping import Keeping
 from ullage.manager.outside import Log, Outside
 from ullage.manager.saved_state import set_state, state_of
 from ullage.manager.values import Request
-from ullage.manager.written_back import ListView, legal_again, plan_of, written_back
+from ullage.manager.written_back import ListView, legal_again, plan_of, standing, written_back
 from ullage.messages import Item, SystemPrompt, Tools, message_of
 from ullage.policy import Policy
 from ullage.providers._common import normal_form
@@ -297,6 +297,7 @@ class WholeLists(Keeping):
         machine, form = self.machine, self.machine.provider
         written = written_back(machine.view, given, self._followed, form)
         written = legal_again(written, form, machine.model.name, self._writer.system)
+        written = standing(written, given)
         return ListView(
             [each.message for each in written],
             [each.origin for each in written],

@@ -15,7 +15,9 @@ from ullage.messages import Item, as_sent, message_of
 from ullage.providers.registry import Provider
 from ullage.requests.to_request import rules_model
 
-__all__ = ["Action", "ListView", "PlanStep", "Written", "legal_again", "plan_of", "written_back"]
+__all__ = [
+    "Action", "ListView", "PlanStep", "Written", "legal_again", "plan_of", "standing", "written_back",
+]  # fmt: skip
 
 Action: TypeAlias = Literal["kept", "replaced", "removed", "inserted"]
 
@@ -191,6 +193,21 @@ def aligned(before: Sequence[Written], after: Sequence[Item]) -> list[Written]:
         fits = following < rest and before[following].message.get("role") == message.get("role")
         made.append(Written(message, before[following].origin if fits else None, False))
         following += fits
+    return made
+
+
+def standing(written: Sequence[Written], given: Sequence[Item]) -> list[Written]:
+    """What the list already says as it is to be sent, since the newest view was kept, as given."""
+    made: list[Written] = []
+    taken = {each.origin for each in written}
+    following = 0
+    for each in written:
+        place = following if each.origin is None else each.origin
+        free = not each.kept and place < len(given) and (each.origin == place or place not in taken)
+        if free and given[place] == each.message:
+            each = Written(given[place], place, True)
+        made.append(each)
+        following = following if each.origin is None else each.origin + 1
     return made
 
 
