@@ -20,7 +20,7 @@ if not (ROOT / "tools/release_check.py").is_file():
 
 # Only where they are.
 from tools import release_check  # noqa: E402
-from tools.release import archives, bill, licences, texts  # noqa: E402
+from tools.release import address, archives, bill, licences, texts  # noqa: E402
 from tools.release.finding import Finding  # noqa: E402
 
 INFO = "ullage-0.1.0.dist-info"
@@ -171,10 +171,22 @@ def test_a_right_project_has_no_findings(root: Path) -> None:
     assert lines(archives.wheel(write_wheel(root, contents(root)), root)) == []
 
 
-def test_this_checkout_lacks_only_its_addresses() -> None:
-    found = lines(release_check.source(ROOT, None))
-    address = ("project.urls.", "the package index cannot follow it")
-    assert [line for line in found if not any(part in line for part in address)] == []
+def test_this_checkout_lacks_only_its_address(tmp_path: Path) -> None:
+    one(release_check.source(ROOT, None), "the project has no address")
+    for name in ("README.md", "pyproject.toml", "CHANGELOG.md", "Cargo.toml", "Cargo.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "python/ullage").mkdir(parents=True)
+    shutil.copy(ROOT / "python/ullage/_version.py", tmp_path / "python/ullage")
+    for name in ("docs", "examples", "CONTRIBUTING.md", "LICENSE"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for place in ("https://example.invalid/first/it", "https://example.invalid/then/it/"):
+        assert address.main([place], tmp_path) == 0
+        assert lines(release_check.source(tmp_path, None)) == []
+        assert (tmp_path / "pyproject.toml").read_text().count("[project.urls]") == 1
+    assert "/then/it/issues" in (tmp_path / "pyproject.toml").read_text()
+    assert "/first/it/raw/main/docs/picture.svg" in (tmp_path / "README.md").read_text()
+    with pytest.raises(SystemExit):
+        address.main(["example.invalid/it"], tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tools.release.texts import project, table, version
 PURE = "-none-any.whl"
 MOST_BYTES = 8_000_000  # of a wheel
 SUFFIXES = {".py", ".pyi", ".toml", ".json", ".bpe", ".md", ".typed"}
+PAGES = {".css", ".html", ".j2", ".js"}  # of the report, the gateway's page and a client's plugin
 EXTENSION = re.compile(r"ullage/_core\.[^/]*(so|pyd)")
 STRAY = re.compile(
     r"(^|/)(tests?|benches|corpus|fuzz|seeds|__pycache__|\.[^/]+|target|dist|node_modules)/"
@@ -72,7 +73,7 @@ def compared(place: str, inside: set[str], source: set[str]) -> Iterator[Finding
 def strays(place: str, names: set[str], outside: set[str]) -> Iterator[Finding]:
     """Files that no user needs; `outside` are those where no file is expected at all."""
     for name in sorted(names):
-        known = Path(name).suffix in SUFFIXES or not name.startswith("ullage/")
+        known = Path(name).suffix in SUFFIXES | PAGES or not name.startswith("ullage/")
         if name in outside or STRAY.search(name) or not known:
             yield Finding(place, f"{name} strayed in", "exclude it, or build in a clean checkout")
 

@@ -94,9 +94,11 @@ def links(place: str, text: str, root: Path) -> Iterator[Finding]:
         if target.startswith("#") and target[1:] not in anchors(prose):
             yield Finding(place, f"link {target}", "no heading has this anchor")
         elif not target.startswith((*ABSOLUTE, "#")):
-            there = (root / target.split("#")[0]).exists()
-            hint = "the package index cannot follow it: put the repository's address before it"
-            yield Finding(place, f"link {target}", hint if there else "there is no such file")
+            if not (root / target.split("#")[0]).exists():
+                yield Finding(place, f"link {target}", "there is no such file")
+            elif project(root).get("urls"):  # without an address that is the finding, once
+                hint = "the package index cannot follow it: put the repository's address before it"
+                yield Finding(place, f"link {target}", hint)
 
 
 def description(root: Path) -> Iterator[Finding]:
@@ -108,11 +110,12 @@ def description(root: Path) -> Iterator[Finding]:
     if said.get("readme") and not str(said["readme"]).endswith(".md"):
         yield Finding(place, f"project.readme {said['readme']}", "name a Markdown file")
     labels = {label.lower() for label in table(said.get("urls"))}
-    for label in URLS:
+    if not labels:
+        hint = "the maintainer's one step: python -m tools.release.address https://HOST/OWNER/NAME"
+        yield Finding(place, "the project has no address (project.urls)", hint)
+    for label in URLS if labels else ():
         if label not in labels:
-            yield Finding(
-                place, f"project.urls.{label} is missing", "add it once it has an address"
-            )
+            yield Finding(place, f"project.urls.{label} is missing", "add it")
     yield from classifiers([str(each) for each in said.get("classifiers", ())])  # type: ignore[attr-defined]
 
 
