@@ -1,27 +1,32 @@
-"""Generated transcripts through the batch on each engine: are the results equal, how fast is it, how much memory does it take?
+"""Generated transcripts through the batch on each engine: are the results equal, how fast is it, how much memory does it take? What if it is killed?
 
-python -m benches.batch_engines --files 2000 --engines threads daft --action compact
+python -m benches.batch_engines --files 2000 --engines threads daft --action compact --kill
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
-from ullage.batch import RowTask, find_places, run_places
+from ullage.batch import Manifest, RowTask, find_places, run_places
+from ullage.batch.run import Done, Status
 from ullage.testing import Layout, scenario, session_file
 
 
-def made(folder: Path, files: int, seeds: int) -> int:
-    """Writes so many transcripts, of some different sessions; one is fifty times as long. Returns their bytes."""
+def made(folder: Path, files: int, seeds: int, turns: int) -> int:
+    """Writes so many transcripts, of some different sessions of up to so many turns; one has 200. Returns their bytes."""
     kinds = [
-        session_file(scenario(seed, turns=2 + seed % 5), layout=Layout()).to_bytes()
+        session_file(scenario(seed, turns=1 + seed % turns), layout=Layout()).to_bytes()
         for seed in range(seeds)
     ]
     total = 0
@@ -30,52 +35,113 @@ def made(folder: Path, files: int, seeds: int) -> int:
         path.parent.mkdir(exist_ok=True)
         total += path.write_bytes(kinds[number % seeds])
     long = session_file(scenario(seeds, turns=200), layout=Layout()).to_bytes()
+    (folder / "poisoned.jsonl").write_bytes(b"{no transcript")
     return total + (folder / "long.jsonl").write_bytes(long)
 
 
-def one(folder: str, engine: str, action: str) -> dict[str, object]:
+def figures(done: Done) -> tuple[str, int, int]:
+    report = done.report
+    tokens = report.get("tokens_before", report.get("tokens", 0))
+    return report.get("code", ""), tokens, report.get("tokens_after", 0)
+
+
+def digest(found: Iterable[Done]) -> str:
+    """Of what every row says: the same for equal results, in whichever order they came."""
+    rows = sorted(f"{each.path} {figures(each)}" for each in found)
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
+
+
+def one(folder: str, engine: str, action: str, manifest: str) -> dict[str, object]:
     """Runs one engine in this process."""
     places, began = find_places([folder]), time.perf_counter()
-    task = RowTask(action=action, dry=True)  # type: ignore[arg-type]
-    found = [*run_places(task, places, name=action, engine=engine)]  # type: ignore[arg-type]
+    task, book = RowTask(action=action, dry=True), Manifest.open(Path(manifest))  # type: ignore[arg-type]
+    found = [*run_places(task, places, name=action, engine=engine, manifest=book)]  # type: ignore[arg-type]
     seconds = time.perf_counter() - began
     own, children = (
         resource.getrusage(who).ru_maxrss
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    total = sum(each.size for each in places)
+    kept = sum(each.status is Status.KEPT for each in found)
     return {
         "engine": engine,
         "files": len(found),
-        "failed": sum(str(each.status) == "failed" for each in found),
-        "tokens": sum(
-            each.report.get("tokens_before", each.report.get("tokens", 0)) for each in found
-        ),
-        "tokens after": sum(each.report.get("tokens_after", 0) for each in found),
+        "kept from the run before": kept,
+        "failed": sum(each.status is Status.FAILED for each in found),
+        "tokens": sum(figures(each)[1] for each in found),
+        "tokens after": sum(figures(each)[2] for each in found),
         "seconds": round(seconds, 1),
-        "files per second": round(len(found) / seconds, 1),
-        "MB per second": round(total / seconds / 1e6, 1),
+        "files per second": round((len(found) - kept) / seconds, 1),
+        "MB per second": round(sum(each.size for each in places) / seconds / 1e6, 1),
         "most memory of one process, MB": max(own, children) // 1024,
+        "digest": digest(found),
     }
 
 
-def main() -> None:
+def run(folder: str, engine: str, action: str, manifest: Path) -> subprocess.Popen[str]:
+    """An engine in processes of its own, for its memory and for a kill of all of them."""
+    given = [
+        "--folder",
+        folder,
+        "--engines",
+        engine,
+        "--action",
+        action,
+        "--manifest",
+        str(manifest),
+    ]
+    return subprocess.Popen(
+        [sys.executable, "-m", "benches.batch_engines", *given],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def result(process: subprocess.Popen[str]) -> dict[str, object]:
+    out, _ = process.communicate()
+    return json.loads(out.strip().splitlines()[-1])
+
+
+def killed(folder: str, engine: str, action: str, manifest: Path, files: int) -> dict[str, object]:
+    """Killed when half is done, then begun again."""
+    process = run(folder, engine, action, manifest)
+    while process.poll() is None:
+        time.sleep(0.02)
+        if manifest.exists() and manifest.read_bytes().count(b"\n") > files / 2:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    return {**result(run(folder, engine, action, manifest)), "killed": process.returncode < 0}
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1_000)
     parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--turns", type=int, default=6, help="of the longest session but one")
     parser.add_argument("--engines", nargs="+", default=["threads", "daft"])
     parser.add_argument("--action", default="compact")
-    parser.add_argument("--folder", default="")
+    parser.add_argument(
+        "--kill", action="store_true", help="and once more, killed when half is done"
+    )
+    parser.add_argument("--folder", default="", help="(one run)")
+    parser.add_argument("--manifest", default="")
     args = parser.parse_args()
     if args.folder:
-        print(json.dumps(one(args.folder, args.engines[0], args.action)))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        print(f"{made(Path(folder), args.files, args.seeds) / 1e6:.0f} MB")
-        for engine in args.engines:  # each in a process of its own, for its memory
-            given = ["--folder", folder, "--engines", engine, "--action", args.action]
-            subprocess.run([sys.executable, "-m", "benches.batch_engines", *given], check=True)
+        print(json.dumps(one(args.folder, args.engines[0], args.action, args.manifest)))
+        return 0
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as books:
+        print(f"{made(Path(folder), args.files, args.seeds, args.turns) / 1e6:.0f} MB", flush=True)
+        seen = set()
+        for engine in args.engines:
+            found = [result(run(folder, engine, args.action, Path(books) / engine))]
+            if args.kill:
+                book = Path(books) / f"{engine}-killed"
+                found.append(killed(folder, engine, args.action, book, args.files))
+            print("\n".join(json.dumps(each) for each in found), flush=True)
+            seen |= {each["digest"] for each in found}
+    print("equal" if len(seen) == 1 else "NOT EQUAL")
+    return len(seen) - 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
