@@ -139,7 +139,7 @@ class Buckets(Server):
         self.program = str(beside) if beside.exists() else shutil.which("weed")
         if self.program is None:
             pytest.skip("SeaweedFS is not installed")
-        self.folder, self.port = _folder(), free_port()
+        self.folder, self.port, self.begun = _folder(), free_port(), False
         self.start()
 
     def address_at(self, port: int) -> str:
@@ -179,10 +179,13 @@ class Buckets(Server):
         )  # fmt: skip
         for _ in range(600):
             try:
-                store.put("ready", b"")
+                if self.begun:  # what it took before it was killed comes later still
+                    store.get("ready").bytes()
+                store.put("ready", b"yes")
             except Exception:
                 time.sleep(0.1)
             else:
+                self.begun = True
                 return
         raise TimeoutError("SeaweedFS does not write")
 

@@ -96,6 +96,23 @@ def test_no_such_bucket(bucket):
         BucketStore("s3://nothing/prefix")
 
 
+def test_a_bucket_whose_server_goes_down(buckets, monkeypatch):
+    for name, value in buckets.environment(buckets.port).items():
+        monkeypatch.setenv(name, value)
+    store = BucketStore(buckets.address)
+    end = store.append("down", b"one\n", at=0, write_id="w1")
+    buckets.kill()
+    try:
+        with pytest.raises(StoreError, match="s3://fleet"):
+            store.append("down", b"two\n", at=end, write_id="w2")
+    finally:
+        buckets.start()
+    assert store.read("down") == b"one\n"
+    assert store.append("down", b"two\n", at=end, write_id="w2") == 8
+    assert store.append("down", b"two\n", at=end, write_id="w2") == 8
+    store.close()
+
+
 def test_no_credentials(monkeypatch, bucket):
     pytest.importorskip("obstore")
     monkeypatch.setenv("AWS_ENDPOINT", f"http://127.0.0.1:{free_port()}")

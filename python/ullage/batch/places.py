@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import translate
+from pathlib import Path
 from typing import Any
 
 from ullage.batch.search import SUFFIXES
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
 
-__all__ = ["RemoteFile", "fetched", "find_remote", "is_remote", "put_remote"]
+__all__ = ["RemoteFile", "check_place", "fetched", "find_remote", "is_remote", "put_remote"]
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
 _MAGIC = re.compile(r"[*?\[]")
@@ -137,6 +139,25 @@ def put_remote(path: str, data: bytes) -> None:
         library.put(store, key, data)
     except Exception as exc:
         raise _failed(exc, path) from exc
+
+
+def check_place(path: str) -> None:
+    """Looks, before hours of work, whether a file could be written there; nothing is written.
+
+    Raises:
+        StoreError: The bucket does not exist or cannot be reached; the folder does not exist or may not be written to.
+    """
+    if is_remote(path):
+        root, key = _split(path)
+        next(_listed(root, f"{key}/none-such"), None)
+        return
+    folder = Path(path).absolute().parent
+    if Path(path).is_dir():
+        raise StoreError("is a folder", path=path)
+    if not folder.is_dir():
+        raise StoreError("there is no such folder", path=str(folder))
+    if not os.access(folder, os.W_OK):
+        raise StoreError("may not be written to", path=str(folder))
 
 
 def _split(path: str) -> tuple[str, str]:

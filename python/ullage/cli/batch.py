@@ -25,7 +25,7 @@ from ullage.batch import (
     write_table,
 )
 from ullage.batch.arrow_rows import arrow_schema
-from ullage.batch.places import is_remote
+from ullage.batch.places import check_place, is_remote
 from ullage.cli.output import Output, share, tokens
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
@@ -103,6 +103,9 @@ def batch_command(
     )
     if table is not None:
         arrow_schema()  # before hours of work: whether it can be written at all
+        check_place(table)
+    if output is not None and is_remote(output):
+        check_place(output)
     book = _manifest(action, manifest, output)
     name = _name(action, chosen, keep=keep, model=model, output=output)
     if action == "validate":
