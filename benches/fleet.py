@@ -117,7 +117,9 @@ def run(args: argparse.Namespace, restart: Callable[[], None] | None) -> dict[st
     """
     dice, began = random.Random(args.seed), time.monotonic()
     workers = [start(args) for _ in range(args.workers)]
-    share = args.conversations * args.turns / (args.kills + 1)
+    # Turns of a killed worker may be done and not be counted.
+    total = args.conversations * args.turns - args.kills * args.per_checkout
+    share = total / (args.kills + 1)
     kills = restarts = 0
     while alive := [at for at, each in enumerate(workers) if each.poll() is None]:
         time.sleep(0.01)

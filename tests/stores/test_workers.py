@@ -134,10 +134,19 @@ def test_a_worker_that_slept_cannot_write(store):
     new.close()
 
 
-def test_a_lease_is_renewed_while_a_model_is_called(store):
-    one, two = (Worker(store, model=MODEL, lease_seconds=1) for _ in range(2))
+def test_a_lease_is_renewed_while_a_model_is_called(store, monkeypatch):
+    renewed, renew = threading.Semaphore(0), store.renew
+
+    def counted(lease, seconds):
+        made = renew(lease, seconds)
+        renewed.release()
+        return made
+
+    monkeypatch.setattr(store, "renew", counted)
+    one, two = (Worker(store, model=MODEL, lease_seconds=2) for _ in range(2))
     with one.checkout("c") as held:
-        time.sleep(1.6)
+        for _ in range(4):  # longer than the lease
+            assert renewed.acquire(timeout=30)
         with pytest.raises(LeaseHeld), two.checkout("c"):
             pass
         held.add(user("one"))
