@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import UllageError
 from ullage.messages import Item
 from ullage.observe.events import SummaryUsage

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.compaction.assemble import over_target, summary_text, weighed
 from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.floor import LEAST_REMOVED_TOKENS, advice, only_summary, too_little

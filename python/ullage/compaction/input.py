@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.facts.reading import blocks_of, text_of
 from ullage.facts.words import Kind, words_of
 from ullage.messages import Item, is_boundary, listed, message_of, role_of

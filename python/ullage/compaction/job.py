@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ullage._dataclasses import dataclass
 from ullage.compaction.compaction_result import CompactionResult, Direction
 from ullage.compaction.put_back import Providers
 from ullage.compaction.recollection import Memory

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ullage._dataclasses import dataclass
 from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
 from ullage.compaction.tally import as_told
 from ullage.effects import Flow

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage.compaction.carried import after_item, item_tokens
 from ullage.compaction.cut import Cut, choose_cut, least_cut, legal_cut, scaled_keep

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
-from ullage._dataclasses import dataclass
 from ullage.compaction.announced import Seen, announced, size_of
 from ullage.effects import Call, Effect, Flow, ReadFile, Together
 from ullage.exceptions import InvalidPolicy

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ullage._dataclasses import dataclass
 from ullage.effects import Flow
 from ullage.messages import Item
 

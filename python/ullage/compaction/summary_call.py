@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage.compaction.checks import check_reply, error_for
 from ullage.compaction.language import script_of

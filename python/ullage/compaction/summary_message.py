@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ullage._dataclasses import dataclass
+from dataclasses import dataclass
+
 from ullage.compaction.target import SMALL_ROOM
 from ullage.facts.sections import CLOSING, OPENING, PINS_HEADING, quoted
 from ullage.levels.pins import Pin, write_pins

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.observe.events import SummaryUsage
 
 __all__ = ["CallTally", "as_told", "usage_of"]

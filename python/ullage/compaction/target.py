@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from ullage._dataclasses import dataclass
 from ullage.messages import Item
 from ullage.policy import KeepPolicy
 

@@ -7,13 +7,13 @@ them. A correction is an immutable value: observing a figure returns the next on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
 from ullage.counting.models import ImageRule, Model, ModelTable

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["CacheRule", "ImageRule", "Model", "Prices", "Sections", "document", "sections"]

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Self
 
-from ullage._dataclasses import dataclass
 from ullage.counting.model_rows import CacheRule, ImageRule, Model, Prices, document, sections
 from ullage.exceptions import InvalidPolicy, UnknownModel
 

@@ -17,9 +17,9 @@ Everything here is a pure function of its arguments. The environment is read onc
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window_settings import IgnoredSetting, WindowSettings
 from ullage.exceptions import InvalidPolicy

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 from ullage import _env
-from ullage._dataclasses import dataclass
 
 __all__ = ["IgnoredSetting", "WindowSettings"]
 

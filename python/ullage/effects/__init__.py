@@ -13,9 +13,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import UllageError
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
-from ullage._dataclasses import dataclass
 from ullage.facts.calls import Action
 from ullage.facts.identifiers import NameKind
 from ullage.facts.words import Kind

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage.counting.models import Model, ModelTable
 from ullage.messages import SystemPrompt, Tools
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import Any
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage.legality.findings import Violation
 from ullage.legality.originals import Place, blocks_of, hashed, said_in, thought_key
 

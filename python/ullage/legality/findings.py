@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
-from ullage._dataclasses import dataclass
 from ullage._engine.digests import Violation
 from ullage.legality.catalogue import rules
 

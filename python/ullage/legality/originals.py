@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage.legality.findings import Violation
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from ullage._dataclasses import dataclass
 from ullage.legality.findings import Report, Violation
 from ullage.providers.registry import Provider
 

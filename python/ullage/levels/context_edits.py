@@ -7,10 +7,9 @@ cleared, and clearing happens again only when the trigger is reached again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from ullage._dataclasses import dataclass
 from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage.counting.estimate import Weights
 from ullage.counting.models import Model

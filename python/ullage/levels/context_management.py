@@ -6,10 +6,9 @@ The forms are those of the beta headers `context-management-2025-06-27` (clearin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["ClearThinking", "ClearToolUses", "Compact", "ContextManagement", "Edit"]

@@ -8,9 +8,9 @@ price of p dollars per million costs 1000 p of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from ullage._dataclasses import dataclass
 from ullage._engine.digests import Role
 from ullage.counting.models import Model
 from ullage.levels.report import StageReport

@@ -20,10 +20,9 @@ every request again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
-from ullage._dataclasses import dataclass
 from ullage.counting.models import Model
 from ullage.effects import Flow
 from ullage.levels.pins import Pin

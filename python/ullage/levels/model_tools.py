@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from ullage._dataclasses import dataclass
 from ullage._engine.digests import Role
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.view import View

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.reading import clean, text_of
 from ullage.facts.sections import CLOSING, PINS_HEADING, quoted

@@ -7,10 +7,9 @@ thinking that is bound to its prefix, so on such models it comes before our own 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from ullage._dataclasses import dataclass
 from ullage.counting.models import Model
 from ullage.facts.reading import blocks_of
 from ullage.facts.tool_names import matches

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage._engine.digests import BlockFlag, BlockKind, Role
 from ullage.messages import Item, message_of
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
 
-from ullage._dataclasses import dataclass
 from ullage._engine.digests import Role
 from ullage.facts.reading import text_of
 from ullage.levels.cut_points import turn_starts, turn_starts_from

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.counting.estimate import Weights
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.report import Decision

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ullage._dataclasses import dataclass
 from ullage.levels.collapse import QUIET_SOURCES
 from ullage.manager.values import Decided
 

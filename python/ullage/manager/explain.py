@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.report import StageReport
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["FORMAT", "PRINT", "Followed", "print_of"]

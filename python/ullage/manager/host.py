@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage.compaction.prefetch import Ahead
 from ullage.compaction.put_back import Providers

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidTranscript
 from ullage.manager.delta import patch
 from ullage.manager.journal import ITEM, MARK, STATE

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from ullage._dataclasses import dataclass
 from ullage.counting.calibration import Correction, Estimate
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model

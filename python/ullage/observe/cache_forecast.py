@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from ullage._dataclasses import dataclass
 
 __all__ = ["CacheForecast", "CacheUse", "cache_use"]
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Listener
 
 __all__ = ["CacheMonitor", "CacheVerdict"]

@@ -7,9 +7,8 @@ raises, the event is lost for that listener; the observed work continues.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
-
-from ullage._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from ullage.levels.report import StageReport

@@ -12,12 +12,11 @@ import inspect
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:

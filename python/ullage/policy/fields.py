@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["EffectiveValue", "Group", "choice", "group", "names", "number", "switch"]

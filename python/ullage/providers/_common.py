@@ -9,10 +9,9 @@ elsewhere, and say so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage.facts.compaction_items import family_of
 from ullage.messages import Block, Item, message_of
 from ullage.providers._json import dumps

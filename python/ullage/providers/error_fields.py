@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
-
-from ullage._dataclasses import dataclass
 
 __all__ = ["Evidence", "gather", "get"]
 

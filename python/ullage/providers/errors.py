@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.providers import error_fields
 from ullage.providers.error_fields import Evidence, get
 from ullage.providers.error_rows import ErrorKind, ErrorRow, built_in, read_errors

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.messages import Item
 from ullage.providers._common import FOREIGN, is_anthropic_only

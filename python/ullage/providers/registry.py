@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Block, Item
 from ullage.providers._common import Internal, Shaped

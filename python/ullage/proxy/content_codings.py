@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any
 
 __all__ = ["decoded"]
 
@@ -41,7 +40,6 @@ def _brotli(data: bytes) -> bytes:
 
 
 def _zstd(data: bytes) -> bytes:
-    zstd: Any
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import UnknownHandle
 from ullage.facts.reading import blocks_of
 from ullage.messages import Item, message_of, uuid_of

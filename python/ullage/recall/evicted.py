@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from ullage._dataclasses import dataclass
 from ullage.facts.reading import blocks_of, text_of
 from ullage.messages import Item, is_summary, role_of
 from ullage.recall.archive import Archive

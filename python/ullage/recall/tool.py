@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
 from ullage.recall.archive import Archive, Recalled
 from ullage.recall.evicted import Left

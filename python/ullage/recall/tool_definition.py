@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.providers.registry import AnyProvider, provider_of
 
 __all__ = ["Tool", "ToolAnswer"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage.counting.estimate import DEFAULT_MODEL, weights_for
 from ullage.counting.models import Model, ModelTable

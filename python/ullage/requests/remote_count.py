@@ -8,12 +8,11 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import orjson
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Item, SystemPrompt
 from ullage.providers import anthropic, openai_responses

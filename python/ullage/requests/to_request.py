@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, Unpack
 
-from ullage._dataclasses import dataclass
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage
 from ullage.legality import Report, Violation, validate

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts, UserInput
 from ullage.facts.sections import HEADINGS

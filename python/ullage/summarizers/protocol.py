@@ -7,10 +7,9 @@ has `asummarize` is awaited in an event loop, any other is run in a thread there
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from ullage._dataclasses import dataclass
 from ullage.facts.model import Facts
 from ullage.summarizers.call_watchdog import Watch
 

@@ -9,9 +9,9 @@ and what is left out is named by its number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from ullage._dataclasses import dataclass
 from ullage.facts.model import UserInput
 from ullage.facts.sections import user_message
 from ullage.facts.words import Kind

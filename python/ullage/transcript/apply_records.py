@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from ullage._dataclasses import dataclass
 from ullage.messages import BOUNDARY, CLEARED, Item
 from ullage.transcript import records
 

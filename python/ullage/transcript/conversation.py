@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.messages import Item, is_summary, listed, message_of
 from ullage.transcript import records
 from ullage.transcript.apply_records import (

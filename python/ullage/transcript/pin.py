@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidTranscript, LogConflict, StoreError
 
 __all__ = ["FilePin", "open_regular"]

@@ -8,9 +8,9 @@ written by another program, or damaged, gives what can be used of it and never r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.messages import BOUNDARY
 
 __all__ = [

@@ -8,10 +8,9 @@ Blocks, and messages that need no change, are the stored objects.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage.messages import Block, Content, Item, message_of
 from ullage.transcript.attachment_text import USER_KINDS, render
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidMessage
 from ullage.messages import Item, StoredEntry, is_summary
 from ullage.transcript import records

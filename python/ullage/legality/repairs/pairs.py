@@ -6,10 +6,9 @@ import hashlib
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.legality.repairs.texts import DISPLACED, INTERRUPTED, ORPHANS
 from ullage.legality.repairs.working_copy import (
     ASSISTANT,

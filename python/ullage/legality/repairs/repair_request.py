@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from ullage._dataclasses import dataclass
 from ullage.legality.findings import Report
 from ullage.legality.repairs.result import Repaired
 from ullage.legality.rule_request import RuleRequest, found_in

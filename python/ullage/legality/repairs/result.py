@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage.legality.findings import Violation
 from ullage.messages import Item
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from ullage._dataclasses import dataclass
 from ullage.recall.archive import NamedSpan
 from ullage.transcript import records
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from ullage._dataclasses import dataclass
 from ullage.memory.notes.sandbox import Sandbox
 
 __all__ = ["PROGRAMS", "read_only"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ullage._dataclasses import dataclass
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.counting.media_stripping import strip_media
 from ullage.effects import Call, Cancelled, Effect, Flow, Summarize

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
 from ullage.compaction.input import CompactionInput, read_source
 from ullage.effects import Cancelled, CancelToken, Effect, Flow

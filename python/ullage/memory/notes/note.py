@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import InvalidNote
 
 __all__ = ["Note", "NoteType", "slug"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Generator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from ullage._dataclasses import dataclass
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.effects import Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra

@@ -14,11 +14,11 @@ import stat
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage.exceptions import LogConflict, PathRefused, StoreError, UllageError
 
 __all__ = ["MAX_FILE_BYTES", "FileInfo", "Sandbox", "checked_parts"]

@@ -7,10 +7,9 @@ main loop needs no additional tool.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage.compaction.input import CompactionInput
 from ullage.counting.media_stripping import strip_media

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ullage._dataclasses import dataclass
 from ullage.memory.session.template import Section, parse_notes
 
 __all__ = ["FIRST", "Excess", "TrimmedNotes", "cut_notes", "excess"]

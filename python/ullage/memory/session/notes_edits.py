@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from ullage._dataclasses import dataclass
 from ullage.memory.session.template import skeleton
 from ullage.summarizers.protocol import SummaryReply
 

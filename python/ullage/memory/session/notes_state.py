@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.compaction.input import read_source
 from ullage.counting.estimate import Weights
 from ullage.memory.session.ids import covered_end, safe_end

@@ -7,12 +7,10 @@ conversation stays than necessary, never less.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-
-from ullage._dataclasses import dataclass
 
 __all__ = ["Record", "read_record", "write_record"]
 

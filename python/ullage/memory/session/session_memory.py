@@ -6,12 +6,11 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ullage._dataclasses import dataclass
 from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
 from ullage.compaction.from_session_notes import Remembered
 from ullage.counting.estimate import Weights

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from ullage._dataclasses import dataclass
 
 __all__ = [
     "DEFAULT_TEMPLATE",

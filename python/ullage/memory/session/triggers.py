@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage.facts.reading import blocks_of
 from ullage.messages import role_of
 from ullage.policy import SessionMemoryPolicy

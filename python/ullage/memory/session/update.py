@@ -7,11 +7,10 @@ what a user wrote meanwhile is merged, never overwritten.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage._engine import core
 from ullage.compaction.input import CompactionInput, read_source
 from ullage.counting.estimate import Weights

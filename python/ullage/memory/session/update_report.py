@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ullage._dataclasses import dataclass
 from ullage.memory.session.notes_edits import Refusal
 
 __all__ = ["UpdateOutcome", "UpdateReport"]

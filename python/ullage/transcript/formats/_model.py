@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ullage._dataclasses import dataclass
 from ullage.messages import BOUNDARY, Block, StoredEntry, is_boundary
 from ullage.providers._results import place_result
 from ullage.transcript.pin import FilePin
