@@ -63,6 +63,12 @@ class FormTail:
         new = self._view[self._seen :]
         if not new:
             return True
+        plain = self._provider.plain_form
+        quick = None if plain is None else plain.write_plain(new)
+        if quick is not None:
+            self.items += quick
+            self._seen += len(new)
+            return True
         shape = self._provider.shape.to_provider([_BEFORE, *new])
         if shape.losses or shape.ids or shape.names:
             return False

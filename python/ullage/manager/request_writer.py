@@ -235,8 +235,10 @@ class RequestWriter:
     def note_answer(self, machine: Machine) -> None:
         """If the newest message answers the newest request, its thinking is bound to that request."""
         view, messages = machine.view, machine.view.messages
-        new = range(view.sent, len(view))  # mostly the first of them decides
-        if new and all(messages[at].get("role") == "assistant" for at in new):
+        for at in range(view.sent, len(view)):  # mostly the first of them decides
+            if messages[at].get("role") != "assistant":
+                return
+        if view.sent < len(view):
             self.answered(messages[-1])
 
     def answered(self, message: Item) -> None:

@@ -37,6 +37,10 @@ def read_item(
     Raises:
         InvalidMessage: It cannot be read, or the first item is a system prompt: that is an argument of the manager.
     """
+    plain = provider.plain_form
+    quick = None if plain is None else plain.read_plain(item)
+    if quick is not None:
+        return [quick]
     if provider.internal or not isinstance(item, Mapping) or _is_internal(item, provider):
         return [item]
     system = item.get("role") in ("system", "developer")

@@ -37,6 +37,16 @@ class Form(Protocol):
         """A request, or its messages, in the internal view."""
 
 
+class PlainForm(Protocol):
+    """What a form's module for plain messages has."""
+
+    def read_plain(self, item: Item, /) -> Item | None:
+        """One item as the one message that the form's reader makes of it; `None`: it is not plain."""
+
+    def write_plain(self, messages: Sequence[Item], /) -> list[Item] | None:
+        """Whole rounds as the form's writer writes them after others; `None`: they are not all plain."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRules:
     """How a server that speaks Chat Completions differs from OpenAI, for the rules and the repairs.
@@ -90,6 +100,7 @@ class Provider:
         claude_thinking: `thinking` is Anthropic's parameter, with its types.
         edits: Which part of `context_management` the API supports: Anthropic's `edits`, only `compaction`, or nothing.
         chat: How its chat differs from OpenAI's; of no meaning to forms that are no chat.
+        plain: Module with a quick `read_plain` and `write_plain` of plain messages; empty: `form` alone.
     """
 
     name: str
@@ -118,6 +129,7 @@ class Provider:
     claude_thinking: bool = False
     edits: Literal["", "edits", "compaction"] = ""
     chat: ChatRules = ChatRules()
+    plain: str = ""
 
     @property
     def rules(self) -> str:
@@ -128,6 +140,13 @@ class Provider:
     def shape(self) -> Form:
         """The form's reader and writer."""
         return cast("Form", sys.modules.get(self.form) or import_module(self.form))
+
+    @property
+    def plain_form(self) -> PlainForm | None:
+        """The quick reader and writer of plain messages, where the form has them."""
+        if not self.plain:
+            return None
+        return cast("PlainForm", sys.modules.get(self.plain) or import_module(self.plain))
 
     def user_message(self, text: str) -> dict[str, Any]:
         """A user's message with this text."""
@@ -174,6 +193,7 @@ _CHAT: Final = Provider(
     repair=f"{_REPAIR}.chat",
     vendor="openai",
     read_as_is=True,
+    plain="ullage.providers._plain_chat",
 )
 
 _ROWS: Final = (
@@ -223,6 +243,7 @@ _ROWS: Final = (
         guess_types=("reasoning", "compaction", "item_reference", "mcp_list_tools"),
         guess_ends=("_call", "_call_output", "_approval_request", "_approval_response"),
         edits="compaction",
+        plain="ullage.providers._plain_responses",
     ),
     Provider(
         name="gemini",
@@ -258,6 +279,7 @@ _ROWS: Final = (
         form="ullage.providers.mistral",
         vendor="mistral",
         own_ids=True,
+        plain="",
         chat=ChatRules(id_rule="M03", max_id_chars=9, exact_ids=True),
     ),
     replace(
