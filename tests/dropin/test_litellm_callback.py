@@ -423,17 +423,19 @@ def test_the_proxy_sends_what_fits(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
-    held = HeldConversations[Any](NativeItems(), provider="openai_chat", **SMALL)
+    forms = ("openai_chat", "anthropic", "openai_responses")
+    held = {form: HeldConversations[Any](NativeItems(), provider=form, **SMALL) for form in forms}
     changed = 0
     for number, talk in enumerate(short_talks(count)):
-        given = outgoing(talk, provider="openai_chat").messages
+        form = forms[number % 3]
+        given = outgoing(talk, provider=form).messages
         before = json.dumps(given)
-        fitted = held.of(str(number), ModelFacts("gpt-5.4")).fit(given)
+        fitted = held[form].of(str(number), ModelFacts("gpt-5.4")).fit(given)
         for step in fitted.view.plan:
             if step.action == "kept":
                 assert fitted.messages[step.at] is given[step.given]
         assert json.dumps(given) == before
-        assert_legal("openai_chat", fitted.messages)
+        assert_legal(form, fitted.messages)
         changed += fitted.changed
     assert changed > count // 10
 

@@ -12,7 +12,12 @@ import pytest
 
 pytest.importorskip("llama_index.core", reason="`make integrations` installs it")
 
-from llama_index.core.agent.workflow import AgentStream, FunctionAgent, ReActAgent
+from llama_index.core.agent.workflow import (
+    AgentStream,
+    AgentWorkflow,
+    FunctionAgent,
+    ReActAgent,
+)
 from llama_index.core.base.llms.types import (
     CachePoint,
     ChatMessage,
@@ -23,6 +28,7 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
     ToolCallBlock,
 )
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.memory import ChatMemoryBuffer, Memory
 
@@ -193,11 +199,11 @@ def test_other_errors_pass_and_a_stream_that_has_begun_is_not_repeated():
         raise ValueError("prompt is too long: 20000 tokens > 10000 maximum")
 
     given = [ChatMessage("Look.")]
-    for llm in (UllageLLM(model(broken)),):
-        with pytest.raises(RuntimeError, match="no network"):
-            llm.chat(given)
-        with pytest.raises(RuntimeError, match="no network"):
-            asyncio.run(llm.achat(given))
+    llm = UllageLLM(model(broken))
+    with pytest.raises(RuntimeError, match="no network"):
+        llm.chat(given)
+    with pytest.raises(RuntimeError, match="no network"):
+        asyncio.run(llm.achat(given))
     pieces = UllageLLM(model(cut_off)).stream_chat(given)
     assert next(pieces).delta == "Wi"
     with pytest.raises(ValueError, match="too long"):
@@ -236,6 +242,46 @@ def test_an_agent_without_function_calls():
 
     made = ReActAgent(tools=[look], llm=UllageLLM(model(say), **SMALL))
     assert asyncio.run(asked(made)) == "Wine."
+
+
+def test_a_chat_engine():
+    sent: list[Any] = []
+
+    def say(messages: Any, **more: Any) -> ChatMessage:
+        sent.append(list(messages))
+        assert_legal("openai_chat", request(messages))
+        return ChatMessage(f"Answer {len(sent)}. " + "It is dark and it is cold. " * 60, role="assistant")  # fmt: skip
+
+    llm = UllageLLM(model(say), **SMALL)
+    engine = SimpleChatEngine.from_defaults(llm=llm, memory=everything(), system_prompt="Be brief.")
+    for number in range(20):
+        question = f"What is in place {number}? " + "Look well. " * 60
+        if number % 2:
+            assert "cold" in str(engine.chat(question))
+        else:
+            assert "cold" in "".join(engine.stream_chat(question).response_gen)
+    assert len(engine.chat_history) == 40
+    assert max(map(size, sent)) < size(engine.chat_history) * 2 / 3
+    assert all(each[0].content == "Be brief." for each in sent)
+
+
+def test_agents_that_hand_over_share_what_fits():
+    def hand(messages: Any, **more: Any) -> ChatMessage:
+        given = {"to_agent": "second", "reason": "It looks."}
+        call = ToolCallBlock(tool_call_id="h1", tool_name="handoff", tool_kwargs=given)
+        return ChatMessage(role="assistant", blocks=[call])
+
+    script = Script()
+    first, second = (UllageLLM(model(each), **SMALL) for each in (hand, script))
+    about = {"description": "One of two.", "system_prompt": "Be brief."}
+    agents = [
+        FunctionAgent(name="first", tools=[], llm=first, can_handoff_to=["second"], **about),
+        FunctionAgent(name="second", tools=[look], llm=second, **about),
+    ]
+    workflow = AgentWorkflow(agents=agents, root_agent="first")
+    assert asyncio.run(asked(workflow, memory=everything())) == "Looked at."
+    assert len(script.sent) == 13
+    assert largest(script) < bare() * 2 / 3
 
 
 def test_the_window_is_the_models_unless_it_says_nothing():
