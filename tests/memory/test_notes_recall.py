@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.exceptions import MissingExtra, StoreError
-from ullage.memory.notes import MemoryFolder, NoteRecall
+from ullage.memory.notes import MemoryFolder, NoteRecall, related_words
+from ullage.memory.notes.stems import stem
 from ullage.memory.notes.word_index import Document, WordIndex, terms
 from ullage.summarizers.protocol import SummaryReply
 
@@ -146,6 +147,49 @@ def test_terms_of_names_and_of_scripts_without_spaces():
     assert terms("東京都") == ["東京", "京都"]
 
 
+def test_related_words_and_other_spellings_find_a_note():
+    index = WordIndex()
+    notes = {"pay": "Refunds need approval", "db": "Database migrations", "tea": "Tea at five"}
+    index.sync(Document(key, 1, name, "", "", "project") for key, name in notes.items())
+    assert index.rank("who signs off when we give the money back?")[0] == "pay"  # two phrases
+    assert index.rank("databse migratoins") == ["db"]  # letters swapped
+    assert index.rank("xylophone") == []
+
+
+def test_a_question_for_a_place_prefers_references():
+    index = WordIndex()
+    same = ("Invoices", "", "text")
+    index.sync([Document("a", 1, *same, "project"), Document("b", 1, *same, "reference")])
+    assert index.rank("where are invoices?") == ["b", "a"]
+    assert index.rank("what about invoices?") == ["a", "b"]
+
+
+def test_the_order_of_arrival_changes_nothing():
+    given = [Document(str(n), 1, f"Release {n % 3}", "ship it", "deploy") for n in range(9)]
+    one, other = WordIndex(), WordIndex()
+    one.sync(given)
+    other.sync(given[::-1])
+    other.sync(given[::2])
+    other.sync(given)
+    for question in ("publish", "releese", "when do we deploy release 2?"):
+        assert one.rank(question, limit=9) == other.rank(question, limit=9) != []
+
+
+def test_related_words_are_words_and_phrases():
+    text = Path(related_words.__file__).with_suffix(".txt").read_text("utf-8")
+    groups = [line.lstrip("~").split() for line in text.splitlines() if line[:1] not in ("#", "")]
+    assert all(len(group) > 1 for group in groups)
+    assert all(word.count("_") < related_words.MOST_WORDS for group in groups for word in group)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["deploy deploys deployed deploying deployment", "retry retries retried", "drop drops dropped", "migration migrations migrate"],
+)  # fmt: skip
+def test_forms_of_a_word_have_one_stem(words):
+    assert len({stem(word) for word in words.split()}) == 1
+
+
 # ---- by a model --------------------------------------------------------------------------------
 
 
@@ -270,12 +314,12 @@ def test_hit_rates_on_the_labelled_set(tmp_path, monkeypatch):
     import recall as bench
 
     asked = bench.questions()
-    assert [q.kind for q in asked].count("paraphrase") == len(asked) / 2 == 50
+    assert [q.kind for q in asked].count("paraphrase") == len(asked) / 4 == 25
     folder = bench.folder_of_notes(tmp_path / "notes")
     assert len(folder.notes()) == 200
     assert folder.problems() == []
     rates = bench.hits(NoteRecall(folder), asked)
-    assert rates["words"] >= (0.95, 0.98)
-    assert rates["words"][1] >= 0.98
-    assert rates["paraphrase"][1] >= 0.28
+    assert rates["words"] >= (0.98, 0.98)
+    assert rates["paraphrase"][1] >= 0.88
+    assert rates["held out"][1] >= 0.56
     sys.modules.pop("recall")

@@ -13,7 +13,7 @@ from ullage.effects import Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.notes.note import Note
-from ullage.memory.notes.word_index import Document, WordIndex
+from ullage.memory.notes.word_index import FLOOR, Document, WordIndex
 from ullage.summarizers.named import model_writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer, WriterLike
 
@@ -33,6 +33,9 @@ EMBEDDED_CHARS: Final = 600
 
 CLOSE: Final = 0.15
 """Cosine below which an embedder's match is none (all-MiniLM-L6-v2: unrelated sentences lie about 0)."""
+
+BY_WORDS: Final = 0.2
+"""What the best match by words adds to the cosine: about the distance between a right note and its neighbours."""
 
 _USAGE = re.compile(
     r"\b(?:usage|how to use|reference|documentation|docs|api|options|flags|syntax|tutorial)\b", re.I
@@ -160,37 +163,31 @@ class NoteRecall:
         if self._synced != self.folder.version:
             self._words.sync(map(self._document, every))
             self._synced = self.folder.version
-        hidden = (
-            {note.path for note in every} - {note.path for note in heads}
-            if len(heads) < len(every)
-            else ()
-        )
-        wanted = most * 4 if self.embedder else most
-        by_words = self._words.rank(question, limit=wanted, without=hidden)
-        if self.embedder is None:
-            return by_words
-        return _fused(by_words, self._nearest(self.embedder, question, heads, wanted))[:most]
+        if self.embedder is not None:
+            return self._nearest(self.embedder, question, heads)[:most]
+        hidden = {note.path for note in every} - {note.path for note in heads}
+        return self._words.rank(question, limit=most, without=hidden)
 
     def _document(self, head: Note) -> Document:
         known = self._words.version(head.path) == head.changed_ns
         body = "" if known else (self._whole(head.path) or head).body
-        return Document(head.path, head.changed_ns, head.name, head.description, body)
+        return Document(head.path, head.changed_ns, head.name, head.description, body, head.type)
 
-    def _nearest(
-        self, embedder: Embedder, question: str, heads: Sequence[Note], most: int
-    ) -> list[str]:
+    def _nearest(self, embedder: Embedder, question: str, heads: Sequence[Note]) -> list[str]:
+        """By meaning, and among notes of like meaning by words."""
         fresh = [note for note in heads if (note.path, note.changed_ns) not in self._vectors]
         texts = [self._spoken(note) for note in fresh]
         *made, asked = embedder.embed([*texts, question])
         for note, vector in zip(fresh, made, strict=True):
             self._vectors[note.path, note.changed_ns] = vector
-        near = [
-            (_cosine(asked, self._vectors[note.path, note.changed_ns]), note.path) for note in heads
-        ]
-        close = sorted(
-            (pair for pair in near if pair[0] >= CLOSE), key=lambda pair: (-pair[0], pair[1])
-        )
-        return [path for _, path in close[:most]]
+        by_words = self._words.shares(question)
+        scores: dict[str, float] = {}
+        for note in heads:
+            near = _cosine(asked, self._vectors[note.path, note.changed_ns])
+            share = by_words.get(note.path, 0.0)
+            if near >= CLOSE or share >= FLOOR:
+                scores[note.path] = near + BY_WORDS * share
+        return sorted(scores, key=lambda path: (-scores[path], path))
 
     def _spoken(self, head: Note) -> str:
         body = (self._whole(head.path) or head).body
@@ -243,15 +240,6 @@ def _chosen(reply: Any, allowed: Collection[str], most: int) -> list[str]:
         if found:
             return list(found)[:most]
     return []
-
-
-def _fused(*rankings: Sequence[str]) -> list[str]:
-    """Reciprocal rank fusion (Cormack et al., 2009, k = 60); ties by name."""
-    scores: dict[str, float] = {}
-    for ranking in rankings:
-        for place, name in enumerate(ranking):
-            scores[name] = scores.get(name, 0.0) + 1 / (60 + place)
-    return sorted(scores, key=lambda name: (-scores[name], name))
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
