@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -44,3 +45,20 @@ def test_it_follows_a_file_that_grows(machine):
         process.terminate()
     assert second["messages"] == first["messages"] + 1
     assert second["newest"] == {"who": "user", "text": "go on"}
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_on_a_terminal_no_line_is_longer_than_it_and_what_is_cut_says_so(machine, columns):
+    from rich.console import Console, Group
+
+    from ullage.cli.watch import _drawn, _state
+
+    row, said = _state(machine.files["claude-code"])
+    console = Console(width=columns, force_terminal=True, record=True, file=io.StringIO())
+    console.print(Group(_drawn(row, [*said, ("user", "words " * 60)])))
+    lines = console.export_text().splitlines()
+    assert len(lines) == 4 + len(said)
+    assert all(len(line) <= columns for line in lines)
+    assert lines[-1].endswith("…")
+    assert {"█", "░"} & set(lines[1])
+    assert lines[1].count("█") + lines[1].count("░") == 28

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit import result, said, text, use, user
 from ullage.counting.models import lookup
 from ullage.levels import Decision, View
 from ullage.levels.cost import cost_of, expected_cost, is_cold
@@ -168,3 +169,24 @@ def test_the_policy_waits_until_it_pays(requests, count):
     middle = played(LADDER.change({"cost.wait_requests": 40}))
     pays = [r.cost.break_even_turns for r in middle.explain().left if r.stage == "microcompact"]
     assert all(turns <= 41 for turns in pays)
+
+
+def test_snipping_waits_too_and_takes_the_results_that_pay():
+    """A long result early in a long talk waits; one near its end breaks little, and is snipped."""
+    early = Policy.ladder().change({"snip.start_percent": 12, "cost.wait_requests": 3})
+
+    def snipped(policy):
+        manager = ContextManager(model="claude-opus-4-5", policy=policy)
+        manager.add(user("look"))
+        for at in range(40):
+            size = 12_000 if at in (1, 38) else 2_500
+            manager.add(said([use(f"t{at}")]))
+            manager.add(user([result(f"t{at}", f"line {at}\n" * (size // 8))]))
+            manager.observe(said([text(f"Seen {at}. " + "Words about it. " * 60)]))
+            manager.add(user(f"next {at}"))
+            manager.prepare()
+        snips = (report for report in manager.explain().left if report.stage == "snip")
+        return [name for report in snips for name in report.tool_use_ids]
+
+    assert snipped(early.change({"cost.wait_requests": 0})) == ["t1", "t38"]
+    assert snipped(early) == ["t38"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, bar, share, tokens
+from ullage.cli.output import BAR_CELLS, Output, bar, share, tokens
 from ullage.cli.session_file import SessionArgument
 from ullage.facts.reading import blocks_of, text_of
 from ullage.messages import Item, role_of
@@ -17,10 +17,14 @@ from ullage.sessions import open_session
 from ullage.sessions.session_list import ListedSession, listed
 from ullage.sessions.usual_folders import FoundSession
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 __all__ = ["watch_command"]
 
 _SHOWN = 12
 _LINE_CHARS = 200
+_WHO_CELLS = 9
 
 
 def watch_command(
@@ -104,15 +108,14 @@ def _lines(row: ListedSession, said: list[tuple[str, str]]) -> list[str]:
     fill = f"{tokens(row.tokens)} of {tokens(row.window_tokens)} tokens ({share(row.tokens, row.window_tokens)})"
     return [
         row.title or row.found.id,
-        f"{bar(row.tokens, row.window_tokens):<28}  {fill}",
+        f"{bar(row.tokens, row.window_tokens):<{BAR_CELLS}}  {fill}",
         f"{row.messages:,} messages  {due}{cost}  {row.model}",
-        *(f"{who:>9}  {text}" for who, text in said),
+        *(f"{who:>{_WHO_CELLS}}  {text}" for who, text in said),
     ]
 
 
 def _live(out: Output, file: Path, interval: float) -> None:
     from rich.live import Live
-    from rich.text import Text
 
     seen: tuple[int, int] | None = None
     with Live(console=out.console, auto_refresh=False) as shown:
@@ -120,7 +123,29 @@ def _live(out: Output, file: Path, interval: float) -> None:
             look = file.stat()
             if (look.st_size, look.st_mtime_ns) != seen:
                 seen = (look.st_size, look.st_mtime_ns)
-                wide = max(out.console.width - 1, 20)
-                lines = [line[:wide] for line in _lines(*_state(file))]
-                shown.update(Text("\n".join(lines)), refresh=True)
+                shown.update(_drawn(*_state(file)), refresh=True)
             time.sleep(max(interval, 0.1))
+
+
+def _drawn(row: ListedSession, said: list[tuple[str, str]]) -> Text:
+    """The lines in colour; each is cut at the edge of the terminal, with a sign that it is."""
+    from rich.text import Text
+
+    title, filled, *rest = _lines(row, said)
+    drawn = Text(no_wrap=True, overflow="ellipsis")
+    drawn.append(f"{title}\n", "bold")
+    full = min(BAR_CELLS, round(BAR_CELLS * row.tokens / max(1, row.window_tokens)))
+    drawn.append("█" * full, _colour(row))
+    drawn.append("░" * (BAR_CELLS - full), "dim")
+    drawn.append(f"{filled[BAR_CELLS:]}\n")
+    drawn.append(f"{rest[0]}")
+    for line in rest[1:]:
+        drawn.append(f"\n{line[:_WHO_CELLS]}", "dim")
+        drawn.append(line[_WHO_CELLS:])
+    return drawn
+
+
+def _colour(row: ListedSession) -> str:
+    """By how near the next compaction is."""
+    tenths = 10 * row.tokens // max(1, row.compact_at_tokens)
+    return "green" if tenths < 6 else "yellow" if tenths < 9 else "red"

@@ -12,7 +12,6 @@ from dataclasses import replace
 from ullage._engine.digests import Role
 from ullage.effects import Flow
 from ullage.facts.tool_names import family_of, matches
-from ullage.levels.cost import expected_cost, is_cold
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.microcompact_state import Micro, fingerprint
 from ullage.levels.one_line_writer import line_for, lines_for
@@ -20,6 +19,7 @@ from ullage.levels.provider_clearing import comes_first
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.tool_results import fresh_from
 from ullage.levels.view import Result, View
+from ullage.levels.waiting import pays_soon
 from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
 from ullage.recall import RECALL_TOOL
@@ -312,14 +312,7 @@ def _enough(context: Context, chosen: Sequence[Result], gain: int) -> bool:
     """Whether a pass frees the least that it must, and pays soon enough where the policy waits for that (BEY-2)."""
     if not chosen or gain < context.policy.micro.min_freed_tokens:
         return False
-    limit, model = context.policy.cost.wait_requests, context.model
-    if not limit or model is None or not context.window_tokens:
-        return True
-    view, overhead = context.view, context.overhead_tokens
-    cold = is_cold(view, model, context.now_ms)
-    first = chosen[0].message
-    found = expected_cost(view, model, first, gain, overhead_tokens=overhead, cold=cold)
-    return found.break_even_turns is not None and found.break_even_turns <= limit
+    return pays_soon(context, chosen[0].message, gain)
 
 
 def _pass(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.text_truncation import cut_middle
 from ullage.levels.tool_results import fresh_from
 from ullage.levels.view import Result, View
+from ullage.levels.waiting import pays_soon
 from ullage.policy import Policy
 
 __all__ = ["LEVEL", "shortened"]
@@ -35,13 +38,27 @@ def run(context: Context) -> StageReport | None:
         if result.chars > snip.max_chars and not result.replaced
         if (decision := _snip(view, result, policy)) is not None
     ]
+    waiting = _waiting(context, chosen) if fits else 0
     if pressed:
-        view.looked[STAGE] = stop
+        view.looked[STAGE] = chosen[0][0].message if waiting else stop
+    chosen = chosen[waiting:]
     return (
         view.report(STAGE, f"results over {snip.max_chars:,} characters", chosen)
         if chosen
         else None
     )
+
+
+def _waiting(context: Context, chosen: Sequence[tuple[Result, Decision]]) -> int:
+    """How many of the first ones wait until they pay for the cache that they break: the later a change, the less it breaks."""
+    freed = 0
+    worth = len(chosen)
+    for at in range(len(chosen) - 1, -1, -1):
+        result, decision = chosen[at]
+        freed += result.tokens - result.tokens * len(decision.text) // result.chars
+        if pays_soon(context, result.message, freed):
+            worth = at
+    return worth
 
 
 def rest(context: Context) -> Rest:

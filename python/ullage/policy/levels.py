@@ -180,7 +180,7 @@ class CostPolicy(Group):
     wait_requests: int = number(
         0,
         "requests",
-        "clearing that pays only after more requests than this is postponed; 0: never",
+        "clearing or snipping that pays only after more requests than this is postponed; 0: never",
     )
 
 

@@ -26,7 +26,8 @@ class ClientList:
         tools: Tool definitions, to be counted.
 
     Attributes:
-        bare: The messages without cache marks; those without any are the same objects.
+        bare: The messages without cache marks, and a content that is one text as a string: clients write it as a block where they
+            mark it. All others are the same objects.
     """
 
     def __init__(
@@ -84,11 +85,16 @@ def _text(content: object) -> str:
 
 # ---- cache marks -----------------------------------------------------------------------------
 
+_PLAIN_TEXT = {"type", "text", "cache_control"}
+
 
 def _without_marks(message: dict[str, Any]) -> dict[str, Any]:
     content = message.get("content")
     if not isinstance(content, list):
         return message
+    only = content[0] if len(content) == 1 else None
+    if isinstance(only, dict) and only.get("type") == "text" and only.keys() <= _PLAIN_TEXT:
+        return {**message, "content": only.get("text")}
     marked = [isinstance(block, dict) and "cache_control" in block for block in content]
     if not any(marked):
         return message
@@ -110,6 +116,9 @@ def _mark_of(message: Mapping[str, Any]) -> object:
 def _with_mark(message: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
     """A changed message with the mark of the one that it was made of, at its end."""
     mark, content = _mark_of(given), message.get("content")
+    if mark is not None and isinstance(content, str):
+        block = {"type": "text", "text": content, "cache_control": mark}
+        return {**message, "content": [block]}
     if mark is None or not isinstance(content, list) or not content:
         return message
     last = content[-1]

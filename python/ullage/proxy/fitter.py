@@ -203,7 +203,9 @@ class Fitter:
         smaller = {} if done.max_tokens is None else {_output_key(call): done.max_tokens}
         raw = call.with_items(given.written(view), **smaller)
         self._states.save(line)
-        return FittedCall(line, given, view.reports, raw) if raw != fitted.raw else None
+        if raw == fitted.raw:
+            return None
+        return FittedCall(line, given, (*fitted.reports, *done.reports, *view.reports), raw)
 
 
 def _window_of(call: ClientCall) -> int:
