@@ -20,8 +20,10 @@ import pytest
 from ullage.exceptions import MissingExtra
 
 FRAMEWORKS = (
-    "langchain", "pydantic_ai", "openai_agents", "strands", "google_adk", "smolagents", "agent_framework", "inspect_ai",
+    "langchain", "pydantic_ai", "openai_agents", "strands", "google_adk", "smolagents", "agent_framework", "inspect_ai", "llama_index", "litellm",
 )  # fmt: skip
+PLACES = {"litellm": "tests.dropin.test_litellm_callback"}
+"""Where the tests do not lie in this folder: litellm cannot be installed next to the others."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -43,7 +45,7 @@ def row(name: str, count: int) -> str:
     """A line of the table; a request that is refused, or a message that lost something, raises."""
     started = time.process_time()
     try:
-        module = importlib.import_module(f"tests.frameworks.test_{name}")
+        module = importlib.import_module(PLACES.get(name, f"tests.frameworks.test_{name}"))
     except (ImportError, MissingExtra, pytest.skip.Exception) as error:
         return f"| {name} | not installed: {error} |"
     tally = module.round_trips(range(count))

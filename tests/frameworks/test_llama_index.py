@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -32,8 +32,8 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.memory import ChatMemoryBuffer, Memory
 
-from tests.frameworks.generated import COUNTS, SMALL, short_talks
-from ullage.integrations.conversations import HeldConversations, ModelFacts
+from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
+from ullage.integrations.conversations import HeldConversations
 from ullage.integrations.llama_index import UllageBlock, UllageLLM
 from ullage.integrations.llama_index_messages import ChatMessageTranslator
 from ullage.testing import ScriptedSummarizer, assert_legal
@@ -432,18 +432,21 @@ def _block(block: dict[str, Any]) -> Any:
     )
 
 
+def round_trips(seeds: Iterable[int]) -> Tally:
+    held = HeldConversations[ChatMessage](ChatMessageTranslator(), **SMALL)
+
+    def judged(messages: list[ChatMessage]) -> None:
+        assert_legal("openai_chat", request(messages))
+
+    def same(one: ChatMessage, other: ChatMessage) -> None:
+        assert (one.role, one.additional_kwargs) == (other.role, other.additional_kwargs)
+
+    def dump(messages: list[ChatMessage]) -> list[Any]:
+        return [message.model_dump() for message in messages]
+
+    return there_and_back(seeds, held, "gpt-5.4", messages_of, judged, same, dump)
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
-    held = HeldConversations[ChatMessage](ChatMessageTranslator(), **SMALL)
-    changed = 0
-    for number, talk in enumerate(short_talks(count)):
-        messages = messages_of(talk)
-        before = [message.model_dump() for message in messages]
-        fitted = held.of(str(number), ModelFacts("gpt-5.4")).fit(messages)
-        for step in fitted.view.plan:
-            if step.action == "kept":
-                assert fitted.messages[step.at] is messages[step.given]
-        assert [message.model_dump() for message in messages] == before
-        assert_legal("openai_chat", request(fitted.messages))
-        changed += fitted.changed
-    assert changed > count // 10
+    round_trips(range(count))
