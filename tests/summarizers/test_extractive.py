@@ -7,6 +7,7 @@ import pytest
 from tests.kit import user
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
+from ullage.facts.answers_found import figures
 from ullage.facts.sections import parse_sections, read_user_messages, user_message
 from ullage.summarizers.budgeted_text import allot, cost, shorten
 from ullage.summarizers.extractive import ExtractiveSummarizer, render
@@ -181,3 +182,50 @@ def test_shorten_says_how_much_is_missing():
 def test_allot_gives_away_what_others_do_not_want():
     assert allot({1: 10, 2: 1000}, {1: 50, 2: 50}, 100) == {1: 10, 2: 90}
     assert sum(allot({1: 500, 2: 500, 3: 500}, {1: 1, 2: 1, 3: 1}, 100).values()) == 100
+
+
+def test_rows_of_a_listing_are_no_names():
+    """Names that differ only in their digits tell nothing; three of them show what they were."""
+    rows = "\n".join(f"tests/contract/case_{n:04}.py" for n in range(40))
+    items = [user("Look"), call("Bash", 1, command="ls tests"), answer(1, rows + "\nsrc/ledger.py")]
+    text = render(collect(items), tokens=2_000)
+    assert text.count("contract/case_00") == 3
+    assert "ledger.py" in text
+
+
+def test_what_was_looked_for_and_is_missing_gives_way_to_what_failed():
+    items = [user("Look"), call("Bash", 0, command="make harbor")]
+    items.append(answer(0, "Exit code 1\nHarborError: lantern_17362 is not defined", error=True))
+    for n in range(1, 30):
+        items.append(call("Read", n, file_path=f"/w/no{n}.txt"))
+        items.append(answer(n, f"File does not exist: /w/no{n}.txt", error=True))
+    assert "lantern_17362" in render(collect(items), tokens=700)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (
+            "It went well. The run took 46137 ms for juniper.",
+            ["The run took 46137 ms for juniper."],
+        ),
+        ("Coverage rose from 71 to 84 % since.", ["Coverage rose from 71 to 84 % since."]),
+        ("The total is €1,204.50 now.", ["The total is €1,204.50 now."]),
+        ("See line 4711. I opened PR #1203.", []),
+        ("It is in src/a.py:1204 of release 1.2.3.", []),
+        ("Is 4711 enough?", []),
+        ("```\nThe run took 46137 ms.\n```", []),
+    ],
+)
+def test_figures_that_a_response_reports(words, found):
+    assert figures(words) == found
+
+
+def test_figures_and_decisions_of_the_assistant_stay_through_summaries():
+    told = "I went with the cobalt parser. There are 79644 rows left in tundra_prairie."
+    items = [user("Go on"), said(told), user("And then?"), said("Done.")]
+    for _ in range(3):
+        text = render(collect(items), tokens=900)
+        items = [{"role": "user", "content": text, "isCompactSummary": True}, user("More"), said("Yes.")]  # fmt: skip
+    assert "79644 rows" in text
+    assert "cobalt parser" in text

@@ -155,3 +155,15 @@ def test_low_content_goes_whole_before_anything_is_shortened():
     assert [n for n in range(8) if f"is {8000 + n}." not in told] == []
     assert "left out for room: u2" in told
     assert "[…" not in told
+
+
+def test_where_room_is_short_sentences_that_only_tell_a_story_give_way():
+    """To what failed and was decided; what binds, names or asks stays."""
+    story = "We talked about it in the corridor and everybody had a view of it. " * 12
+    texts = [f"{story}The quota of team {n} is 48{n}10 requests. {story}" for n in range(12)]
+    items = [item for text in texts for item in (user(text), said("Noted."))]
+    items += [said("We decided to keep the ledger_71539 table."), user("go on"), said("ok")]
+    text = render(collect(items), tokens=1_200)
+    assert [n for n in range(12) if f"is 48{n}10 requests." not in text] == []
+    assert "ledger_71539" in text
+    assert cost(text) <= 1_200

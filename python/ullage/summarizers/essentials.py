@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ullage.facts.model import Facts, Previous
 from ullage.summarizers.budgeted_text import Unit, cost, inline
@@ -16,16 +16,30 @@ __all__ = [
     "changed_paths",
     "essential_cost",
     "is_dense",
+    "is_open_failure",
     "ranked_old",
 ]
 
 ESSENTIAL = 1 << 30
 """Subtracted from the rank of a unit that comes first."""
 
-_FIRST = {
-    4: re.compile(r"not seen to succeed since$|was refused; the user said"),
-    5: re.compile(r"^- (?:Decided:|The assistant said:|Committed |Seen: )"),
-    7: re.compile(r"^- (?:\[ \]|Said to be open:|Waiting for)"),
+_UNSOLVED = re.compile(r"not seen to succeed since$|was refused; the user said")
+_MISSED = re.compile(
+    r"^- `[^`\n]*?(?P<name>[^\s`]{3,})` failed: `(?=[^`]*(?:does not exist|no such file|not found|ENOENT))[^`]*(?P=name)",
+    re.IGNORECASE,
+)
+
+
+def is_open_failure(piece: str) -> bool:
+    """Whether a line of section 4 says that something failed and is still to be dealt with: not that what was looked for is missing."""
+    return _UNSOLVED.search(piece) is not None and not _MISSED.match(piece)
+
+
+_FIRST: dict[int, Callable[[str], object]] = {
+    2: re.compile(r"^- https?://").match,
+    4: is_open_failure,
+    5: re.compile(r"^- (?:Decided:|The assistant said:|Committed |Seen: )").match,
+    7: re.compile(r"^- (?:\[ \]|Said to be open:|Waiting for)").match,
 }
 """Lines of an earlier summary that are essential, by section."""
 
@@ -34,7 +48,7 @@ def ranked_old(number: int, pieces: Sequence[str]) -> list[Unit]:
     """Pieces of the previous summary, the last ones first, essential ones before all."""
     first = _FIRST.get(number)
     return [
-        Unit(piece, len(pieces) - at - (ESSENTIAL if first and first.search(piece) else 0))
+        Unit(piece, len(pieces) - at - (ESSENTIAL if first and first(piece) else 0))
         for at, piece in enumerate(pieces)
     ]
 

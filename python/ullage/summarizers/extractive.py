@@ -25,7 +25,7 @@ from ullage.summarizers.essentials import (
 )
 from ullage.summarizers.previous_summary import carried_units
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.users_words import essential_tokens, trimmed, user_messages
+from ullage.summarizers.users_words import trimmed, user_messages, words_need
 
 __all__ = ["DEFAULT_TOKENS", "ExtractiveSummarizer", "needed_tokens", "render"]
 
@@ -38,7 +38,7 @@ MIN_TOKENS = 200
 NAMES = 0
 """Key of the list of names, which belongs to section 2 but is filled last."""
 
-SHARES = {NAMES: 115, 1: 8, 2: 6, 3: 20, 4: 8, 5: 14, 6: 24, 7: 5, 8: 11, 9: 4}
+SHARES = {NAMES: 140, 1: 8, 2: 6, 3: 20, 4: 8, 5: 14, 6: 24, 7: 5, 8: 11, 9: 4}
 """Weights of the sections and of the list of names. What one does not use goes to the others."""
 
 NEWEST_TOKENS = 120
@@ -118,7 +118,8 @@ def render(
     new, old = frame.only(_focused(found, focus)), frame.only(_focused(carried, focus))
     inputs = _inputs(facts, newest_apart=newest_apart)
     most = room if user_tokens is None else min(room, user_tokens)
-    first = _first(facts, inputs, old, focus, room, most)
+    essential = _essential(facts, new, old)
+    first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())))
     if 1 in frame.sections:
         lost, again = extractive_sections.standing(facts, first.words)
         new[1] = [*new.get(1, ()), *_focused({1: _before_all(lost)}, focus)[1], *again]
@@ -127,7 +128,7 @@ def render(
     demands[6] = min(demands[6], most)
     seen = _seen(facts, room, room - sum(demands.values())) if 5 in frame.sections else ""
     room -= _spent(seen)
-    given = _allotted(demands, {6: first.tokens, 1: first.rules}, _essential(facts, new, old), room)
+    given = _allotted(demands, {6: first.tokens, 1: first.rules}, essential, room)
     body = {
         n: _section(n, facts, new.get(n, []), old.get(n, []), given.get(n, 0))
         for n in frame.sections
@@ -191,7 +192,7 @@ def _demands(
     return demands
 
 
-ESSENTIAL_SHARES = {3: 30, 4: 25, 5: 28, 7: 17}
+ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
 """Weights of what comes next after the user's words."""
 
 
@@ -214,7 +215,7 @@ def needed_tokens(facts: Facts) -> int:
         facts: Of what is summarised.
     """
     new, old = _new_units(facts, ""), carried_units(facts)
-    words = essential_tokens(facts.inputs) + _cost(old.get(6))
+    words = words_need(facts.inputs).whole + _cost(old.get(6))
     rest = sum(_essential(facts, new, old).values())
     return max(words * 100 // WORDS_PERCENT, words + rest) + _FRAME
 
@@ -235,19 +236,32 @@ class _First(NamedTuple):
     rules: int
 
 
+class _Room(NamedTuple):
+    """What there is to share."""
+
+    tokens: int
+    most: int  # that section 6 may have
+    essential: int  # that the lines need which come next
+
+    def for_words(self, whole: int, telling: int) -> int:
+        """Sentences of the user that only tell a story give way to the essential lines, the others to nothing."""
+        share = self.tokens * WORDS_PERCENT // 100
+        return min(share, whole, max(telling, share - self.essential), self.most)
+
+
 def _first(
     facts: Facts,
     inputs: tuple[UserInput, ...],
     old: dict[int, list[Unit]],
     focus: tuple[str, ...],
-    room: int,
-    most: int,
+    room: _Room,
 ) -> _First:
-    need = essential_tokens(inputs) + _cost(old.get(6)) + _NOTE_TOKENS
-    tokens = min(room * WORDS_PERCENT // 100, need, most) if inputs or old.get(6) else 0
+    need, carried = words_need(inputs), _cost(old.get(6)) + _NOTE_TOKENS
+    told = inputs or old.get(6)
+    tokens = room.for_words(need.whole + carried, need.telling + carried) if told else 0
     words = _said(inputs, old.get(6, []), tokens, focus)
     lost, _ = extractive_sections.standing(facts, words)
-    return _First(words, tokens, min(room * RULES_PERCENT // 100, _cost(lost)))
+    return _First(words, tokens, min(room.tokens * RULES_PERCENT // 100, _cost(lost)))
 
 
 def _said(
@@ -276,7 +290,10 @@ def _before_all(units: Sequence[Unit]) -> list[Unit]:
 
 
 ESSENTIAL_PERCENT = 30
-"""Of what the user's words and rules leave."""
+"""Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`."""
+
+MOST_ESSENTIAL_PERCENT = 25
+"""Of the whole room, in that case."""
 
 
 def _allotted(
@@ -284,8 +301,10 @@ def _allotted(
 ) -> dict[int, int]:
     """Shares of the room; what is set aside for a section is its own also where its share is smaller."""
     given = allot(dict(sorted(demands.items())), SHARES, room)
-    rest = max(room - sum(max(given.get(n, 0), least.get(n, 0)) for n in (1, 6)), 0)
-    aside = allot(essential, ESSENTIAL_SHARES, rest * ESSENTIAL_PERCENT // 100)
+    words = max(given.get(6, 0), least.get(6, 0))
+    rest = max(room - words - max(given.get(1, 0), least.get(1, 0)), 0)
+    unused = min(room * WORDS_PERCENT // 100 - words, room * MOST_ESSENTIAL_PERCENT // 100, rest)
+    aside = allot(essential, ESSENTIAL_SHARES, max(rest * ESSENTIAL_PERCENT // 100, unused))
     least = {**least, **aside}
     short = {n: tokens for n, tokens in least.items() if given.get(n, 0) < tokens}
     if not short:
@@ -362,7 +381,7 @@ def _section(
         return extractive_sections.files_section(facts, new, old, room)
     if not old:
         return fill(new, room, _LEFT_OUT.get(number, ""))
-    first = min(essential_cost(old), room - essential_cost(new))
+    first = min(essential_cost(old) + _NOTE_TOKENS, room - essential_cost(new))
     for_old = min(max(room * CARRIED_PERCENT // 100, room - _cost(new), first), room)
     kept = fill(old, for_old, "{} points of the previous summary")
     return joined((kept, fill(new, room - _spent(kept), _LEFT_OUT.get(number, ""))))

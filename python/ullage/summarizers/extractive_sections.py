@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from ullage.facts.answers_found import figures
 from ullage.facts.calls import Action
 from ullage.facts.model import (
     Command,
@@ -20,7 +22,12 @@ from ullage.facts.sections import quoted
 from ullage.facts.tallies import command_key
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import Unit, cost, fill, inline, joined, one_line, shorten
-from ullage.summarizers.essentials import ESSENTIAL, changed_line, changed_paths
+from ullage.summarizers.essentials import (
+    ESSENTIAL,
+    changed_line,
+    changed_paths,
+    is_open_failure,
+)
 from ullage.summarizers.users_words import trimmed
 
 __all__ = [
@@ -50,8 +57,12 @@ LINE = 160
 WEIGHTY = 240
 """Characters from which words in the middle of a turn count as a finding, not as a remark."""
 
+URLS, FIRST_URLS = 20, 10
+"""Addresses that are listed, the newest; and how many of them are essential."""
+
 SEEN = 48
 SETTLED = 12
+FIGURES = 8
 STILL_OPEN = 8
 """How many of the newest of each are listed."""
 
@@ -126,8 +137,12 @@ def concepts(facts: Facts) -> list[Unit]:
     if facts.skills:
         units.append(Unit(f"- Skills invoked (already running): {', '.join(facts.skills)}", 0))
     if facts.urls:
-        newest = facts.urls[-20:]
-        units.extend(Unit(f"- {url}", len(newest) - at) for at, url in enumerate(newest))
+        newest = facts.urls[-URLS:]
+        first = len(newest) - FIRST_URLS
+        units.extend(
+            Unit(f"- {url}", len(newest) - at - (ESSENTIAL if at >= first else 0))
+            for at, url in enumerate(newest)
+        )
     return units
 
 
@@ -187,9 +202,10 @@ def errors(facts: Facts) -> list[Unit]:
     """Section 4: what failed, the telling line, what followed."""
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
+    lines = map(failure_line, telling)
     return [
-        Unit(failure_line(f), 2 * (count - at) if f.fixed_index >= 0 else count - at - ESSENTIAL)
-        for at, f in enumerate(telling)
+        Unit(line, count - at - ESSENTIAL if is_open_failure(line) else 2 * (count - at))
+        for at, line in enumerate(lines)
     ]
 
 
@@ -237,12 +253,31 @@ def _decisions(facts: Facts) -> list[Dated]:
 
 
 def _settled(facts: Facts) -> list[Dated]:
-    """What the assistant said was decided."""
+    """What the assistant said was decided, and then the figures that it reported."""
     told = facts.settled[-SETTLED:]
+    known = {said.text for said in told}
+    reported = [said for said in _figures(facts) if said.text not in known]
+    return [*_said_lines(told, 0), *_said_lines(reported, SETTLED)]
+
+
+def _said_lines(told: Sequence[Statement], after: int) -> list[Dated]:
     return [
-        (said.index, Unit(f"- The assistant said: “{said.text}”", len(told) - at - ESSENTIAL))
+        (
+            said.index,
+            Unit(f"- The assistant said: “{said.text}”", len(told) - at + after - ESSENTIAL),
+        )
         for at, said in enumerate(told)
     ]
+
+
+def _figures(facts: Facts) -> list[Statement]:
+    found: dict[str, Statement] = {}
+    for said in reversed(facts.statements):
+        for text in reversed(figures(said.text)):
+            found.setdefault(text, replace(said, text=text))
+        if len(found) >= FIGURES:
+            break
+    return list(found.values())[FIGURES - 1 :: -1]
 
 
 def asides(facts: Facts) -> list[Unit]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from ullage.facts.identifiers import NameKind
 from ullage.facts.model import Facts, Name
@@ -25,7 +27,7 @@ _Group = tuple[str, str]
 
 def names_tokens(facts: Facts) -> int:
     """About what the whole list takes, in UTF-8 bytes / 4."""
-    return sum(_bytes(name.text) + 2 for name in facts.names[:MOST_NAMES]) // 4
+    return sum(_bytes(name.text) + 2 for name in _without_series(facts.names[:MOST_NAMES])) // 4
 
 
 def names(facts: Facts, present: str, tokens: int) -> str:
@@ -39,7 +41,7 @@ def names(facts: Facts, present: str, tokens: int) -> str:
     groups: dict[_Group, list[str]] = {}
     begun: set[str] = set()
     held, left = present, tokens * 4
-    for name in facts.names[:MOST_NAMES]:
+    for name in _without_series(facts.names[:MOST_NAMES]):
         group, text = _group(name), shown(name)
         price = _bytes(text) + 2 + _opening(group, len(groups.get(group, ())))
         price += 0 if group[0] in begun else len(_label(group)) + 3
@@ -49,6 +51,22 @@ def names(facts: Facts, present: str, tokens: int) -> str:
             held += f"\n{text}"
             groups.setdefault(group, []).append(text)
     return joined(_lines(groups))
+
+
+SERIES, SERIES_SHOWN = 10, 3
+"""Names that differ only in their digits, from which they are rows of a listing; and how many of these are named."""
+
+
+def _without_series(found: Sequence[Name]) -> Iterator[Name]:
+    shapes = [_DIGITS.sub("0", name.text) for name in found]
+    counts, shown = Counter(shapes), Counter[str]()
+    for name, shape in zip(found, shapes, strict=True):
+        shown[shape] += 1
+        if counts[shape] < SERIES or shown[shape] <= SERIES_SHOWN:
+            yield name
+
+
+_DIGITS = re.compile(r"\d+")
 
 
 def _label(group: _Group) -> str:

@@ -32,6 +32,7 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         return {5: ranked_old(5, [f"- From the previous summary: {one_line(previous.text, 2000)}"])}
     carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5)}
     carried[1] = [piece for piece in carried[1] if not _ruled(piece, facts)]
+    carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
     carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not is_dense(p)]
     carried[4] = [carried_failure(piece, facts) for piece in carried[4]]
     carried[5].extend(_past_work(previous))

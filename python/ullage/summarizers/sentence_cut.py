@@ -10,7 +10,7 @@ from ullage.facts.commitments import CommitmentKind, commitments_in
 from ullage.facts.prose import rules_of, typed_sentences
 from ullage.summarizers.budgeted_text import cost, shorten
 
-__all__ = ["binding", "is_low_content", "says_nothing", "trimmed"]
+__all__ = ["binding", "is_low_content", "says_nothing", "telling_tokens", "trimmed"]
 
 _SAYS_NOTHING = re.compile(
     r"\W*(?:(?:yes|yep|yeah|y|ok|okay|sure|go|go on|go ahead|continue|proceed|do it|please|please do|thanks|thank you|thx|great|"
@@ -111,6 +111,26 @@ def trimmed(text: str, tokens: int, rules: Sequence[str] | None = None) -> str:
         longest = max((cost(text[slice(*span)]) for span in spans), default=0)
         return shorten(text, tokens) if longest > LONGEST_WHOLE or not spans else text
     return _joined(text, [spans[at] for at in sorted(kept)])
+
+
+def telling_tokens(text: str, rules: Sequence[str]) -> int:
+    """What a text needs so that `trimmed` keeps each sentence that says something, in UTF-8 bytes / 4.
+
+    Args:
+        text: The user's words.
+        rules: The sentences that bind.
+    """
+    if cost(text) <= LEAST_TRIMMED:
+        return cost(text)
+    spans = _units(text, rules)
+    ranks = _ranks(text, spans, rules)
+    told = [at for at, rank in enumerate(ranks) if rank <= 1]
+    gaps = sum(at - 1 not in told for at in told) + 1
+    return min(sum(cost(text[slice(*spans[at])]) for at in told) + gaps * _MARK * 2, cost(text))
+
+
+LEAST_TRIMMED = 40
+"""Tokens of a text that is not worth cutting."""
 
 
 def _units(text: str, rules: Sequence[str]) -> list[Span]:

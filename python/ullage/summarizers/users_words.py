@@ -8,17 +8,24 @@ and what is left out is named by its number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from ullage.facts.model import UserInput
 from ullage.facts.sections import user_message
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
-from ullage.summarizers.sentence_cut import binding, is_low_content, says_nothing, trimmed
+from ullage.summarizers.sentence_cut import (
+    binding,
+    is_low_content,
+    says_nothing,
+    telling_tokens,
+    trimmed,
+)
 
-__all__ = ["essential_tokens", "says_nothing", "trimmed", "user_messages"]
+__all__ = ["WordsNeed", "says_nothing", "trimmed", "user_messages", "words_need"]
 
 
 ESSENTIAL_TOKENS = 300
@@ -65,6 +72,13 @@ class _Row:
     @cached_property
     def rules(self) -> tuple[str, ...]:
         return binding(self.entry.text)
+
+    @cached_property
+    def need(self) -> int:
+        """Tokens of what it says: below `ESSENTIAL_TOKENS`, and not those of sentences that only tell a story."""
+        lead = max(self.tokens - cost(self.text), 0)
+        told = lead + telling_tokens(self.entry.text, self.rules)
+        return min(self.tokens, max(min(told, ESSENTIAL_TOKENS), self.floor))
 
     @cached_property
     def floor(self) -> int:
@@ -122,18 +136,23 @@ def _named(numbers: list[int]) -> str:
     return f"({count} message{'s' * (count != 1)} left out for room: {', '.join(told)})"
 
 
-def essential_tokens(inputs: Sequence[UserInput]) -> int:
-    """What the words need without questions and messages that say nothing, in UTF-8 bytes / 4; long ones count in part."""
-    total = 0
+class WordsNeed(NamedTuple):
+    """Tokens of the words without questions and messages that say nothing, in UTF-8 bytes / 4."""
+
+    whole: int  # long messages count with `ESSENTIAL_TOKENS`
+    telling: int  # and without the sentences that say nothing which binds, names or asks
+
+
+def words_need(inputs: Sequence[UserInput]) -> WordsNeed:
+    """What the user's words need."""
+    whole = telling = 0
     for at, entry in enumerate(inputs, 1):
         row = _Row(entry.number or at, entry, entry.text, asked=False)
         row.weigh()
         if not says_nothing(entry.text):
-            least = (
-                row.tokens if row.tokens <= ESSENTIAL_TOKENS else max(ESSENTIAL_TOKENS, row.floor)
-            )
-            total += min(row.tokens, least)
-    return total
+            whole += min(row.tokens, max(ESSENTIAL_TOKENS, row.floor))
+            telling += row.need
+    return WordsNeed(whole, telling)
 
 
 _NOTE = 16
@@ -200,28 +219,31 @@ class _Fit:
         row.text = shorten(row.text, room) if not row.rules else trimmed(row.text, room, row.rules)
 
     def _shorten(self, rows: list[_Row]) -> None:
-        """The longest first, all down to one size; words of the focus keep twice as much."""
+        """The longest first, all down to one size, but not below what each says while that fits; words of the focus keep twice as much."""
         if self._over <= 0:
             return
         shown = [row for row in rows if row.shown]
-        cap = self._cap(shown)
-        for _ in range(TRIES):
-            for row in shown:
-                self._to(row, self._limit(row, cap))
-            if self._over <= 0 or cap <= LEAST_TOKENS:
-                return
-            cap = max(cap * 7 // 8 - 1, LEAST_TOKENS)
+        for least in ({row.number: row.need for row in shown}, {}):
+            cap = self._cap(shown, least)
+            for _ in range(TRIES):
+                for row in shown:
+                    self._to(row, self._limit(row, cap, least))
+                if self._over <= 0:
+                    return
+                if cap <= LEAST_TOKENS:
+                    break
+                cap = max(cap * 7 // 8 - 1, LEAST_TOKENS)
 
-    def _limit(self, row: _Row, cap: int) -> int:
+    def _limit(self, row: _Row, cap: int, least: Mapping[int, int]) -> int:
         wanted = row is self._rows[-1] or self._wanted(row)[0]
-        return max(cap * 2 if wanted else cap, row.floor)
+        return max(cap * 2 if wanted else cap, row.floor, least.get(row.number, 0))
 
-    def _cap(self, rows: list[_Row]) -> int:
+    def _cap(self, rows: list[_Row], least: Mapping[int, int]) -> int:
         room = self._tokens - _NOTE
         low, high = LEAST_TOKENS, max((row.tokens for row in rows), default=LEAST_TOKENS)
         while low < high:
             middle = (low + high + 1) // 2
-            need = sum(min(row.tokens, self._limit(row, middle)) for row in rows)
+            need = sum(min(row.tokens, self._limit(row, middle, least)) for row in rows)
             low, high = (middle, high) if need <= room else (low, middle - 1)
         return low
 
