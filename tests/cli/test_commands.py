@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import report, result_of, ullage
+from ullage.testing import Layout, scenario, session_file
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
@@ -65,6 +66,15 @@ def test_inspect_adds_up(session):
     assert held <= found["window"]["estimated_messages_tokens"]
     assert {level["level"] for level in found["freeable"]} >= {"snip", "microcompact", "summary"}
     assert found["conversation"]["unanswered_calls"] == 0
+
+
+def test_no_part_is_larger_than_the_whole_where_the_provider_counts_less(tmp_path):
+    made = session_file(scenario(3, tokens=30_000), layout=Layout(usage_percent=60))
+    found = report("inspect", made.write(tmp_path))
+    used = found["window"]["used_tokens"]
+    assert found["window"]["estimated_messages_tokens"] > used
+    assert sum(each["tokens"] for each in found["tools"]) < used
+    assert all(each["tokens"] <= used for each in [*found["files"], *found["freeable"]])
 
 
 def test_inspect_in_words(session):

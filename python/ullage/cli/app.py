@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import (
+    App,
+    CycloptsError,
+    MissingArgumentError,
+    Parameter,
+    UnknownCommandError,
+    UnusedCliTokensError,
+)
 
 import ullage
 from ullage.cli.examples import EXAMPLES
@@ -53,8 +61,19 @@ HOOKS = "Install or remove Ullage's hooks in Codex, or its plugin in OpenCode."
 SESSION_MEMORY = "Show the notes of a session, or update them."
 
 
+def _default(value: object) -> str | None:
+    """What a help text says of a default: nothing where it is off or empty."""
+    return None if value in (False, "", None) else str(value)
+
+
 def _app() -> App:
-    made = App(name="ullage", help=HELP, version=ullage.__version__, help_format="markdown")
+    made = App(
+        name="ullage",
+        help=HELP,
+        version=ullage.__version__,
+        help_format="markdown",
+        default_parameter=Parameter(show_default=_default),
+    )
     for name, text in _COMMANDS.items():
         place = f"ullage.cli.{name}:{name}_command"
         made.command(place, name=name, help=text, help_epilogue=EXAMPLES.get(name))
@@ -81,7 +100,6 @@ app = _app()
 
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
-    errors = SafeConsole(stderr=True)
     words = [word for word in argv if word != NO_PAGER]
     COMMAND.set(_command_of(words))
     try:
@@ -90,16 +108,37 @@ def run(argv: list[str]) -> int:
                 with_last(with_streams(words)),
                 result_action="return_value",
                 exit_on_error=False,
-                error_console=errors,
+                print_error=False,
                 help_on_error=False,
             )
     except CycloptsError as exc:
-        if "--json" in argv:
-            print(envelope(error={"code": "usage", "message": str(exc), "hint": None}))
-        return 2
+        return _usage_error(exc, as_json="--json" in argv)
     except NoSession as exc:
         raise exc.error from exc
     return code if isinstance(code, int) else 0
+
+
+def _usage_error(error: CycloptsError, *, as_json: bool) -> int:
+    said = _plain_words(error)
+    of = "" if isinstance(error, UnknownCommandError) else COMMAND.get()
+    hint = " ".join(filter(None, ("ullage", of, "--help")))
+    if as_json:
+        print(envelope(error={"code": "usage", "message": said, "hint": hint}))
+    errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    errors.print(f"error: {said}", markup=False)
+    errors.print(f"hint: {hint}", markup=False)
+    return 2
+
+
+def _plain_words(error: CycloptsError) -> str:
+    """What is wrong with the words on the command line; the parser's own words name its parts, not the user's."""
+    if isinstance(error, UnusedCliTokensError):
+        words = ", ".join(repr(word) for word in error.unused_tokens or ())
+        return f"the command takes no further argument: {words}"
+    if isinstance(error, MissingArgumentError) and error.argument and not error.keyword:
+        name = error.argument.name.lstrip("-").upper()
+        return f"{name} is missing"
+    return " ".join(str(error).split())
 
 
 def _command_of(words: list[str]) -> str:

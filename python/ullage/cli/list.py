@@ -80,7 +80,7 @@ def _show(out: Output, rows: list[ListedSession], found: int) -> None:
         out.line("no session was found; `ullage list --help` says where it looks")
         return
     columns = ("id", "tool", "age", "tokens", "fill", "cost", "project", "title")
-    out.table(columns, (_cells(row) for row in rows), right=(2, 3, 4, 5))
+    out.table(columns, (_cells(row) for row in rows), right=(2, 3, 4, 5), whole=(0, 1), cut=(6, 7))
     if len(rows) < found:
         out.note(f"note: {len(rows):,} of {found:,} sessions; --number 0 shows all")
 

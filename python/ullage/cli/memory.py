@@ -39,7 +39,7 @@ def list_command(*, folder: Folder = DEFAULT, json: Json = False) -> int:
     )
     broken = memory.problems()
     out.line(
-        f"{len(notes)} notes in {folder}"
+        f"{len(notes):,} {'note' if len(notes) == 1 else 'notes'} in {folder}"
         + (f"; {len(broken)} problems, see `ullage memory check`" if broken else "")
     )
     return 0

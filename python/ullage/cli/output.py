@@ -60,6 +60,18 @@ def _one_line(cell: str) -> str:
     return printable(" ".join(cell.splitlines()))
 
 
+def _room(width: int, rows: Sequence[Sequence[str]], cut: Sequence[int]) -> dict[int, int]:
+    """How wide each of these columns may be: a third of what the others leave, the last one the rest."""
+    widths = [max(map(cell_len, column)) + 2 for column in zip(*rows, strict=True)]
+    left = width - sum(size for at, size in enumerate(widths) if at not in cut)
+    found: dict[int, int] = {}
+    for at in cut:
+        share = left if at == cut[-1] else min(widths[at], left // 3)
+        found[at] = max(8, share - 2)
+        left -= share
+    return found
+
+
 def envelope(**content: Any) -> str:
     """What every command prints with `--json`: `version`, `command`, and `result` or `error`."""
     report = {"version": JSON_VERSION, "command": COMMAND.get(), **content}
@@ -125,21 +137,37 @@ class Output:
         self.console.print(printable(text), markup=False, soft_wrap=True)
 
     def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        *,
+        right: Iterable[int] = (),
+        whole: Iterable[int] = (),
+        cut: Sequence[int] = (),
     ) -> None:
-        """A table without lines; `right` names the columns that hold numbers."""
-        numbers = set(right)
+        """A table without lines.
+
+        Args:
+            columns: Their names.
+            rows: Their cells.
+            right: Columns that hold numbers.
+            whole: Columns that are never broken, such as names that are copied.
+            cut: Columns that lose their end on a terminal, so that a row is one line; they share what the others leave.
+        """
+        numbers, rows = set(right), list(rows)
         if self.piped:
-            self._plain(columns, list(rows), numbers)
+            self._plain(columns, rows, numbers)
             return
+        kept = numbers.union(whole, cut)
+        most = _room(self.console.width, [columns, *rows], cut)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for index, name in enumerate(columns):
-            right_aligned = index in numbers
             table.add_column(
                 name,
-                justify="right" if right_aligned else "left",
-                no_wrap=right_aligned,
-                overflow="fold",
+                justify="right" if index in numbers else "left",
+                no_wrap=index in kept,
+                overflow="ellipsis" if index in cut else "fold",
+                max_width=most.get(index),
             )
         for row in rows:
             table.add_row(*(escape(printable(cell)) for cell in row))

@@ -40,6 +40,7 @@ def policy_command(
         ("setting", "value", "unit", "why"),
         ((each.name, _shown(each.value), each.unit, each.why) for each in policy.effective()),
         right=(1,),
+        whole=(0,),
     )
     out.heading("window")
     out.table(("setting", "value"), _rows(settings, marks), right=(1,))

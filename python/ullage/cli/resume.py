@@ -39,7 +39,8 @@ def resume_command(
         int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
     tail: Annotated[
-        int | None, Parameter(help="show only the newest so many messages of the list")
+        int | None,
+        Parameter(help="show only the newest so many messages of the list; `--last N` is the same"),
     ] = None,
     json: Annotated[
         bool, Parameter(negative="", help="print the messages and what was repaired as JSON")
@@ -116,7 +117,7 @@ def _show(out: Output, sent: Outgoing, tail: int | None) -> None:
         if index >= first
         for row in preview_rows(message)
     )
-    out.table(("#", "role", "block", "begins"), rows, right=(0,))
+    out.table(("#", "role", "block", "begins"), rows, right=(0,), whole=(1, 2), cut=(3,))
 
 
 def preview_rows(message: Mapping[str, Any]) -> list[tuple[str, str, str]]:

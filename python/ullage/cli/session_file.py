@@ -57,16 +57,18 @@ SessionArgument = Annotated[Path, Parameter(help=HELP, converter=_converted)]
 
 
 def with_last(words: list[str]) -> list[str]:
-    """The arguments, with the newest session's file in place of the first `--last`.
+    """The arguments, with the newest session's file in place of the first `--last`; `resume FILE --last 5` is its `--tail 5`.
 
     Raises:
         InvalidPolicy: There is no session.
     """
     if LAST not in words:
         return words
+    at = words.index(LAST)
+    if words[0] == "resume" and words[at + 1 : at + 2] and words[at + 1].isdecimal():
+        return with_last([*words[:at], "--tail", *words[at + 1 :]])
     from ullage.sessions.find import last_session, opened_path
 
-    at = words.index(LAST)
     file = str(opened_path(last_session()))
     rest = [*words[:at], *words[at + 1 :]]
     return [*rest[:1], file, *rest[1:]]

@@ -50,5 +50,10 @@ def undo_command(
     out.line(f"before  {done.messages_before:,} messages, {tokens(done.tokens_before)} tokens")
     out.line(f"now     {done.messages_after:,} messages{after}")
     out.notes([f"the provider would refuse this context: {detail}" for detail in left])
-    out.line("nothing written (dry run)" if dry_run else f"{done.left:,} more can be taken back")
+    more = (
+        f"{done.left:,} earlier ones can be taken back too"
+        if done.left
+        else "nothing is left to undo"
+    )
+    out.line("nothing written (dry run)" if dry_run else more)
     return 0

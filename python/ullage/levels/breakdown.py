@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
 
 from ullage._engine import core
 from ullage._engine.digests import (
@@ -106,6 +106,9 @@ class Inspection:
     freeable: list[Freeable] = field(default_factory=list)
 
 
+_Row = TypeVar("_Row", ToolUsage, FileUsage, Freeable)
+
+
 @dataclass(slots=True)
 class _Result:
     """A tool result and the call that it answers."""
@@ -144,22 +147,38 @@ def inspect_messages(
     whole = int(count.total) + (0 if count.anchor is not None else overhead_tokens)
     rounds = _round_sizes(ledger)
     results = list(_results(ledger, items))
+    scale = _Scale(whole, int(ledger.tokens()))
     return Inspection(
         messages=len(items),
         tokens=ledger.tokens(),
         anchored_tokens=whole,
         anchored=count.anchor is not None,
         categories=_shares(_categories(ledger), int(ledger.tokens()), whole),
-        tools=_tools(ledger, results),
-        files=_files(results),
+        tools=scale.all(_tools(ledger, results)),
+        files=scale.all(_files(results)),
         rounds=len(rounds),
-        largest_round=max(rounds, default=0),
+        largest_round=scale.of(max(rounds, default=0)),
         user_inputs=sum(
             1 for index in range(len(items)) if ledger.message(index).flags & MessageFlag.USER_INPUT
         ),
         open_calls=len(ledger.open_calls()),
-        freeable=_freeable(ledger, results, policy or Policy.buffered()),
+        freeable=scale.all(_freeable(ledger, results, policy or Policy.buffered())),
     )
+
+
+class _Scale(NamedTuple):
+    """Parts stay smaller than the whole where the provider counts less than the estimate."""
+
+    whole: int
+    estimated: int
+
+    def of(self, tokens: int) -> int:
+        if self.whole >= self.estimated:
+            return tokens
+        return tokens * self.whole // self.estimated
+
+    def all(self, rows: Iterable[_Row]) -> list[_Row]:
+        return [replace(row, tokens=self.of(row.tokens)) for row in rows]
 
 
 def _digests(ledger: Any) -> Iterator[tuple[int, MessageDigest, BlockDigest]]:
@@ -280,7 +299,7 @@ def _freeable(ledger: Any, results: list[_Result], policy: Policy) -> list[Freea
             "summary",
             ledger.tokens(0, kept.start),
             kept.start,
-            f"messages before the newest {len(ledger) - kept.start} are replaced by one summary (its size is subtracted)",
+            f"all but the newest messages (at least {policy.keep.min_tokens:,} tokens) becomes one summary, whose size is not subtracted",
         ),
     ]
 

@@ -136,7 +136,8 @@ class Policy:
             try:
                 found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
             except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
-                raise InvalidPolicy("policy file", str(path), f"cannot be read: {exc}") from exc
+                why = getattr(exc, "strerror", None) or exc
+                raise InvalidPolicy("policy file", str(path), f"cannot be read: {why}") from exc
         return cls._of(found).change(changes or {})
 
     @classmethod
