@@ -78,13 +78,18 @@ def api_page() -> str:
         "The public names of each room. Everything else may change in any version: [stability](../stability.md).",
         "",
     ]
+    shown: set[str] = set()
     for room in ROOMS:
         module = importlib.import_module(room)
         parts += [f"## `{room}`", "", first_line(module.__doc__), ""]
         for name in public(module):
             value = getattr(module, name)
-            if callable(value) or isinstance(value, type):
-                parts += [f"::: {home_of(room, name, value)}", ""]
+            if not callable(value):
+                continue
+            home = home_of(room, name, value)
+            # A name that several rooms offer is described once: its anchor may stand only once in a page.
+            parts += [f"- [`{name}`](#{home}), see above" if home in shown else f"::: {home}", ""]
+            shown.add(home)
     return "\n".join(parts)
 
 
