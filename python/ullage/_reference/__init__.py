@@ -22,6 +22,7 @@ from ullage._reference.ledger import Ledger
 from ullage._reference.media import media_indices
 from ullage._reference.names import find_names
 from ullage._reference.rules import Verifier, check
+from ullage._reference.telling import telling_lines
 from ullage._reference.text import (
     FEATURE_NAMES,
     Weights,
@@ -65,4 +66,5 @@ __all__ = [
     "padded",
     "rough_text",
     "rough_tokens",
+    "telling_lines",
 ]

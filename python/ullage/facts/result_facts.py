@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
+from ullage._engine import core
 from ullage.facts.identifiers import urls_in
 from ullage.facts.model import ResultFact
 from ullage.facts.outcomes import is_framing
@@ -26,7 +26,8 @@ NEWEST_RESULTS = 3
 """Results whose facts come before those of older ones."""
 
 SCANNED = 40_000
-MIN_LINE, MAX_LINE = 4, 160
+KEYED, PORT = 1, 2
+"""What the engine says of a line: it may tell a value by its key, it may name a port."""
 
 _FACT = re.compile(
     r"^(?:"
@@ -37,11 +38,10 @@ _FACT = re.compile(
     # an id or a hash with its key
     r"[ \t]{0,20}[-*•]?[ \t]{0,3}[\"']?(?:\w{1,30}[ _-])?(?:id|uuid|sha\d{0,3}|digest|hash|commit|job|run|build|release|deployment|order|request|"
     r"ticket|version|tag)[\"']?[ \t]?[:=#][ \t]{0,3}[\"']?(?=[\w.:-]{0,40}\d)[\w.:-]{4,80}[\"']?,?[ \t]{0,9}$)",
-    re.IGNORECASE | re.MULTILINE,
+    re.IGNORECASE,
 )
 _PORT = re.compile(
-    r"(?:[Pp]ort|[Ll]istening|[Ll]istens|[Ss]erving|[Rr]unning|localhost|127\.0\.0\.1|0\.0\.0\.0)\b.{0,30}[ :=]\d{2,5}\b[^\d\n]{0,40}$",
-    re.MULTILINE,
+    r"(?:[Pp]ort|[Ll]istening|[Ll]istens|[Ss]erving|[Rr]unning|localhost|127\.0\.0\.1|0\.0\.0\.0)\b.{0,30}[ :=]\d{2,5}\b[^\d\n]{0,40}$"
 )
 _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d+")
@@ -52,29 +52,18 @@ _KEY = re.compile(r"[ \t]*+[-*•]?[ \t\"']*+([A-Za-z][\w ()/.%-]{1,50})")
 
 def fact_lines(text: str) -> list[str]:
     """Lines of a result that tell a value by its key, such as `rejected: 48213`; those that repeat a pattern are a table, not a finding."""
-    ends = _ends(text)
-    found = [*(match.start() for match in _FACT.finditer(ends)), *_ports(ends)]
-    lines = [line for line in _lines_at(ends, found) if _tells(line)]
+    lines = [line for line, told in core.telling_lines(_ends(text)) if _tells(line, told)]
     shapes = Counter(_DIGITS.sub("0", line) for line in lines)
     rare = [line.strip() for line in lines if shapes[_DIGITS.sub("0", line)] <= 2]
     return rare[:MOST_OF_ONE] if len(rare) <= MOST_OF_ONE * 3 else []
 
 
-def _ports(text: str) -> Iterator[int]:
-    """Where the lines begin that name a port."""
-    return (text.rfind("\n", 0, match.start()) + 1 for match in _PORT.finditer(text))
-
-
-def _lines_at(text: str, starts: list[int]) -> Iterator[str]:
-    for start in sorted(set(starts)):
-        end = text.find("\n", start)
-        yield text[start : end if end >= 0 else len(text)]
-
-
-def _tells(line: str) -> bool:
+def _tells(line: str, told: int) -> bool:
     """A count of one digit says little by itself; times and exit codes of the host are in the steps."""
-    fits = MIN_LINE <= len(line) <= MAX_LINE and len(_DIGIT.findall(line)) > 1
-    return fits and not is_framing(line.strip())
+    keyed = told & KEYED and _FACT.match(line)
+    if not keyed and not (told & PORT and _PORT.search(line)):
+        return False
+    return len(_DIGIT.findall(line)) > 1 and not is_framing(line.strip())
 
 
 def _ends(text: str) -> str:

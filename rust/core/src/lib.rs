@@ -59,6 +59,7 @@ mod simd;
 #[doc(hidden)]
 pub mod simd;
 pub mod strings;
+pub mod telling;
 pub mod text;
 pub mod truncate;
 pub mod units;

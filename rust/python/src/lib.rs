@@ -45,6 +45,7 @@ mod media;
 mod names;
 mod once;
 mod rules;
+mod telling;
 mod text;
 mod tuples;
 mod value;
@@ -59,6 +60,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     media::register(m)?;
     names::register(m)?;
     rules::register(m)?;
+    telling::register(m)?;
     text::register(m)?;
     tuples::register(m)
 }
