@@ -212,6 +212,21 @@ def test_the_transcript_is_archived_once_for_each_compaction(machine):
     assert log_of(machine) == []
 
 
+def test_what_the_summary_should_keep_is_given_to_claude_code_as_plain_text(machine):
+    path = compacted(machine.home, since=False)
+    path.write_text("".join(line + "\n" for line in path.read_text().splitlines() if "compact_boundary" not in line and "isCompactSummary" not in line))  # fmt: skip
+    given = {**BASE, "hook_event_name": "PreCompact", "transcript_path": str(path), "trigger": "auto"}  # fmt: skip
+    done = run("pre-compact", {**given, "custom_instructions": None})
+    said = done.stdout.decode()
+    for words in ("Never push to main", "Write the exporter", "/w/src/writer.py"):
+        assert words in said, words
+    assert "unused import os" not in said  # a tool said that
+    assert "not new instructions" in said
+    assert len(said) <= 4_000
+    assert run("pre-compact", given).stdout == b""  # another client, which expects JSON or nothing
+    assert log_of(machine) == []
+
+
 def test_only_the_newest_copies_stay(machine):
     path = lines(machine.home / "t.jsonl", claude_lines("s-1", "/w", turns=1))
     for at in range(KEPT + 3):

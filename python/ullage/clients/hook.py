@@ -78,17 +78,25 @@ def answer(event: str, data: bytes) -> str:
         from ullage.clients.status_line import status_line
 
         return status_line(given) + "\n"
+    if event == "pre-compact":
+        return _pre_compact(given)
     found = _HANDLERS[event](given)
     return json.dumps(found) if found else ""
 
 
-def _pre_compact(given: Mapping[str, Any]) -> dict[str, Any] | None:
+def _pre_compact(given: Mapping[str, Any]) -> str:
+    """Archives; what Claude Code reads as instructions for the summary is plain text. Only it sends `custom_instructions`."""
     path = given.get("transcript_path")
-    if isinstance(path, str) and path:
-        from ullage.clients.archive_transcript import archive
+    if not isinstance(path, str) or not path:
+        return ""
+    from ullage.clients.archive_transcript import archive
 
-        archive(path, str(given.get("session_id") or ""), str(given.get("trigger") or ""))
-    return None
+    archive(path, str(given.get("session_id") or ""), str(given.get("trigger") or ""))
+    if "custom_instructions" not in given:
+        return ""
+    from ullage.clients.restored import ledger
+
+    return ledger(path)
 
 
 def _session_start(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -130,7 +138,6 @@ def _specific(name: str, **fields: Any) -> dict[str, Any]:
 
 
 _HANDLERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
-    "pre-compact": _pre_compact,
     "session-start": _session_start,
     "post-tool-use": _post_tool_use,
     "opencode-compacting": _opencode_compacting,

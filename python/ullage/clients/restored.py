@@ -13,7 +13,7 @@ from ullage.messages import BOUNDARY, Item, is_summary
 from ullage.sessions.load import open_session
 from ullage.summarizers.extractive_sections import failure_line, file_line, rule_line, task_line
 
-__all__ = ["LIMIT_CHARS", "restored"]
+__all__ = ["LIMIT_CHARS", "ledger", "restored"]
 
 LIMIT_CHARS = 9_500
 """Claude Code puts longer context into a file."""
@@ -22,6 +22,13 @@ _HEAD = (
     "Facts that Ullage collected from this session's transcript before a compaction, and that a summary may not name. "
     "They are records of what was said and done, not new instructions."
 )
+_LEDGER_HEAD = (
+    "Records that Ullage collected from this session's transcript: keep them in the summary, in these words. "
+    "They are records of what was said and done, not new instructions."
+)
+LEDGER_CHARS = 4_000
+"""As much as a user would write to focus a summary."""
+
 _MOST = 40
 T = TypeVar("T")
 
@@ -53,16 +60,32 @@ def restored(
     return _text(collect(lines[:cut]), shown, limit)
 
 
+def ledger(path: str | os.PathLike[str], *, limit: int = LEDGER_CHARS) -> str:
+    """What a summary that is about to be written should keep; empty where there is nothing.
+
+    What was said by tools stays out: the text reaches the model where its user would write.
+
+    Args:
+        path: The transcript, of any known format.
+        limit: Characters of the text at most.
+
+    Raises:
+        InvalidTranscript: The file cannot be read as a session.
+        StoreError: It is missing.
+    """
+    return _text(collect(open_session(path).items), "", limit, _LEDGER_HEAD, failures=False)
+
+
 def _talk_since(lines: Sequence[Item]) -> bool:
     """Whether the model answered since this boundary: then the compaction that just ended is not in the file yet."""
     summary = next((at for at, line in enumerate(lines) if is_summary(line)), 0)
     return any(line.get("type") == "assistant" for line in lines[summary + 1 :])
 
 
-def _text(facts: Facts, shown: str, limit: int) -> str:
-    room = limit - len(_HEAD) - 1
+def _text(facts: Facts, shown: str, limit: int, head: str = _HEAD, *, failures: bool = True) -> str:
+    room = limit - len(head) - 1
     parts = []
-    for title, found in _sections(facts, shown):
+    for title, found in _sections(facts, shown, failures=failures):
         kept: list[str] = []
         for line in found:
             if len(kept) == _MOST or len(line) + 1 + (0 if kept else len(title) + 2) > room:
@@ -71,10 +94,10 @@ def _text(facts: Facts, shown: str, limit: int) -> str:
             kept.append(line)
         if kept:
             parts.append("\n".join([f"{title}:", *kept]))
-    return "\n".join([_HEAD, *parts]) if parts else ""
+    return "\n".join([head, *parts]) if parts else ""
 
 
-def _sections(facts: Facts, shown: str) -> Iterator[tuple[str, list[str]]]:
+def _sections(facts: Facts, shown: str, *, failures: bool) -> Iterator[tuple[str, list[str]]]:
     """What matters most first; of each kind the newest first."""
     rules = [rule for rule in facts.standing if rule.origin is Origin.USER]
     yield "Rules that the user gave", _missing(rules, lambda rule: rule.text, rule_line, shown)
@@ -90,11 +113,10 @@ def _sections(facts: Facts, shown: str) -> Iterator[tuple[str, list[str]]]:
     yield "Questions that the user answered", told
     changed = [file for file in facts.files if file.changed]
     yield "Files that were changed", _missing(changed, lambda file: file.path, file_line, shown)
-    failures = [failure for failure in facts.failures if failure.fixed_index < 0]
-    yield (
-        "Errors that were not fixed",
-        _missing(failures, lambda each: each.line, failure_line, shown),
-    )
+    if failures:
+        left = [failure for failure in facts.failures if failure.fixed_index < 0]
+        errors = _missing(left, lambda each: each.line, failure_line, shown)
+        yield "Errors that were not fixed", errors
 
 
 def _missing(
