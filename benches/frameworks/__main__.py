@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=NAMES, nargs="*", default=NAMES)
     parser.add_argument("--way", help="only those whose name holds this")
-    parser.add_argument("--tokens", type=int, default=120_000, help="of a session, roughly")
+    parser.add_argument("--tokens", type=int, default=80_000, help="of a session, roughly")
     parser.add_argument("--sessions", type=int, default=2)
     given = parser.parse_args(argv)
     warnings.simplefilter("ignore")

@@ -52,7 +52,7 @@ class Replay(Model):
         words = [assistant_message(words_of(blocks), item_id=name)] if words_of(blocks) else []
         calls = [function_call(b["name"], b["input"], call_id=b["id"]) for b in calls_of(blocks)]
         usage = Usage(requests=1, input_tokens=self.played.used, total_tokens=self.played.used)
-        return ModelResponse([*words, *calls], usage, None)
+        return ModelResponse([*words, *calls], usage, f"resp_{name}")
 
     def stream_response(self, *given: Any, **more: Any) -> Any:
         raise NotImplementedError

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from ullage.counting import count_tokens_exact
+from ullage.facts.sections import HEADINGS
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.testing import scenario
 from ullage.testing.generator import STYLES
@@ -141,7 +142,13 @@ class Played:
     def writer(self, request: SummaryRequest) -> SummaryReply:
         """The same as a summarizer of Ullage."""
         shown = json.dumps(list(request.messages), ensure_ascii=False, default=str)
-        return SummaryReply(text=self.summary(shown + request.prompt))
+        text = self.summary(shown + request.prompt)
+        # It is asked for these sections; what only repeats the template is refused.
+        parts = [text, *(f"Nothing new on {name.lower()} in this part." for name in HEADINGS[1:])]
+        pairs = enumerate(zip(HEADINGS, parts, strict=True), 1)
+        return SummaryReply(
+            text="\n\n".join(f"## {n}. {name}\n{part}" for n, (name, part) in pairs)
+        )
 
     @contextmanager
     def not_counted(self) -> Iterator[None]:

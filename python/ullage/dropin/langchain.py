@@ -9,10 +9,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ullage.dropin.langchain_pairs import Kinds, ending, without_parted
-from ullage.dropin.langchain_size import count_tokens_approximately
+from ullage.dropin.langchain_size import count_tokens_approximately, tokens_of_each
 from ullage.exceptions import InvalidPolicy, MissingExtra
 
 if TYPE_CHECKING:
@@ -112,15 +113,25 @@ def _head(
     messages: list[Any], most: int, count: _Count, split: _Split | None, end: str
 ) -> list[Any]:
     """The first messages that fit; with `split`, a part of the next one as well."""
-    if not messages or count(messages) <= most:
-        return messages
-    fits = _bisected(len(messages), lambda n: count(messages[:n]) <= most)
+    fits = _fitting(messages, most, count)
     kept = messages[:fits]
     if split is None or fits == len(messages):
         return kept
     part = _fewer_blocks(messages[fits], kept, most, count, end)
     part = part or _shorter_text(messages[fits], kept, most, count, split, end)
     return [*kept, part] if part is not None else kept
+
+
+def _fitting(messages: list[Any], most: int, count: _Count) -> int:
+    """How many of the first messages fit."""
+    if (
+        count is count_tokens_approximately
+    ):  # a sum over the messages, so that one look at each is enough
+        sums = accumulate(tokens_of_each(messages))
+        return next((at for at, tokens in enumerate(sums) if tokens > most), len(messages))
+    if not messages or count(messages) <= most:
+        return len(messages)
+    return _bisected(len(messages), lambda n: count(messages[:n]) <= most)
 
 
 def _bisected(most: int, fits: Callable[[int], bool]) -> int:
@@ -179,7 +190,7 @@ def _converted(messages: Iterable[object]) -> list[Any]:
 
 
 def _counter(given: Any) -> _Count:
-    if given == "approximate":
+    if given == "approximate" or given is _theirs():
         return count_tokens_approximately
     if hasattr(given, "get_num_tokens_from_messages"):
         of_model: _Count = given.get_num_tokens_from_messages
@@ -192,6 +203,11 @@ def _counter(given: Any) -> _Count:
     if getattr(first.annotation, "__name__", first.annotation) == "BaseMessage":
         return lambda messages: sum(given(each) for each in messages)
     return of_list
+
+
+def _theirs() -> Any:
+    """LangChain's own function of that name, which counts the same."""
+    return import_module("langchain_core.messages.utils").count_tokens_approximately
 
 
 def _splitter(given: Any) -> _Split:

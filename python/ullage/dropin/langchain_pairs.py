@@ -11,6 +11,10 @@ Kinds = str | type | Sequence[str | type] | None
 """Types of messages, by name or class; `None`: any."""
 
 
+_CALLING, _ANSWERING = frozenset(("ai", "AIMessageChunk")), frozenset(("tool", "ToolMessageChunk"))
+_NAMELESS: frozenset[Any] = frozenset((None, ""))
+
+
 def ending(messages: list[Any], kinds: Kinds) -> list[Any]:
     """Without what follows the last message of these kinds; `None`: all."""
     while kinds and messages and not _is(messages[-1], kinds):
@@ -32,10 +36,15 @@ def without_parted(
 
     What had no counterpart in `given` stays. Types to start and end on hold afterwards too.
     """
+    if len(kept) == len(given):
+        return kept
+    calls, results = _ids(given)
+    both = calls & results
     while True:
-        calls, results = _ids(given)
         held_calls, held_results = _ids(kept)
-        lost = (results & calls) - (held_calls & held_results)
+        lost = both - (held_calls & held_results)
+        if not lost:
+            return kept
         whole = [each for each in kept if not lost & _own(each)]
         whole = ending(ending(whole, end_on)[::-1], start_on)[::-1]
         if len(whole) == len(kept):
@@ -44,21 +53,21 @@ def without_parted(
 
 
 def _own(message: Any) -> set[str]:
-    return _called(message) | _answered(message)
+    """The ids of a message's calls, or of the call that it answers."""
+    return set().union(*_ids([message]))
 
 
 def _ids(messages: list[Any]) -> tuple[set[str], set[str]]:
     """The ids of calls and of results."""
-    called = (each for message in messages for each in _called(message))
-    answered = (each for message in messages for each in _answered(message))
-    return set(called), set(answered)
-
-
-def _called(message: Any) -> set[str]:
-    calls = (getattr(message, name, None) or () for name in ("tool_calls", "invalid_tool_calls"))
-    return {call["id"] for each in calls for call in each if call.get("id")}
-
-
-def _answered(message: Any) -> set[str]:
-    answered = getattr(message, "tool_call_id", None)
-    return {answered} if answered else set()
+    called: set[str] = set()
+    answered: set[str] = set()
+    for message in messages:
+        kind = message.type  # asking a message for a field that it does not have is slow
+        if kind in _CALLING:
+            for call in message.tool_calls:
+                called.add(call["id"])
+            for wrong in message.invalid_tool_calls:
+                called.add(wrong["id"])
+        elif kind in _ANSWERING:
+            answered.add(message.tool_call_id)
+    return called - _NAMELESS, answered - _NAMELESS

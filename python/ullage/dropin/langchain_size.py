@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ullage.exceptions import InvalidMessage
 
-__all__ = ["count_tokens_approximately"]
+__all__ = ["count_tokens_approximately", "tokens_of_each"]
 
 _ROLES = {
     "human": "user",
@@ -20,6 +20,10 @@ _ROLES = {
     "ToolMessageChunk": "tool",
     "FunctionMessageChunk": "function",
 }
+
+
+_USUAL = {"human": 4, "ai": 9, "tool": 4}
+"""Types of the objects that most lists hold, with the length of what OpenAI calls their role."""
 
 
 class _Message(NamedTuple):
@@ -67,17 +71,40 @@ def count_tokens_approximately(
     total = 0.0
     if tools:
         total += math.ceil(sum(map(_tool_chars, tools)) / chars_per_token)
-    answers: list[tuple[_Message, float]] = []
-    read = [_read(each, index) for index, each in enumerate(given)]
-    for message in read:
-        images, chars = _size(message, count_name)
+    if use_usage_metadata_scaling:
+        given = list(given)
+    before = total
+    for images, chars in _sizes(given, count_name):
         total += images * tokens_per_image
         total += math.ceil(chars / chars_per_token) + extra_tokens_per_message
-        if message.role == "assistant":
-            answers.append((message, total))
-    if use_usage_metadata_scaling and len(read) > 1:
-        total *= _scale(answers)
+    if use_usage_metadata_scaling and len(given) > 1:
+        each = chars_per_token, extra_tokens_per_message, count_name, tokens_per_image
+        total *= _scale(given, before, *each)
     return math.ceil(total)
+
+
+def tokens_of_each(messages: Iterable[object]) -> Iterator[float]:
+    """The approximate tokens of messages, one by one, which add up to the count of the list."""
+    for images, chars in _sizes(messages, True):
+        yield images * 85 + math.ceil(chars / 4.0) + 3.0
+
+
+def _sizes(messages: Iterable[Any], count_name: bool) -> Iterator[tuple[int, int]]:
+    """Images and characters of each message; what most messages are is read without any detour."""
+    for index, message in enumerate(messages):
+        kind = None if type(message) is dict else getattr(message, "type", None)
+        role = _USUAL.get(kind)
+        if role is None or type(content := message.content) is not str:
+            yield _size(_read(message, index), count_name)
+            continue
+        chars = role + len(content)
+        if kind == "ai":
+            calls = message.tool_calls
+            chars += len(repr(calls)) if calls else 0
+        elif kind == "tool":
+            chars += len(message.tool_call_id)
+        name = message.name
+        yield 0, chars + (len(name) if name and count_name else 0)
 
 
 def _size(message: _Message, count_name: bool) -> tuple[int, int]:
@@ -105,8 +132,22 @@ def _content(content: Any) -> tuple[int, int]:
     return images, chars
 
 
-def _scale(answers: list[tuple[_Message, float]]) -> float:
+def _scale(
+    given: Iterable[Any],
+    total: float,
+    chars_per_token: float,
+    extra: float,
+    count_name: bool,
+    tokens_per_image: int,
+) -> float:
     """Reported by counted tokens at the newest answer with usage; 1 if the answers are not of one vendor."""
+    answers: list[tuple[_Message, float]] = []
+    for index, each in enumerate(given):
+        message = _read(each, index)
+        images, chars = _size(message, count_name)
+        total += images * tokens_per_image + math.ceil(chars / chars_per_token) + extra
+        if message.role == "assistant":
+            answers.append((message, total))
     vendors = {message.vendor for message, _ in answers}
     usages = [(message.usage.get("total_tokens"), at) for message, at in answers if message.usage]
     known = [(tokens, at) for tokens, at in usages if isinstance(tokens, int)]
