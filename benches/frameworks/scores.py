@@ -13,7 +13,16 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from benches.frameworks.recorded import WINDOW, Framework, Played, calls_of, size, stands, words_of
+from benches.frameworks.recorded import (
+    WINDOW,
+    Framework,
+    Message,
+    Played,
+    calls_of,
+    size,
+    stands,
+    words_of,
+)
 
 from ullage import validate
 
@@ -38,6 +47,8 @@ class Score:
     Attributes:
         requests: That were due.
         legal: That a provider would take: by its rules and within the window.
+        over: Larger than the window.
+        rules: That the others break.
         refused: Sent again after a refusal as too long.
         sent: Tokens of all requests.
         cached: Of these, those of messages that the request before began with.
@@ -49,6 +60,8 @@ class Score:
 
     requests: int
     legal: int
+    over: int
+    rules: tuple[str, ...]
     refused: int
     sent: int
     cached: int
@@ -61,10 +74,8 @@ class Score:
 def score(played: Played, framework: Framework, seconds: float) -> Score:
     """The figures of a session."""
     sizes = [size(sent) for sent in played.sent]
-    taken = [
-        validate(sent, provider=framework.form, params=framework.params).ok and tokens <= WINDOW
-        for sent, tokens in zip(played.sent, sizes, strict=True)
-    ]
+    broken = [_broken(sent, framework) for sent in played.sent]
+    over = [tokens > WINDOW for tokens in sizes]
     cached = 0
     for one, other in itertools.pairwise(played.sent):
         same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
@@ -74,7 +85,9 @@ def score(played: Played, framework: Framework, seconds: float) -> Score:
     last = written[-1] if written else ""
     return Score(
         len(played.session.answers),
-        sum(taken),
+        sum(not (rules or large) for rules, large in zip(broken, over, strict=True)),
+        sum(over),
+        tuple(sorted(set[str]().union(*broken))),
         played.refused,
         sum(sizes),
         cached,
@@ -83,6 +96,12 @@ def score(played: Played, framework: Framework, seconds: float) -> Score:
         played.asked // 4,
         seconds,
     )
+
+
+def _broken(sent: list[Message], framework: Framework) -> set[str]:
+    """Ids of the rules that a request breaks."""
+    report = validate(sent, provider=framework.form, params=framework.params)
+    return {error.rule for error in report.errors}
 
 
 def forward_use(played: Played, written: Sequence[str]) -> float:
@@ -121,6 +140,9 @@ def cells(found: Sequence[Score]) -> list[str]:
         return statistics.fmean(getattr(each, name) for each in found)
 
     again = f", {total('refused'):,.0f} after a refusal" if total("refused") else ""
+    again += f", {total('over'):,.0f} over the window" if total("over") else ""
+    rules = sorted({rule for each in found for rule in each.rules})
+    again += f", others break {' and '.join(rules)}" if rules else ""
     price = READ * total("cached") + WRITE * (total("sent") - total("cached"))
     return [
         f"{total('legal'):,.0f} of {total('requests'):,.0f}" + again,
