@@ -12,15 +12,16 @@ from tests.kit import result, said, use, user
 from ullage.exceptions import MissingExtra
 from ullage.sessions import compact_session, open_session
 from ullage.testing import scenario, session_file
-from ullage.transcript import TranscriptLog
+from ullage.transcript import Transcript, TranscriptLog
 from ullage.tui import run_tui
-from ullage.tui.shown_session import MOST_ROWS, ShownSession, bar_of, removals_of
+from ullage.tui.shown_session import MOST_ROWS, ShownSession, bar_of, glance, removals_of
 
 pytest.importorskip("textual")
 
 from textual.widgets import DataTable, Static
 
 from ullage.tui.session_app import SessionApp
+from ullage.tui.session_screen import SessionScreen
 from ullage.tui.target_slider import TargetSlider
 
 
@@ -119,6 +120,29 @@ def test_the_slider_tries_a_compaction_and_writes_only_when_asked(path):
         assert open_session(written).boundaries
 
     drive(SessionApp(path), steps)
+
+
+def test_a_large_file_is_shown_before_it_is_read_whole(path, monkeypatch):
+    first = []
+    monkeypatch.setattr(SessionScreen, "_glanced", lambda screen, text: first.append(text))
+
+    async def steps(pilot):
+        newest = pilot.app.screen.shown.rows()[-1].begins
+        assert newest in first[0]
+        assert f"{path.stat().st_size:,} bytes" in first[0]
+        assert "of 200,000 tokens" in shown(pilot.app, "#holds")  # by now it is read
+
+    drive(SessionApp(path), steps)
+    calls = []
+    monkeypatch.setattr(Transcript, "load", lambda self, at: calls.append(at) or {})
+    glance(path)
+    assert len(calls) <= 20  # of hundreds of lines
+
+
+def test_a_file_of_another_tool_is_glanced_at_too(tmp_path):
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps([{"role": "user", "content": "hello"}]))
+    assert glance(path).startswith("openai_chat")
 
 
 def test_undo_asks_first(path):

@@ -15,7 +15,14 @@ from ullage.exceptions import UllageError
 from ullage.recall.visible_text import visible
 from ullage.sessions import CompactedSession
 from ullage.sessions.undo import undo_compaction
-from ullage.tui.shown_session import RemovalRow, ShownSession, bar_of, removals_of, rows_text
+from ullage.tui.shown_session import (
+    RemovalRow,
+    ShownSession,
+    bar_of,
+    glance,
+    removals_of,
+    rows_text,
+)
 from ullage.tui.target_slider import TargetSlider
 
 __all__ = ["SessionScreen"]
@@ -96,11 +103,16 @@ class SessionScreen(Screen[None]):
 
     def _open(self) -> None:
         try:
+            if self.shown is None:
+                self.app.call_from_thread(self._glanced, glance(self.path))
             shown = ShownSession(self.path)
         except (UllageError, OSError) as exc:
             self.app.call_from_thread(self._failed, exc)
             return
         self.app.call_from_thread(self._opened, shown)
+
+    def _glanced(self, text: str) -> None:
+        self.query_one("#holds", Static).update(Text(text))
 
     def _failed(self, error: Exception) -> None:
         self.query_one("#holds", Static).update(visible(f"cannot be read: {error}"))
