@@ -190,12 +190,14 @@ bench: wheel ## Every named operation compared with the Python engine and the pe
 	$(BENCH)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BENCH)/bin/python -m benches.table --write
 
-compare: wheel ## Ullage and every peer that installs on the same sessions, one table and one chart per measure, into dist/comparison: make compare [CORPUS=FOLDER]
-	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --upgrade pip
-	$(BENCH)/bin/python -m pip install --quiet --group test --group peers
-	$(BENCH)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
-	$(BENCH)/bin/python -m benches.peers.compare $(if $(CORPUS),--folder "$(abspath $(CORPUS))")
+# litellm wants an older openai than the others have, so it stands in an environment of its own.
+compare: wheel ## Ullage and every peer that installs on the same sessions, a table and a chart for each measure, into dist/comparison: make compare [CORPUS=FOLDER]
+	for each in comparison comparison-litellm; do \
+	  $(PYTHON) -m venv $(BENCH)-$$each && $(BENCH)-$$each/bin/python -m pip install --quiet --upgrade pip && \
+	  $(BENCH)-$$each/bin/python -m pip install --quiet --group $$each && \
+	  $(BENCH)-$$each/bin/python -m pip install --quiet --force-reinstall --no-deps dist/*.whl || exit 1; \
+	done
+	$(BENCH)-comparison/bin/python -m benches.peers.compare --also $(BENCH)-comparison-litellm/bin/python $(if $(CORPUS),--folder "$(abspath $(CORPUS))")
 
 bench-times: $(VENV)/.tools ## Wall times of the benchmarks by pytest-benchmark, for working on one of them
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps .
@@ -222,7 +224,7 @@ docs: ## Build the documentation site into dist/site, with warnings as errors an
 	"$(OUT)-docs/bin/python" -m pip install --quiet --group docs
 	"$(OUT)-docs/bin/python" -m pip install --quiet "orjson>=3.10" "cyclopts>=5" "rich>=13" "jinja2>=3.1.6"
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python ULLAGE_ENGINE=python "$(OUT)-docs/bin/python" -m mkdocs build --quiet --strict --site-dir dist/site
-	PYTHONPATH=python ULLAGE_ENGINE=python "$(OUT)-docs/bin/python" -m pytest -q -p no:cacheprovider tests/docs/test_site.py $(PYTEST)
+	PYTHONPATH=python ULLAGE_ENGINE=python ULLAGE_SITE=dist/site "$(OUT)-docs/bin/python" -m pytest -q -p no:cacheprovider tests/docs/test_site.py tests/docs/test_site_audit.py $(PYTEST)
 
 picture: $(VENV)/.tools ## Run the demo on a terminal and write what it shows as docs/picture.svg
 	$(BIN)/python -m pip install --quiet ".[cli]"
@@ -234,5 +236,5 @@ fmt: $(VENV)/.tools ## Format everything
 	$(BIN)/ruff format --quiet python tests benches tools examples docs README.md
 
 clean: ## Remove what was built
-	rm -rf target dist build $(VENV) $(BENCH) "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure" $(INTEGRATIONS:%="$(OUT)-%") "$(OUT)-docs"
+	rm -rf target dist build $(VENV) $(BENCH) $(BENCH)-comparison $(BENCH)-comparison-litellm "$(OUT)" "$(OUT)-pythons" "$(OUT)-pure" $(INTEGRATIONS:%="$(OUT)-%") "$(OUT)-docs"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -51,7 +51,7 @@ Scores = dict[str, list[Score]]
 
 
 def score_of(contender: Contender, talks: Sequence[Talk]) -> Score:
-    """Every session once for the time, once more for the memory, which slows it down."""
+    """Every session once; the first one once more for the memory, whose measurement slows everything down."""
     found = Score(contender.name)
     for talk in talks:
         before = contender.native(copy.deepcopy(talk.forms[contender.form]))
@@ -60,7 +60,8 @@ def score_of(contender: Contender, talks: Sequence[Talk]) -> Score:
         started = time.process_time()
         after = contender.back(contender.run(own))
         found.milliseconds.append(1e3 * (time.process_time() - started))
-        found.megabytes.append(peak(contender, copy.deepcopy(before)))
+        if not found.megabytes:
+            found.megabytes.append(peak(contender, copy.deepcopy(before)))
         add(found, contender.form, whole, after, talk)
     return found
 

@@ -51,7 +51,7 @@ CHARTS = {
     "prefix": Measure("prefix", "Prefix that the provider's cache still holds, in percent of the old context", "%", 100.0),
     "dollars": Measure("cost", "Prompts of this and 20 later requests", "$", 1.0),
     "milliseconds": Measure("time", "Time of one call on the whole context", "ms", 1.0),
-    "megabytes": Measure("memory", "Memory at its peak, by Python's allocator", "MB", 1.0),
+    "megabytes": Measure("memory", "Memory at its peak on the first session, by Python's allocator", "MB", 1.0),
 }  # fmt: skip
 """Each measure is a field of `Score`."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import result, said, use, user
+from tests.page_checks import problems
 from ullage.report import figures_of, write_report
 from ullage.sessions import open_session
 from ullage.testing import Layout, session_287k, session_file
@@ -75,6 +76,12 @@ def test_nothing_of_a_transcript_runs(page):
         fold.click()
     assert page.evaluate("window.hacked") is None
     assert page.locator("img").count() == 0
+
+
+def test_an_audit_finds_nothing(page):
+    for fold in page.locator(".removal > summary").all()[:4]:
+        fold.click()
+    assert problems(page) == []
 
 
 def test_the_page_is_as_wide_as_the_screen(page):
