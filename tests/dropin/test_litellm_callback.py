@@ -274,6 +274,7 @@ def test_keys_and_sessions_of_the_proxy_are_apart():
     one, two = ({"metadata": {"user_api_key_hash": name}} for name in "ab")
     counts = [held(**one), held(**one), held(**two), held(**two, litellm_session_id="s")]
     assert counts == [1, 1, 2, 3]
+    assert held(metadata={"user_id": "u"}, litellm_metadata=one["metadata"]) == 3
 
 
 # ---- around a function -------------------------------------------------------------------------

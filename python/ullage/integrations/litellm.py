@@ -227,9 +227,11 @@ class _Request:
     def name(self) -> str:
         """What names the conversation: the session that the caller names, else how it begins; with the key, on the proxy."""
         own = self.options.get("litellm_session_id")
-        about = self.options.get("metadata") or self.options.get("litellm_metadata") or {}
+        # Where `metadata` is the caller's, as in Responses, the proxy writes into the other one.
+        notes = [self.options.get(name) or {} for name in ("litellm_metadata", "metadata")]
+        key = next(filter(None, (note.get("user_api_key_hash") for note in notes)), "")
         begin = print_of([_Items().read(each) for each in (self.items or self._standing)[:1]])
-        return f"{about.get('user_api_key_hash') or ''}/{own or begin}"
+        return f"{key}/{own or begin}"
 
     def now(self, fitted: Fitted[Item]) -> dict[str, Any]:
         """The argument that holds the conversation."""
