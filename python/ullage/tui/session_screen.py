@@ -132,8 +132,8 @@ class SessionScreen(Screen[None]):
         self.context_tokens = found.anchored_tokens
         head = [
             f"{visible(shown.session.model) or 'unknown model'} · {shown.session.format} · {shown.session.size:,} bytes",
-            f"{bar_of(found.anchored_tokens, marks.context, 50)}  {found.anchored_tokens:,} of {marks.context:,} tokens",
-            f"automatic compaction at {marks.threshold:,} · {found.messages:,} messages · {len(shown.session.boundaries):,} earlier compactions",
+            f"{bar_of(found.anchored_tokens, marks.context, 36)}  {found.anchored_tokens:,} of {marks.context:,} tokens",
+            f"automatic compaction at {marks.threshold:,} · {len(shown.session.messages):,} messages · {len(shown.session.boundaries):,} earlier compactions",
         ]
         parts = [
             "\n".join(head),
@@ -286,7 +286,7 @@ def preview_text(done: CompactedSession, target: int) -> str:
     lines = [
         f"before  {counts.tokens_before:>11,} tokens",
         f"after   {counts.tokens_after:>11,} tokens in {len(done.messages):,} messages",
-        f"target  {target:>11,} tokens{f', exceeded by {over:,}: what has to stay is larger' if over > 0 else ''}",
+        f"limit   {target:>11,} tokens{f', exceeded by {over:,}: what has to stay is larger' if over > 0 else ''}",
         *(f"note: {text}" for text in counts.warnings),
     ]
     summary = next((each for each in done.result.summary_messages), {})
