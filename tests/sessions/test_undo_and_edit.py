@@ -155,11 +155,51 @@ def test_a_file_that_grew_meanwhile_is_left_alone(path):
 
 
 def test_a_format_without_words_for_it_is_refused_with_advice(tmp_path):
-    path = lines(tmp_path / "s.jsonl", pi_lines(IDS["pi"], "/w", turns=12))
-    compact_session(open_session(path), output=path, keep=500)
+    made = pi_lines(IDS["pi"], "/w", turns=12)
+    path = lines(tmp_path / "s.jsonl", made)
     with pytest.raises(InvalidPolicy, match="this is one of pi") as caught:
-        undo_compaction(open_session(path))
+        remove_parts(open_session(path), ["t1"])
     assert "handoff" in caught.value.hint
+    old = [{k: v for k, v in line.items() if k not in ("id", "parentId")} for line in made[1:]]
+    path = lines(tmp_path / "old.jsonl", [made[0], *old])
+    compact_session(open_session(path), output=path, keep=500)
+    with pytest.raises(InvalidPolicy, match="without ids"):
+        undo_compaction(open_session(path))
+
+
+def test_an_undo_in_pis_file_is_another_branch(tmp_path):
+    path = lines(tmp_path / "s.jsonl", pi_lines(IDS["pi"], "/w", turns=12))
+    before = open_session(path)
+    views = [before.messages]
+    for keep in (1_000, 300):
+        compact_session(open_session(path), output=path, keep=keep)
+        views.append(open_session(path).messages)
+    data = path.read_bytes()
+    assert undo_compaction(open_session(path), write=False).messages_after == len(views[1])
+    assert path.read_bytes() == data
+    assert undo_compaction(open_session(path)).left == 1
+    assert open_session(path).messages == views[1]
+    said = {"role": "user", "content": [{"type": "text", "text": "and now the writer"}]}
+    last = objects(path)[-1]["id"]
+    with path.open("a") as file:
+        more = {
+            "type": "message",
+            "id": "deadbeef",
+            "parentId": last,
+            "timestamp": "2026-01-02T00:00:00.000Z",
+        }
+        file.write(json.dumps({**more, "message": said}) + "\n")
+    done = undo_compaction(open_session(path))
+    assert path.read_bytes().startswith(data)
+    now = open_session(path)
+    assert now.messages[:-1] == views[0]
+    assert texts(now).count("and now the writer") == 1
+    assert (done.left, done.messages_after) == (0, len(now.messages))
+    assert spending_of(now) == spending_of(before)
+    ids = [line["id"] for line in objects(path)]
+    assert len(set(ids)) == len(ids)
+    with pytest.raises(InvalidPolicy, match="no compaction to take back"):
+        undo_compaction(now)
 
 
 # ---- edit -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ullage.providers._common import carrying
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.formats._source import OpenedFile
 
-__all__ = ["read", "sniff"]
+__all__ = ["path_of", "read", "sniff"]
 
 _FLAGS = ("isMeta", "isCompactSummary")
 """Of a session that was handed over: what its host wrote in the user's role, and its summary."""
@@ -40,10 +40,36 @@ def _role(line: Mapping[str, Any]) -> Any:
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a session, with a boundary at each compaction."""
     session = _Session(source)
+    path = path_of(source)
+    shown = None if path is None else {entry["id"] for entry in path}
+    source.warnings.clear()  # the lines are read again
     for number, line in source.lines():
-        session.take(number, line)
+        session.take(
+            number, line, aside=shown is not None and _is_linked(line) and line["id"] not in shown
+        )
     done = ReadSession(session.list.session, session.list.entries, metadata=session.metadata)
     return ReadTranscript("pi", source.path, (done,), warnings=tuple(source.warnings))
+
+
+def path_of(source: OpenedFile) -> list[Mapping[str, Any]] | None:
+    """The entries from the first to the tip, which is the newest: what lies on other branches was left by going back.
+
+    Returns:
+        `None` for a version without ids, and where a link leads nowhere: then every line counts.
+    """
+    known = {line["id"]: line for _, line in source.lines() if _is_linked(line)}
+    found: list[Mapping[str, Any]] = []
+    at = next(reversed(known), None)
+    while at is not None:
+        if at not in known or len(found) > len(known):
+            return None
+        found.append(known[at])
+        at = known[at]["parentId"]
+    return found[::-1] or None
+
+
+def _is_linked(line: Mapping[str, Any]) -> bool:
+    return isinstance(line.get("id"), str) and "parentId" in line
 
 
 class _Session:
@@ -62,8 +88,11 @@ class _Session:
         }
         source.warnings.clear()  # the lines are read again
 
-    def take(self, number: int, line: Mapping[str, Any]) -> None:
+    def take(self, number: int, line: Mapping[str, Any], *, aside: bool = False) -> None:
+        """Reads a line; `aside`: it lies on another branch."""
         self._by_line.append(len(self.list))
+        if aside:
+            return
         if isinstance(line.get("id"), str):
             self._by_id[line["id"]] = len(self.list)
         kind = line.get("type")
