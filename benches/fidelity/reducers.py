@@ -57,7 +57,12 @@ def session_notes(before: Sequence[Message], size: int) -> str:
 
 
 def _noted(facts: Facts, tokens: int) -> str:
-    limits = {"section_tokens": tokens // 3, "total_tokens": tokens, "measure": measure_of(None)}
+    # One section may have 2 000 tokens (`session_memory.section_max_tokens`): two thirds of the usual size here.
+    limits = {
+        "section_tokens": tokens * 2 // 3,
+        "total_tokens": tokens,
+        "measure": measure_of(None),
+    }
     made = merged(DEFAULT_TEMPLATE, facts, generated={}, removed=(), **limits)
     text = cut_notes(made.text, **limits).text
     return text + "\n\n" + repair(facts, text, tokens=tokens // 4).text

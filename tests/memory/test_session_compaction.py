@@ -483,6 +483,32 @@ def test_the_users_words_outlive_compactions_one_after_the_other(folder):
     assert "Zebediah." in summary(again)
 
 
+@pytest.mark.parametrize("target", [None, 3_000])
+def test_the_users_rules_outlive_three_compactions_of_a_plain_list(kept, target):
+    rules = [
+        "Never push to main.",
+        "Always run the tests with `make quick` before you commit.",
+        "Do not touch the folder vendored/, please.",
+    ]
+    items: list[dict] = []
+    for number, rule in enumerate(rules):
+        items += [
+            {"role": "user", "content": rule},
+            {"role": "assistant", "content": "Understood."},
+        ]
+        items += talk(60, start=60 * number)
+        kept.update(items)
+        result = compact(
+            items, memory=kept, keep=0 if target is None else None, target_tokens=target
+        )
+        # Notes that do not fit the target leave it to the summary.
+        assert result.report.summarizer == "session_memory" or target
+        # Nothing but what a provider takes: no ids, no envelope, no mark of a summary.
+        items = [{"role": m["role"], "content": m["content"]} for m in result.messages]
+    sent = "\n".join(map(text_of, items))
+    assert [rule for rule in rules if rule not in sent] == []
+
+
 NINE = "\n".join(
     f"## {number}. {heading}\nNothing much was said." for number, heading in enumerate(HEADINGS, 1)
 )

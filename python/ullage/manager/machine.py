@@ -378,7 +378,11 @@ class Machine:
 
     def made(self, messages: int, tokens: int, now_ms: int | None) -> int:
         """One more request was made; returns its tokens."""
+        # Where answers are only added, each request but this one has had its answer.
+        self.tracking.turns = max(self.tracking.turns, self.requests)
         self.requests += 1
+        if not self.tracking.measured_request:
+            self.tracking.measure(self.requests, tokens)
         shown = len(self.view)
         self.account.note(self.requests, messages, len(self.history), tokens, now_ms, shown)
         return tokens

@@ -22,8 +22,8 @@ __all__ = ["Merged", "copied_lines", "merged"]
 Measure = Callable[[str], int]
 _ALL = 1 << 40
 
-# Most of the room is for what is needed to continue.
-_SHARES = dict(zip(TITLES, (1, 20, 18, 16, 6, 14, 28, 6, 10, 8), strict=True))
+# Most of the room is for what is needed to continue; a section has at most what its limit allows, and the others share the rest.
+_SHARES = dict(zip(TITLES, (1, 12, 16, 8, 3, 8, 110, 8, 4, 2), strict=True))
 _NAMES = "Codebase and System Documentation"
 """The section that lists the names in use: what an agent needs most to continue, and so the largest share."""
 
