@@ -47,7 +47,7 @@ def figures(done: Done) -> tuple[str, int, int]:
 
 def digest(found: Iterable[Done]) -> str:
     """Of what every row says: the same for equal results, in whichever order they came."""
-    rows = sorted(f"{each.path} {figures(each)}" for each in found)
+    rows = sorted(f"{Path(each.path).name} {figures(each)}" for each in found)
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 
 
@@ -57,11 +57,9 @@ def one(folder: str, engine: str, action: str, manifest: str) -> dict[str, objec
     task, book = RowTask(action=action, dry=True), Manifest.open(Path(manifest))  # type: ignore[arg-type]
     found = [*run_places(task, places, name=action, engine=engine, manifest=book)]  # type: ignore[arg-type]
     seconds = time.perf_counter() - began
-    own, children = (
-        resource.getrusage(who).ru_maxrss
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     kept = sum(each.status is Status.KEPT for each in found)
+    new = max(1, len(found) - kept)
     return {
         "engine": engine,
         "files": len(found),
@@ -70,15 +68,17 @@ def one(folder: str, engine: str, action: str, manifest: str) -> dict[str, objec
         "tokens": sum(figures(each)[1] for each in found),
         "tokens after": sum(figures(each)[2] for each in found),
         "seconds": round(seconds, 1),
-        "files per second": round((len(found) - kept) / seconds, 1),
+        "files per second": round(new / seconds, 1),
         "MB per second": round(sum(each.size for each in places) / seconds / 1e6, 1),
-        "most memory of one process, MB": max(own, children) // 1024,
+        "CPU ms a file": round(sum(each.ru_utime + each.ru_stime for each in used) * 1e3 / new, 2),
+        "most memory of one process, MB": max(each.ru_maxrss for each in used) // 1024,
         "digest": digest(found),
     }
 
 
 def run(folder: str, engine: str, action: str, manifest: Path) -> subprocess.Popen[str]:
     """An engine in processes of its own, for its memory and for a kill of all of them."""
+    engine, _, runner = engine.partition("@")
     given = [
         "--folder",
         folder,
@@ -94,6 +94,7 @@ def run(folder: str, engine: str, action: str, manifest: Path) -> subprocess.Pop
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env=os.environ | ({"DAFT_RUNNER": runner} if runner else {}),
     )
 
 
@@ -118,7 +119,9 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=1_000)
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--turns", type=int, default=6, help="of the longest session but one")
-    parser.add_argument("--engines", nargs="+", default=["threads", "daft"])
+    parser.add_argument(
+        "--engines", nargs="+", default=["threads", "daft"], help="and daft@ray: Daft on local Ray"
+    )
     parser.add_argument("--action", default="compact")
     parser.add_argument(
         "--kill", action="store_true", help="and once more, killed when half is done"

@@ -8,20 +8,50 @@ import itertools
 import pytest
 
 from ullage.exceptions import InvalidMessage
-from ullage.stores import AgentSessions, FolderStore, SqliteStore
+from ullage.stores import (
+    AgentSessions,
+    BucketStore,
+    FolderStore,
+    PostgresStore,
+    RedisStore,
+    SqliteStore,
+)
 
 KEY = {"project_key": "p" * 300, "session_id": "s/1"}
 
 
-@pytest.mark.parametrize("kind", ["folder", "sqlite"])
+def emptied(postgres, number):
+    """The address of a database of its own."""
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres.address, autocommit=True) as one:
+        one.execute(f"CREATE DATABASE sessions{number}")
+    return postgres.address.replace("/postgres", f"/sessions{number}")
+
+
+@pytest.fixture(params=["folder", "sqlite", "postgres", "redis", "objects"])
+def empty_store(request, tmp_path):
+    """Makes a store that holds nothing."""
+    server = (
+        request.getfixturevalue(request.param) if request.param in ("postgres", "redis") else None
+    )
+    objects = pytest.importorskip("obstore.store") if request.param == "objects" else None
+    kinds = {
+        "folder": lambda number: FolderStore(tmp_path / number),
+        "sqlite": lambda number: SqliteStore(tmp_path / number),
+        "postgres": lambda number: PostgresStore(emptied(server, number)),
+        "redis": lambda number: RedisStore(server.address, prefix=f"sessions{number}"),
+        "objects": lambda number: BucketStore(objects.MemoryStore()),
+    }
+    return kinds[request.param]
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_conformance_suite_of_the_sdk(tmp_path, kind):
+def test_the_conformance_suite_of_the_sdk(empty_store):
     testing = pytest.importorskip("claude_agent_sdk.testing")
     numbers, made = itertools.count(), []
 
     def fresh():
-        path = tmp_path / str(next(numbers))
-        made.append(FolderStore(path) if kind == "folder" else SqliteStore(path))
+        made.append(empty_store(str(next(numbers))))
         return AgentSessions(made[-1])
 
     asyncio.run(testing.run_session_store_conformance(fresh))
