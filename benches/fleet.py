@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -53,12 +54,15 @@ def names(args: argparse.Namespace) -> list[str]:
 def work(args: argparse.Namespace) -> None:
     dice, left, seen = random.Random(os.getpid()), names(args), Counter()
     out = Path(args.times).open("a", buffering=1)
+    finished = Path(f"{args.times}.finished")  # for all workers
+    tell, told = finished.open("a", buffering=1), finished.open()
     store = opened(args.store)
     worker = Worker(store, model=MODEL, lease_seconds=args.lease, clock=lambda: 1_700_000_000_000)
-    while left:
+    while left := without(left, told.read().split()):
         name = dice.choice(left)
         try:
             if turns(worker, name, args, out, dice):
+                tell.write(f"{name}\n")
                 left.remove(name)
         except LeaseHeld:
             time.sleep(0.002)
@@ -69,6 +73,10 @@ def work(args: argparse.Namespace) -> None:
         print(f"worker {os.getpid()} began again after {dict(seen)}", file=sys.stderr)
     worker.close()
     store.close()
+
+
+def without(names: list[str], some: list[str]) -> list[str]:
+    return [name for name in names if name not in some] if some else names
 
 
 def opened(address: str) -> ConversationStore:
@@ -158,7 +166,9 @@ def checked(args: argparse.Namespace) -> list[str]:
     if args.conversations <= share:
         return wrong(args, all_of_them)
     shares = [all_of_them[at : at + share] for at in range(0, len(all_of_them), share)]
-    with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+    # Not forked: obstore's threads would be missing.
+    own = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(4, os.cpu_count() or 1), mp_context=own) as pool:
         return [each for found in pool.map(wrong, [args] * len(shares), shares) for each in found]
 
 
