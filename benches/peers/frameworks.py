@@ -29,7 +29,7 @@ def strands_window() -> Contender:
         module.SlidingWindowConversationManager().apply_management(agent)
         return list(agent.messages)
 
-    return Contender("strands SlidingWindow (default: 40 messages)", "bedrock", same, run, same)
+    return Contender("strands SlidingWindow, 40 messages", "bedrock", same, run, same)
 
 
 def agent_framework_window() -> Contender:
@@ -98,7 +98,7 @@ def _to_chat(messages: Any) -> Messages:
 
 MORE: dict[str, Callable[[], Contender]] = {
     "ullage: compact, target = budget": ours_target,
-    "strands SlidingWindow (default: 40 messages)": strands_window,
+    "strands SlidingWindow, 40 messages": strands_window,
     "agent-framework ContextWindow": agent_framework_window,
 }
 """Next to `benches.peers.context.MAKERS`."""
