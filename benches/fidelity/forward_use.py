@@ -1,6 +1,6 @@
 """The forward-use score: how much of what the agent needs next does a compacted context still hold?
 
-    python benches/fidelity/forward_use.py --corpus FOLDER [--size 3000] [--json FILE] [--ours]
+    python benches/fidelity/forward_use.py --corpus FOLDER [--size 3000] [--json FILE] [--ours] [--every 16 --first 7]
 
 At a cut (see `cuts.py`), take the identifiers (paths, symbols, ids, commands, options, error names) that the next 20 tool
 calls name in their parameters and that stood in the context before the cut. The score of a compacted context is the share of
@@ -180,11 +180,15 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=SIZE)
     parser.add_argument("--json", type=Path, help="write every cut's scores")
     parser.add_argument("--only", help="cuts whose name holds this")
+    parser.add_argument("--every", type=int, default=1, help="every how many-th cut")
+    parser.add_argument("--first", type=int, default=0, help="from which cut on, with --every")
     parser.add_argument("--ours", action="store_true", help="without other packages")
     options = parser.parse_args()
     rows, start = [], time.monotonic()
     seen: Texts = defaultdict(set)
-    for cut in cuts(options.corpus):
+    for number, cut in enumerate(cuts(options.corpus)):
+        if number % options.every != options.first:
+            continue
         if options.only and options.only not in f"{cut.session} {cut.kind}":
             continue
         note_own(cut, seen)
