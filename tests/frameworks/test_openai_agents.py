@@ -19,6 +19,7 @@ from agents import (
     handoff,
     set_tracing_disabled,
 )
+from agents.models.fake_id import FAKE_RESPONSES_ID
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
@@ -172,3 +173,27 @@ def round_trips(seeds: Iterable[int]) -> Tally:
 @pytest.mark.parametrize("count", COUNTS)
 def test_generated_conversations_there_and_back(count):
     round_trips(range(count))
+
+
+def test_answers_of_other_apis_keep_the_one_id_that_the_sdk_gives_them():
+    asked: list[list[Any]] = []
+
+    class Chat(ScriptedModel):
+        async def get_response(self, *given: Any, **named: Any) -> Any:
+            asked.append(list(named.get("input") or given[1]))
+            return await super().get_response(*given, **named)
+
+    says = [[assistant_message("Wine. " * 400, item_id=FAKE_RESPONSES_ID)] for _ in range(12)]
+    agent = Agent("looker", model=Chat(says))
+
+    async def go() -> None:
+        session = SQLiteSession("one")
+        for turn in range(12):
+            await Runner.run(agent, f"Question {turn}?", session=session, run_config=config())
+        session.close()
+
+    asyncio.run(go())
+    spoken = [item for items in asked for item in items if item.get("role") == "assistant"]
+    assert spoken
+    assert {item["id"] for item in spoken} == {FAKE_RESPONSES_ID}
+    assert len(asked[-1]) < 23

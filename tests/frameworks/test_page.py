@@ -55,6 +55,18 @@ def test_extras_of_the_table_exist():
         assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra
 
 
+def test_the_table_counts_no_more_tests_than_there_are():
+    rows = re.findall(r"^\| ([^|]+) \| `.*\| (\d+) \| [^|]+ \|$", PAGE, re.MULTILINE)
+    assert len(rows) == len(NEEDED)
+    for title, count in rows:
+        module = NEEDED[title.partition(",")[0]].replace(".", "_").replace("_core", "")
+        module = {"agents": "openai_agents", "litellm": "litellm_callback"}.get(module, module)
+        names = f"test_{module.replace('claude_agent_sdk', 'agent_sdk')}*.py"
+        files = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob(names)]
+        found = sum(len(re.findall(r"^(?:async )?def test_", text, re.MULTILINE)) for text in files)
+        assert found >= int(count) > 0, title
+
+
 def program(name: str) -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "examples" / "frameworks" / name))
 

@@ -92,7 +92,7 @@ def tokens_of_each(messages: Iterable[object]) -> Iterator[float]:
 def _sizes(messages: Iterable[Any], count_name: bool) -> Iterator[tuple[int, int]]:
     """Images and characters of each message; what most messages are is read without any detour."""
     for index, message in enumerate(messages):
-        kind = None if type(message) is dict else getattr(message, "type", None)
+        kind: Any = None if type(message) is dict else getattr(message, "type", None)
         role = _USUAL.get(kind)
         if role is None or type(content := message.content) is not str:
             yield _size(_read(message, index), count_name)

@@ -34,6 +34,7 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 try:
     from agents import Agent, ItemHelpers, Model, ModelSettings, ModelTracing
     from agents.memory import Session
+    from agents.models.fake_id import FAKE_RESPONSES_ID
     from agents.models.multi_provider import MultiProvider
     from agents.run_config import CallModelData, ModelInputData
 except ImportError as exc:
@@ -43,6 +44,22 @@ __all__ = ["UllageModel", "UllageSession", "ullage_filter"]
 
 _USUAL: Final = "gpt-5.4"
 """Whose window counts where an agent names no model."""
+
+
+class _Items(NativeItems):
+    """Items of the Responses API; the one id that the SDK gives to all answers of other APIs is none, and stays."""
+
+    def read(self, message: Item) -> Item:
+        """What is sent of the item."""
+        return {k: v for k, v in message.items() if k != "id"} if _unnamed(message) else message
+
+    def changed(self, message: Item, now: Item) -> Item:
+        """What stands in its place."""
+        return {**now, "id": FAKE_RESPONSES_ID} if _unnamed(message) else now
+
+
+def _unnamed(item: Item) -> bool:
+    return item.get("id") == FAKE_RESPONSES_ID
 
 
 class _Plugged:
@@ -60,7 +77,7 @@ class _Plugged:
     ) -> None:
         self._host_writes = summarizer == "host"
         self._conversations = HeldConversations[Item](
-            NativeItems(),
+            _Items(),
             provider="openai_responses",
             policy=policy,
             summarizer=None if self._host_writes else summarizer,
