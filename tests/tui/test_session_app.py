@@ -107,7 +107,7 @@ def test_the_slider_tries_a_compaction_and_writes_only_when_asked(path):
         await pilot.press("c")
         await settle(pilot)
         first = shown(pilot.app, "#preview")
-        assert "target" in first
+        assert "limit" in first
         assert "## 1." in first
         await pilot.press("left", "left")
         await settle(pilot)

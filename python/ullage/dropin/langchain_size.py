@@ -22,7 +22,7 @@ _ROLES = {
 }
 
 
-_USUAL = {"human": 4, "ai": 9, "tool": 4}
+_USUAL: dict[str | None, int] = {"human": 4, "ai": 9, "tool": 4}
 """Types of the objects that most lists hold, with the length of what OpenAI calls their role."""
 
 
