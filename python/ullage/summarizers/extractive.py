@@ -25,6 +25,7 @@ from ullage.summarizers.essentials import (
 )
 from ullage.summarizers.previous_summary import carried_units
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.summarizers.sentence_cut import BindingSentences
 from ullage.summarizers.users_words import trimmed, user_messages, words_need
 
 __all__ = ["DEFAULT_TOKENS", "ExtractiveSummarizer", "needed_tokens", "render"]
@@ -119,7 +120,8 @@ def render(
     inputs = _inputs(facts, newest_apart=newest_apart)
     most = room if user_tokens is None else min(room, user_tokens)
     essential = _essential(facts, new, old)
-    first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())))
+    known = BindingSentences()
+    first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())), known)
     if 1 in frame.sections:
         lost, again = extractive_sections.standing(facts, first.words)
         new[1] = [*new.get(1, ()), *_focused({1: _before_all(lost)}, focus)[1], *again]
@@ -134,7 +136,7 @@ def render(
         for n in frame.sections
         if n != 6
     }
-    body[6] = _said(inputs, old.get(6, []), given[6], focus)
+    body[6] = _said(inputs, old.get(6, []), given[6], focus, known)
     if seen:
         body[5] = joined((body[5], seen))
     spent = sum(_spent(text) for text in body.values())
@@ -255,21 +257,26 @@ def _first(
     old: dict[int, list[Unit]],
     focus: tuple[str, ...],
     room: _Room,
+    known: BindingSentences,
 ) -> _First:
-    need, carried = words_need(inputs), _cost(old.get(6)) + _NOTE_TOKENS
+    need, carried = words_need(inputs, known), _cost(old.get(6)) + _NOTE_TOKENS
     told = inputs or old.get(6)
     tokens = room.for_words(need.whole + carried, need.telling + carried) if told else 0
-    words = _said(inputs, old.get(6, []), tokens, focus)
+    words = _said(inputs, old.get(6, []), tokens, focus, known)
     lost, _ = extractive_sections.standing(facts, words)
     return _First(words, tokens, min(room.tokens * RULES_PERCENT // 100, _cost(lost)))
 
 
 def _said(
-    inputs: tuple[UserInput, ...], old: Sequence[Unit], room: int, focus: tuple[str, ...]
+    inputs: tuple[UserInput, ...],
+    old: Sequence[Unit],
+    room: int,
+    focus: tuple[str, ...],
+    known: BindingSentences,
 ) -> str:
     """Section 6: the user's words in the previous summary, then the newer ones."""
     kept = fill(old, room, "{} points of the previous summary") if old else ""
-    return joined((kept, user_messages(inputs, room - _spent(kept), focus)))
+    return joined((kept, user_messages(inputs, room - _spent(kept), focus, known)))
 
 
 def _spent(text: str) -> int:

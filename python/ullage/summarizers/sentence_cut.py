@@ -10,7 +10,14 @@ from ullage.facts.commitments import CommitmentKind, commitments_in
 from ullage.facts.prose import rules_of, typed_sentences
 from ullage.summarizers.budgeted_text import cost, shorten
 
-__all__ = ["binding", "is_low_content", "says_nothing", "telling_tokens", "trimmed"]
+__all__ = [
+    "BindingSentences",
+    "binding",
+    "is_low_content",
+    "says_nothing",
+    "telling_tokens",
+    "trimmed",
+]
 
 _SAYS_NOTHING = re.compile(
     r"\W*(?:(?:yes|yep|yeah|y|ok|okay|sure|go|go on|go ahead|continue|proceed|do it|please|please do|thanks|thank you|thx|great|"
@@ -66,17 +73,30 @@ def binding(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+class BindingSentences(dict[str, tuple[str, ...]]):
+    """`binding` of texts that are asked about several times: each is read once."""
+
+    def __missing__(self, text: str) -> tuple[str, ...]:
+        found = self[text] = binding(text)
+        return found
+
+
 MAX_PROSE = 20_000
 """Characters of a message; longer ones are mostly pasted."""
 
 
-def is_low_content(text: str) -> bool:
-    """Whether a message holds no rule, number, path, negation, question or request, so that it may be left out whole."""
+def is_low_content(text: str, rules: Sequence[str] | None = None) -> bool:
+    """Whether a message holds no rule, number, path, negation, question or request, so that it may be left out whole.
+
+    Args:
+        text: The user's words.
+        rules: The sentences that bind; `None`: they are looked for.
+    """
     if says_nothing(text):
         return True
     if len(text) > LOW_CONTENT_CHARS or _TELLS.search(text) or _REQUESTS.search(text):
         return False
-    return not binding(text)
+    return not (binding(text) if rules is None else rules)
 
 
 # ---- shortening ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ and what is left out is named by its number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from ullage.facts.sections import user_message
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 from ullage.summarizers.sentence_cut import (
-    binding,
+    BindingSentences,
     is_low_content,
     says_nothing,
     telling_tokens,
@@ -44,6 +44,7 @@ class _Row:
     shown: bool = True
     tokens: int = 0
     quoted: bool = True  # the correction is quoted, since it does not stand here itself
+    known: BindingSentences = field(default_factory=BindingSentences)
 
     def written(self) -> str:
         return user_message(self.number, self.text, self._about())
@@ -67,11 +68,11 @@ class _Row:
 
     @cached_property
     def low(self) -> bool:
-        return not self.rules and is_low_content(self.entry.text)
+        return not self.rules and is_low_content(self.entry.text, ())
 
     @cached_property
     def rules(self) -> tuple[str, ...]:
-        return binding(self.entry.text)
+        return self.known[self.entry.text]
 
     @cached_property
     def need(self) -> int:
@@ -93,18 +94,25 @@ class _Row:
 GAP_TOKENS = 12
 
 
-def user_messages(inputs: Sequence[UserInput], tokens: int, focus: Sequence[str] = ()) -> str:
+def user_messages(
+    inputs: Sequence[UserInput],
+    tokens: int,
+    focus: Sequence[str] = (),
+    known: BindingSentences | None = None,
+) -> str:
     """Every message of the user, verbatim as far as they fit.
 
     Args:
         inputs: The messages, oldest first.
         tokens: The cap, in UTF-8 bytes / 4.
         focus: Words in lower case: a message that holds one gives way after those that do not.
+        known: Which sentences bind, as far as they were looked for; `None`: none were.
     """
     rows = [_Row(entry.number or at, entry, entry.text) for at, entry in enumerate(inputs, 1)]
     present = {row.number for row in rows}
     for row in rows:
         row.quoted = row.entry.corrected_by not in present
+        row.known = row.known if known is None else known
         row.weigh()
     _Fit(rows, tokens, focus).run()
     shown = [row for row in rows if row.shown]
@@ -143,11 +151,12 @@ class WordsNeed(NamedTuple):
     telling: int  # and without the sentences that say nothing which binds, names or asks
 
 
-def words_need(inputs: Sequence[UserInput]) -> WordsNeed:
-    """What the user's words need."""
+def words_need(inputs: Sequence[UserInput], known: BindingSentences | None = None) -> WordsNeed:
+    """What the user's words need; `known` as for `user_messages`."""
     whole = telling = 0
     for at, entry in enumerate(inputs, 1):
         row = _Row(entry.number or at, entry, entry.text, asked=False)
+        row.known = row.known if known is None else known
         row.weigh()
         if not says_nothing(entry.text):
             whole += min(row.tokens, max(ESSENTIAL_TOKENS, row.floor))

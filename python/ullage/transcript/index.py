@@ -197,18 +197,23 @@ def _look(path: str) -> os.stat_result | None:
         return None
 
 
+# As plain numbers: operators of flags make an object each.
 _FLAGS = (
-    (MessageFlag.SIDECHAIN, RowFlag.SIDECHAIN),
-    (MessageFlag.SYNTHETIC, RowFlag.SYNTHETIC),
-    (MessageFlag.SUMMARY, RowFlag.SUMMARY),
+    (int(MessageFlag.SIDECHAIN), RowFlag.SIDECHAIN),
+    (int(MessageFlag.SYNTHETIC), RowFlag.SYNTHETIC),
+    (int(MessageFlag.SUMMARY), RowFlag.SUMMARY),
 )
+_TYPED, _PROMPT = int(MessageFlag.USER_INPUT), RowFlag.PROMPT
 
 
 def _row(at: int, head: Any) -> RecordLine:
     kind, subtype, uuid, parent, found = head
-    flags = sum(mine for theirs, mine in _FLAGS if found & theirs)
-    if found & MessageFlag.USER_INPUT and kind == "user" and not flags:
-        flags |= RowFlag.PROMPT
+    flags = 0
+    for theirs, mine in _FLAGS:
+        if found & theirs:
+            flags |= mine
+    if found & _TYPED and kind == "user" and not flags:
+        flags |= _PROMPT
     return RecordLine(at, kind, subtype, uuid, parent, flags)
 
 
