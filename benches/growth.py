@@ -1,10 +1,11 @@
-"""How the cost of what users do grows with the conversation: processor time a message (or a turn), by length.
+"""How the cost of what users do grows: processor time a message (or a turn) by length, a megabyte by the size of a session's file.
 
     python -m benches.growth            prints the curves
-    python -m benches.growth --write    also draws them into docs/growth.svg
+    python -m benches.growth --write    also draws them into docs/growth.svg and docs/growth-files.svg
+    python -m benches.growth --files    only those of files
 
 Each curve is drawn relative to its shortest conversation, so that linear growth is a level line and no figure depends on the
-machine. `tests/manager/test_growth.py` fails where a curve rises. Two minutes.
+machine. `tests/manager/test_growth.py` fails where a curve rises. Four minutes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import gc
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,10 +22,13 @@ from typing import Any, NamedTuple
 
 from ullage import ContextManager, compact
 from ullage._engine import core
+from ullage.batch import find_transcripts, inspect_file
+from ullage.sessions import compact_session, open_session
+from ullage.testing import Layout, scenario, session_file
 
 MODEL = "claude-opus-4-5"
 WINDOW = 900_000_000
-PICTURE = Path(__file__).parents[1] / "docs" / "growth.svg"
+DOCS = Path(__file__).parents[1] / "docs"
 TURNS = 100
 
 Message = dict[str, Any]
@@ -145,6 +150,49 @@ CURVES = (
 )
 
 
+# ---- files -----------------------------------------------------------------------------------
+
+MEGABYTES = (1, 4, 16, 63, 400)
+
+
+def one_session(path: Path, megabytes: int) -> Path:
+    """A file that is one conversation, of about this size; a larger one takes minutes to make."""
+    turns = max(1, round(13.5 * megabytes))
+    path.write_bytes(session_file(scenario(1, turns=turns), layout=Layout()).to_bytes())
+    return path
+
+
+def many_sessions(path: Path, megabytes: int) -> Path:
+    """A file that is as large, of one session over and over: what reads lines one by one sees no difference."""
+    lines = session_file(scenario(1, turns=14), layout=Layout()).to_bytes()
+    with path.open("wb") as file:
+        for _ in range(max(1, round(megabytes * 1e6 / len(lines)))):
+            file.write(lines)
+    return path
+
+
+def inspected(megabytes: int) -> tuple[Callable[[], object], int]:
+    path = many_sessions(_FOLDER / f"many-{megabytes}.jsonl", megabytes)
+    found = find_transcripts([path])[0]
+    return lambda: inspect_file(found), path.stat().st_size
+
+
+def compacted(megabytes: int) -> tuple[Callable[[], object], int]:
+    path = one_session(_FOLDER / f"one-{megabytes}.jsonl", megabytes)
+    made = _FOLDER / "compacted.jsonl"
+    size = path.stat().st_size
+    return lambda: compact_session(open_session(path), output=made, overwrite=True), size
+
+
+_HELD = tempfile.TemporaryDirectory(prefix="ullage-growth-")
+_FOLDER = Path(_HELD.name)
+
+FILES = (
+    Curve("inspect of a file, a byte", inspected, longest=400),
+    Curve("compact of a file without a model, a byte", compacted, longest=16),
+)
+
+
 # ---- measuring -------------------------------------------------------------------------------
 
 
@@ -178,6 +226,23 @@ def slope(lengths: Sequence[int], found: Sequence[float]) -> float:
     )
 
 
+class Axis(NamedTuple):
+    """What a picture shows from left to right."""
+
+    title: str
+    ticks: tuple[int, ...]
+    unit: str = ""
+
+
+LENGTHS = Axis(
+    "cost of a message or turn, relative to 100 messages (level: linear)",
+    (100, 1_000, 10_000, 100_000),
+)
+SIZES = Axis(
+    "cost of a byte, relative to a file of 1 MB (level: linear)", (1, 10, 100, 1_000), " MB"
+)
+
+
 # The API takes no more than 100,000 messages: the longest conversation stays below.
 def lengths_of(curve: Curve) -> list[int]:
     return [
@@ -191,13 +256,17 @@ WIDTH, HEIGHT, LEFT, TOP = 760, 400, 60, 30
 COLOURS = ("#1b6ca8", "#c8553d", "#3a7d44", "#7b4b94", "#b8860b", "#444444")
 
 
-def drawn(measured: Sequence[tuple[Curve, list[int], list[float]]]) -> str:
+Measured = tuple[Curve, list[int], list[float]]
+
+
+def drawn(measured: Sequence[Measured], axis: Axis = LENGTHS) -> str:
     """The curves as an SVG picture."""
     right, bottom = WIDTH - 20, HEIGHT - 120
     most = 4.0
 
     def x(length: int) -> float:
-        return LEFT + (right - LEFT) * (math.log10(length) - 2) / 3
+        least, largest = (math.log10(each) for each in (axis.ticks[0], axis.ticks[-1]))
+        return LEFT + (right - LEFT) * (math.log10(length) - least) / (largest - least)
 
     def y(ratio: float) -> float:
         return bottom - (bottom - TOP) * (math.log2(min(max(ratio, 0.25), most)) + 2) / 4
@@ -205,16 +274,18 @@ def drawn(measured: Sequence[tuple[Curve, list[int], list[float]]]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{LEFT}" y="18">cost of a message or turn, relative to 100 messages (level: linear)</text>',
+        f'<text x="{LEFT}" y="18">{axis.title}</text>',
     ]
     for ratio in (0.25, 0.5, 1, 2, 4):
         at = y(ratio)
         lines.append(f'<path d="M{LEFT} {at:.0f}H{right}" stroke="#ddd"/>')
         lines.append(f'<text x="{LEFT - 8}" y="{at + 4:.0f}" text-anchor="end">{ratio:g}</text>')
-    for length in (100, 1_000, 10_000, 100_000):
+    for length in axis.ticks:
         at = x(length)
         lines.append(f'<path d="M{at:.0f} {TOP}V{bottom}" stroke="#eee"/>')
-        lines.append(f'<text x="{at:.0f}" y="{bottom + 16}" text-anchor="middle">{length:,}</text>')
+        lines.append(
+            f'<text x="{at:.0f}" y="{bottom + 16}" text-anchor="middle">{length:,}{axis.unit}</text>'
+        )
     for number, (curve, lengths, found) in enumerate(measured):
         colour = COLOURS[number % len(COLOURS)]
         points = [
@@ -233,20 +304,26 @@ def drawn(measured: Sequence[tuple[Curve, list[int], list[float]]]) -> str:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benches.growth")
     parser.add_argument("--write", action="store_true", help="draw docs/growth.svg")
+    parser.add_argument("--files", action="store_true", help="only the curves of files")
     chosen = parser.parse_args(arguments)
-    measured = []
-    for curve in CURVES:
-        lengths = lengths_of(curve)
-        found = costs(curve, lengths)
-        measured.append((curve, lengths, found))
-        told = "  ".join(f"{each / found[0]:.2f}" for each in found)
-        print(
-            f"{curve.name:<42} {found[0] * 1e6:8.1f} µs   {told}   slope {slope(lengths, found):+.2f}",
-            flush=True,
-        )
+    files = [measure(curve, [n for n in MEGABYTES if n <= curve.longest]) for curve in FILES]
+    talks = [] if chosen.files else [measure(curve, lengths_of(curve)) for curve in CURVES]
     if chosen.write:
-        PICTURE.write_text(drawn(measured), encoding="utf-8")
+        (DOCS / "growth-files.svg").write_text(drawn(files, SIZES), encoding="utf-8")
+        if talks:
+            (DOCS / "growth.svg").write_text(drawn(talks), encoding="utf-8")
     return 0
+
+
+def measure(curve: Curve, lengths: list[int]) -> Measured:
+    """The curve's costs, printed."""
+    found = costs(curve, lengths)
+    told = "  ".join(f"{each / found[0]:.2f}" for each in found)
+    print(
+        f"{curve.name:<42} {found[0] * 1e6:8.3f} µs   {told}   slope {slope(lengths, found):+.2f}",
+        flush=True,
+    )
+    return curve, lengths, found
 
 
 if __name__ == "__main__":

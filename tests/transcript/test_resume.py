@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from tests.kit import text
+from tests.kit import calls, text
 from ullage.messages import CLEARED
 from ullage.transcript import (
     Transcript,
@@ -205,6 +205,18 @@ def test_rewound_prompt_goes_with_all_that_hangs_on_it():
     assert c.sources == [("u1",), ("a1",), ("new",), ("a3",)]
     assert set(c.report.removed) == {"old", "a2", "r2"}
     assert set(c.report.removed.values()) == {"rewound"}
+
+
+def test_many_lines_of_one_uuid_cost_no_more_each():
+    def cost(copies):
+        lines = [
+            user("old", "wrong way", parent="a1"),
+            assistant("a2", "Y", text("no"), parent="old"),
+            user("new", "right way", parent="a1"),
+        ] * copies
+        return calls(lambda: resume(lines))
+
+    assert cost(400) < 5 * cost(100)
 
 
 def test_rewind_of_the_very_first_prompt():

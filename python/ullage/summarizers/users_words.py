@@ -152,7 +152,7 @@ class WordsNeed(NamedTuple):
 
 
 def words_need(inputs: Sequence[UserInput], known: BindingSentences | None = None) -> WordsNeed:
-    """What the user's words need; `known` as for `user_messages`."""
+    """What the user's words need; `known`: see `user_messages`."""
     whole = telling = 0
     for at, entry in enumerate(inputs, 1):
         row = _Row(entry.number or at, entry, entry.text, asked=False)

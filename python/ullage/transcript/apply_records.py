@@ -155,7 +155,8 @@ def _below(
         row = stack.pop()
         if row.at not in found:
             found.add(row.at)
-            stack.extend(children.get(row.uuid, ()))
+            # Once for a uuid, of which a file that was joined from others has many lines.
+            stack.extend(children.pop(row.uuid, ()))
     return found
 
 
