@@ -1,9 +1,10 @@
 """Planted facts: which facts of a long session are still in the context after three compactions to a small size?
 
-    python benches/fidelity/planted.py [--sessions 40] [--shares 10 5] [--only NAME] [--json FILE]
+    python benches/fidelity/planted.py [--sessions 40] [--shares 10 5] [--only NAME] [--windows 16384 32768]
 
 Made sessions of 60,000 to 150,000 tokens hold facts of known kinds in the words of the user, the assistant and the tools.
 Each session arrives in three parts; after each, the context is compacted to the same share of the whole session's size.
+`--windows`: an agent's loop instead, a `ContextManager` with its default policy before each response; held is what the last request has.
 A fact is held if its telling words stand in what is left: of a rule all its words, of a correction the new value.
 Sizes are the estimate that each contender is given; the last column is the largest size as a share of the target.
 """
@@ -23,7 +24,7 @@ from typing import Any
 
 from planted_facts import USER_KINDS, Planted, planted_session
 
-from ullage import compact, estimate_tokens
+from ullage import ContextManager, compact, estimate_tokens
 
 MODEL = "claude-opus-4-5"
 ROUNDS = 3
@@ -163,12 +164,20 @@ def start_of_turn(messages: Messages, at: int) -> int:
     return at
 
 
-def measure(run: Contender, seeds: Sequence[int], share: int) -> dict[str, Any]:
+Play = Callable[[Messages], tuple[Messages, float]]
+
+
+def to_share(run: Contender, share: int) -> Play:
+    """A context that is compacted to a share of the session's size after each third of it."""
+    return lambda messages: after_rounds(run, messages, size(messages) * share // 100)
+
+
+def measure(play: Play, seeds: Sequence[int]) -> dict[str, Any]:
     held: dict[str, list[bool]] = defaultdict(list)
     sizes, lost = [], []
     for seed in seeds:
         messages, facts = planted_session(seed, 60_000 + 90_000 * random.Random(seed).random())
-        left, largest = after_rounds(run, messages, size(messages) * share // 100)
+        left, largest = play(messages)
         text = "\n".join(map(text_of, left))
         for fact in facts:
             there = fact.held(text)
@@ -177,6 +186,19 @@ def measure(run: Contender, seeds: Sequence[int], share: int) -> dict[str, Any]:
                 lost.append((seed, fact))
         sizes.append(largest)
     return {"held": held, "size": max(sizes), "lost": lost}
+
+
+def in_loop(messages: Messages, window: int) -> tuple[Messages, float]:
+    """The last request of an agent's loop, and the largest one as a share of the window."""
+    manager = ContextManager(model=MODEL, context_window=window, max_output_tokens=window // 8)
+    sent: Messages = []
+    largest = 0
+    for message in messages:
+        if message["role"] == "assistant":
+            request = manager.prepare()
+            sent, largest = list(request.messages), max(largest, request.tokens)
+        manager.add(message)
+    return sent, largest / window
 
 
 GROUPS: dict[str, Callable[[str], bool]] = {
@@ -203,7 +225,11 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--lost", action="store_true", help="print the facts that were lost")
     parser.add_argument("--kinds", action="store_true", help="print each kind by itself")
+    parser.add_argument("--windows", type=int, nargs="+", help="an agent's loop in these windows")
     given = parser.parse_args()
+    if given.windows:
+        _loops(given.windows, range(1, given.sessions + 1))
+        return
     for share in given.shares:
         print(f"\nat {share} % of the session\n")
         print(f"| context | {' | '.join(GROUPS)} | largest / target |")
@@ -212,7 +238,7 @@ def main() -> None:
             if given.only not in name or (needs and importlib.util.find_spec(needs) is None):
                 continue
             began = time.process_time()
-            found = measure(run, range(1, given.sessions + 1), share)
+            found = measure(to_share(run, share), range(1, given.sessions + 1))
             print(row(name, found), flush=True)
             if given.kinds:
                 for kind, every in sorted(found["held"].items()):
@@ -220,6 +246,14 @@ def main() -> None:
                 print(f"    {time.process_time() - began:.0f} s of processor time")
             if given.lost:
                 _print_lost(found["lost"])
+
+
+def _loops(windows: Sequence[int], seeds: Sequence[int]) -> None:
+    print(f"| window | {' | '.join(GROUPS)} | largest / window |")
+    print(f"| --: |{' --: |' * (len(GROUPS) + 1)}")
+    for window in windows:
+        found = measure(lambda messages, window=window: in_loop(messages, window), seeds)
+        print(row(f"{window:,}", found), flush=True)
 
 
 def _print_lost(lost: list[tuple[int, Planted]]) -> None:

@@ -8,9 +8,21 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.facts.collector import collect, is_user_input, note_inputs
+    from ullage.facts.commitment_list import AgreedItem, AgreedState, CommitmentList, commitments_of
+    from ullage.facts.commitments import CommitmentKind
     from ullage.facts.model import Facts
 
-__all__ = ["Facts", "collect", "is_user_input", "note_inputs"]
+__all__ = [
+    "AgreedItem",
+    "AgreedState",
+    "CommitmentKind",
+    "CommitmentList",
+    "Facts",
+    "collect",
+    "commitments_of",
+    "is_user_input",
+    "note_inputs",
+]
 
 _HOMES = {
     "collector": (
@@ -18,6 +30,8 @@ _HOMES = {
         "is_user_input",
         "note_inputs",
     ),
+    "commitment_list": ("AgreedItem", "AgreedState", "CommitmentList", "commitments_of"),
+    "commitments": ("CommitmentKind",),
     "model": ("Facts",),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
