@@ -162,7 +162,7 @@ def test_entries_resume_as_the_result_says(lines, keep):
         assert again.messages == resume(list(result.messages)).messages
 
 
-@few
+@settings(few, max_examples=max(3, few.max_examples // 3))  # two long compactions each
 @given(legal_conversations(max_turns=3), legal_conversations(max_turns=2))
 @example([{"role": "user", "content": "ok"}], [{"role": "user", "content": "Never push to main."}])
 def test_a_compaction_of_a_compaction_keeps_every_user_message(first, second):

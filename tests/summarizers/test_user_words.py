@@ -48,7 +48,7 @@ def test_the_words_of_all_messages_stand_where_they_fit_in_their_share(tokens):
     assert [item["content"] for item in items[:40:2] if item["content"] not in text] == []
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     st.integers(200, 1500),
     st.lists(
