@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test built quick slow integrations live test-pythons python-test pure-wheel release-check corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench compare bench-times gates profile builds docs picture fmt clean
+.PHONY: help demo test built place tested quick slow integrations live test-pythons python-test pure-wheel release-check corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench compare bench-times gates profile builds docs picture fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -35,8 +35,8 @@ demo: | $(BIN)/python ## Build Ullage and compact an example session
 
 # The checks of the sources have one processor each; the tests of the wheel then take both.
 test: ## Build the wheel and pass the tests, those of the engines on both
-	@$(MAKE) --no-print-directory -j2 rust built
-	@$(MAKE) --no-print-directory wheel-test
+	@$(MAKE) --no-print-directory -j3 rust built place
+	@$(MAKE) --no-print-directory tested
 
 built: wheel
 	@$(MAKE) --no-print-directory lint types
@@ -46,11 +46,15 @@ wheel: $(VENV)/.tools ## Build the wheel into dist/
 	$(BIN)/maturin build --release --quiet --out dist
 	@ls -l dist
 
-wheel-test: $(VENV)/.tools ## Install the wheel outside the checkout and test it there, on both engines
+wheel-test: place tested ## Install the wheel outside the checkout and test it there, on both engines
+
+place:
 	rm -rf "$(OUT)" && mkdir -p "$(OUT)"
 	$(PYTHON) -m venv "$(OUT)/venv"
 	"$(OUT)/venv/bin/python" -m pip install --quiet --upgrade pip
 	"$(OUT)/venv/bin/python" -m pip install --quiet --group test
+
+tested:
 	"$(OUT)/venv/bin/python" -m pip install --quiet "$$(ls dist/*.whl)[cli]"
 	# One hash seed, so that generated examples are the same in each run.
 	cp -r tests benches docs examples README.md CHANGELOG.md pyproject.toml "$(OUT)/"

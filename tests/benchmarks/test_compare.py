@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 import pytest
-from benches.peers import compare
+from benches.peers import compare, comparison_page, talks
 from benches.peers.context import MAKERS, Contender, same
 
 from tests.kit import said, user
@@ -15,7 +15,7 @@ from ullage.testing import scenario
 def test_a_contender_that_changes_nothing_keeps_everything_and_is_over_the_budget(monkeypatch):
     monkeypatch.setattr(compare, "BUDGET", 4_000)
     found = scenario(1, tokens=12_000)
-    talk = compare.talk_of("made", found.messages, dict.fromkeys(found.truth.user_messages))
+    talk = talks._talk("made", found.messages, dict.fromkeys(found.truth.user_messages))
     nothing = compare.score_of(Contender("nothing", "anthropic", same, same, same), [talk])
     assert nothing.kept == nothing.prefix == nothing.facts == [1.0]
     assert nothing.legal == [True]
@@ -34,30 +34,30 @@ def test_facts_are_found_in_the_arguments_of_a_call():
     ]
     assert compare.held(["a\nb"], after) == 1.0
     assert compare.held(["a\nc"], after) == 0.0
-    assert compare.held([], after) == 1.0
+    assert compare.held([], after) is None
 
 
 def test_what_is_missing_or_fails_is_left_out_and_named(monkeypatch, capsys):
     def broken() -> Contender:
         raise ModuleNotFoundError("no such peer")
 
-    talk = compare.talk_of("t", [user("a"), said("b"), user("c")], ["a"])
+    talk = talks._talk("t", [user("a"), said("b"), user("c")], ["a"], ["a"])
     chosen = {"broken": broken, "ullage: all levels": MAKERS["ullage: all levels"]}
-    monkeypatch.setattr(compare, "MAKERS", chosen)
-    found = compare.scores([talk])
+    monkeypatch.setattr(compare, "CONTENDERS", chosen)
+    found = compare.scores({"made": [talk]}, list(chosen))["made"]
     assert [score.name for score in found] == ["ullage: all levels"]
-    assert "skipped: broken: ModuleNotFoundError: no such peer" in capsys.readouterr().err
-    page = compare.table(found, [talk], "make compare")
+    assert "not here: broken: no such peer" in capsys.readouterr().err
+    group = comparison_page.Group("made", 1, found)
+    page = comparison_page.table(group, compare.BUDGET, compare.MODEL, compare.LATER)
     assert "| ullage: all levels | 100.0 % |" in page
-    assert "`make compare`" in page
-    for measure in compare.MEASURES:
-        drawing = compare.chart(found, measure)
+    for measure in comparison_page.CHARTS:
+        drawing = comparison_page.chart([group], measure)
         assert ET.fromstring(drawing).tag.endswith("svg")
 
 
 @pytest.mark.parametrize("name", ["ullage: compact, extractive", "ullage: clear tool uses, keep 3"])
 def test_our_own_contenders_are_measured(name):
-    talk = compare.talk_of("t", scenario(2, tokens=60_000).messages, ["nothing of the kind"])
+    talk = talks._talk("t", scenario(2, tokens=60_000).messages, ["nothing of the kind"])
     found = compare.score_of(MAKERS[name](), [talk])
     assert found.legal == [True]
     assert found.facts == [0.0]

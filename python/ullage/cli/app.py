@@ -13,6 +13,7 @@ from cyclopts import (
     UnknownCommandError,
     UnusedCliTokensError,
 )
+from rich.console import Console
 
 import ullage
 from ullage.cli.examples import EXAMPLES
@@ -106,6 +107,7 @@ def run(argv: list[str]) -> int:
         with pages(COMMAND.get(), wanted=len(words) == len(argv)):
             code = app(
                 with_last(with_streams(words)),
+                console=Console(),  # its own is kept, with the width of the first run
                 result_action="return_value",
                 exit_on_error=False,
                 print_error=False,

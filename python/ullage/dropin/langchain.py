@@ -7,6 +7,7 @@ left without its call, and no call without its results.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from itertools import accumulate
@@ -190,7 +191,7 @@ def _converted(messages: Iterable[object]) -> list[Any]:
 
 
 def _counter(given: Any) -> _Count:
-    if given == "approximate" or given is _theirs():
+    if given == "approximate" or _is_theirs(given):
         return count_tokens_approximately
     if hasattr(given, "get_num_tokens_from_messages"):
         of_model: _Count = given.get_num_tokens_from_messages
@@ -205,9 +206,10 @@ def _counter(given: Any) -> _Count:
     return of_list
 
 
-def _theirs() -> Any:
-    """LangChain's own function of that name, which counts the same."""
-    return import_module("langchain_core.messages.utils").count_tokens_approximately
+def _is_theirs(given: object) -> bool:
+    """Whether it is LangChain's own function of that name, which counts the same; without LangChain nothing is."""
+    known = sys.modules.get("langchain_core.messages.utils")
+    return known is not None and given is known.count_tokens_approximately
 
 
 def _splitter(given: Any) -> _Split:

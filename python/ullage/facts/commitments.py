@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,6 +73,9 @@ def _reply(text: str) -> re.Pattern[str]:
     return re.compile(rf"\W*(?:(?:{words})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
 
 
+@lru_cache(
+    maxsize=4096
+)  # a compaction asks several times of the same sentences; at most 400 characters each
 def kind_of(sentence: str) -> CommitmentKind | None:
     """The kind of one sentence; `None`: it binds nobody.
 
