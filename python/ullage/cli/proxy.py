@@ -68,6 +68,10 @@ def proxy_command(
 
 
 def _greet(out: Output, url: str) -> None:
-    out.line(f"listening on {url}; stop with Ctrl-C")
-    out.line(f"  Claude Code   ANTHROPIC_BASE_URL={url} claude")
-    out.line(f"  OpenAI SDKs   OPENAI_BASE_URL={url}/v1")
+    """In one write: whoever waits for the first line may end the program at once."""
+    lines = (
+        f"listening on {url}; stop with Ctrl-C",
+        f"  Claude Code   ANTHROPIC_BASE_URL={url} claude",
+        f"  OpenAI SDKs   OPENAI_BASE_URL={url}/v1",
+    )
+    out.line("\n".join(lines))
