@@ -181,6 +181,7 @@ SOURCE_TESTS ?= tests/docs/test_words.py tests/docs/test_summaries_page.py tests
   tests/packaging/test_release_check.py
 
 types: $(VENV)/.tools ## Python: types, and the stub against the built extension
+	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[cli]"
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -m slow tests/docs/test_types_of_examples.py  # mypy --strict and pyright over the documents' examples
