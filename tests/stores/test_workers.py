@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 
@@ -333,3 +334,17 @@ def test_a_refusal_is_not_kept(store):
     found = [shared.summarize(request) for _ in range(3)]
     assert [each.text for each in found] == ["", "good", "good"]
     assert shared.calls == 2
+
+
+def test_opening_waits_for_who_writes_the_first_page(tmp_path):
+    """SQLite answers at once, whatever its timeout, where two connections turn the write-ahead log on."""
+    path = tmp_path / "fleet.db"
+    first = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    first.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="locked"):
+        SqliteStore(path, wait_seconds=0.1)
+    ends = threading.Timer(0.3, first.execute, ["ROLLBACK"])
+    ends.start()
+    SqliteStore(path).close()
+    ends.join()
+    first.close()

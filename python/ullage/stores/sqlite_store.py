@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,9 +19,25 @@ __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
 
+_PAUSE = 0.01
+
 _DIALECT = SqlDialect(
     now="CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", blob="BLOB", mark="?"
 )
+
+
+def _use_wal(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """Turn the write-ahead log on, waiting for others: SQLite's own timeout does not cover this change."""
+    end = time.monotonic() + wait_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
 
 
 class SqliteStore(SqlStore):
@@ -72,8 +89,12 @@ class SqliteStore(SqlStore):
         made = sqlite3.connect(
             self.path, timeout=wait_seconds, isolation_level=None, check_same_thread=False
         )
-        made.execute("PRAGMA journal_mode=WAL")
-        made.execute("PRAGMA synchronous=FULL")
+        try:
+            _use_wal(made, wait_seconds)
+            made.execute("PRAGMA synchronous=FULL")
+        except BaseException:
+            made.close()
+            raise
         return made
 
     def __repr__(self) -> str:

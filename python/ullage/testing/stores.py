@@ -112,8 +112,18 @@ def of_appends_at_one_place_one_is_written(make: StoreMaker) -> None:
                     ends.append(end)
                 gate.wait(60)
 
+    def tell(number: int) -> BaseException | None:
+        try:
+            work(number)
+        except BaseException as exc:
+            gate.abort()  # the others wait no longer
+            return exc
+        return None
+
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(work, range(workers)))
+        failed = [exc for exc in pool.map(tell, range(workers)) if exc is not None]
+    for exc in sorted(failed, key=lambda exc: isinstance(exc, threading.BrokenBarrierError)):
+        raise exc
     assert [len(lines) for lines in won] == [1] * rounds
     with closing(make()) as store:
         assert store.read(name) == b"".join(lines[0] for lines in won)
