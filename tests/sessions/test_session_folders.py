@@ -31,9 +31,7 @@ def machine(tmp_path, monkeypatch):
 def test_every_tools_session_is_found_opened_and_listed(machine, database):
     machine.fill().stored(database=database)
     found = {each.tool: each for each in found_sessions()}
-    assert {tool: each.id for tool, each in found.items() if tool != "gemini"} == {
-        tool: name for tool, name in IDS.items() if tool != "gemini"
-    }
+    assert {tool: each.id for tool, each in found.items()} == IDS
     for tool, each in found.items():
         row = listed(each)
         assert row.problem == "", tool

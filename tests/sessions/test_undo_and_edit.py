@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
-from tests.machine_kit import IDS, Machine, claude_lines, lines, pi_lines, rollout
+from tests.machine_kit import IDS, Machine, claude_lines, gemini_lines, lines, pi_lines, rollout
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.messages import CLEARED
@@ -51,11 +52,15 @@ def along_parents(path):
     return view[::-1]
 
 
-@pytest.fixture(params=["claude_code", "codex"])
+@pytest.fixture(params=["claude_code", "codex", "pi"])
 def path(request, tmp_path):
     made = claude_lines(IDS["claude-code"], "/w", turns=12, title="Rows")
     if request.param == "codex":
         made = rollout(IDS["codex"], "/w", turns=12)
+    if request.param == "pi":
+        made = pi_lines(IDS["pi"], "/w", turns=12)
+        for line in made:
+            line.get("message", {}).get("usage", {}).update(input=4_000)
     return lines(tmp_path / "s.jsonl", made)
 
 
@@ -68,6 +73,10 @@ def say(path, text):
             "content": [{"type": "input_text", "text": text}],
         }
         more = {"timestamp": "2026-01-02T00:00:00.000Z", "type": "response_item", "payload": item}
+    elif open_session(path).format == "pi":
+        said = {"role": "user", "content": [{"type": "text", "text": text}]}
+        more = {"type": "message", "id": os.urandom(4).hex(), "parentId": objects(path)[-1]["id"]}
+        more |= {"timestamp": "2026-01-02T00:00:00.000Z", "message": said}
     else:
         last = [line for line in objects(path) if "uuid" in line][-1]["uuid"]
         more = {"type": "user", "uuid": f"say-{text}", "parentUuid": last, "sessionId": "s"}
@@ -155,13 +164,15 @@ def test_a_file_that_grew_meanwhile_is_left_alone(path):
 
 
 def test_a_format_without_words_for_it_is_refused_with_advice(tmp_path):
-    made = pi_lines(IDS["pi"], "/w", turns=12)
-    path = lines(tmp_path / "s.jsonl", made)
-    with pytest.raises(InvalidPolicy, match="this is one of pi") as caught:
+    path = lines(tmp_path / "gemini.jsonl", gemini_lines(IDS["gemini"]))
+    with pytest.raises(InvalidPolicy, match="Claude Code, Codex and pi") as caught:
         remove_parts(open_session(path), ["t1"])
     assert "handoff" in caught.value.hint
+    made = pi_lines(IDS["pi"], "/w", turns=12)
     old = [{k: v for k, v in line.items() if k not in ("id", "parentId")} for line in made[1:]]
     path = lines(tmp_path / "old.jsonl", [made[0], *old])
+    with pytest.raises(InvalidPolicy, match="without ids"):
+        remove_parts(open_session(path), ["t1"])
     compact_session(open_session(path), output=path, keep=500)
     with pytest.raises(InvalidPolicy, match="without ids"):
         undo_compaction(open_session(path))
@@ -202,6 +213,48 @@ def test_an_undo_in_pis_file_is_another_branch(tmp_path):
         undo_compaction(now)
 
 
+@pytest.fixture
+def compacted(tmp_path):
+    """A pi session whose compaction keeps its newest turns, with one turn more."""
+    made = pi_lines(IDS["pi"], "/w", turns=12)
+    made.insert(
+        1, {"type": "model_change", "id": "model", "parentId": None, "modelId": "claude-opus-4-5"}
+    )
+    made[2]["parentId"] = "model"
+    path = lines(tmp_path / "s.jsonl", made)
+    compact_session(open_session(path), output=path, keep=1_000)
+    say(path, "and now the writer")
+    return path
+
+
+@pytest.mark.parametrize("chosen", ["t1", "t2", "t3", "t4", "r1", "r2"])
+def test_parts_of_a_compacted_pi_session_go_and_come_back(compacted, chosen):
+    before = open_session(compacted)
+    part = next(each for each in session_parts(before) if each.name == chosen)
+    now = remove_parts(before, [chosen])
+    gone = part.messages if part.kind == "turn" else 0
+    assert len(now.messages) == len(before.messages) - gone
+    assert now.messages == open_session(compacted).messages
+    assert now.model == before.model
+    assert texts(now).count(CLEARED) == (part.kind == "result")
+    say(compacted, "go on")
+    done = undo_compaction(open_session(compacted))
+    assert done.session.messages[:-1] == before.messages[:-1]
+    assert texts(done.session).count("go on") == texts(done.session).count("the writer") == 1
+    assert done.left == 1
+    assert len(undo_compaction(done.session).session.messages) == 49
+    ids = [line["id"] for line in objects(compacted)]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_pi_session_is_compacted_after_an_edit_and_both_are_taken_back(compacted):
+    views = [open_session(compacted).messages]
+    views.append(remove_parts(open_session(compacted), ["t2", "r1"]).messages)
+    compact_session(open_session(compacted), output=compacted, keep=300)
+    assert undo_compaction(open_session(compacted)).session.messages == views[1]
+    assert undo_compaction(open_session(compacted)).session.messages == views[0]
+
+
 # ---- edit -------------------------------------------------------------------------------------
 
 
@@ -216,7 +269,7 @@ def test_the_parts_are_turns_with_their_results(path):
     assert all(
         part.first <= result.first <= part.last for part, result in zip(turns, results, strict=True)
     )
-    assert "file_4.py" in results[4].title
+    assert ("f4.py" if opened.format == "pi" else "file_4.py") in results[4].title
     assert all(
         turn.tokens > result.tokens > 50 for turn, result in zip(turns, results, strict=True)
     )

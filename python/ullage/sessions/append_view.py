@@ -1,7 +1,7 @@
 """Another view of a session, appended to its file: what the model is shown from now on, while every line before stays.
 
 In a Claude Code file it is a boundary, followed by copies on one chain of parents, so that a reader that walks the parents and
-one that takes what follows the boundary find the same. In a Codex file it is a line with a replaced history.
+one that takes what follows the boundary find the same. In a Codex file it is a line with a replaced history, in a pi file a branch.
 """
 
 from __future__ import annotations
@@ -17,15 +17,28 @@ from ullage.messages import Item
 from ullage.sessions.drafts import copy_of, draft_of
 from ullage.sessions.load import CLAUDE_CODE, Session, open_session
 from ullage.sessions.native_append import replaced_history, shown
+from ullage.sessions.pi_view import branch_with
 from ullage.transcript import TranscriptLog, records, resume
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.log import line_of
 from ullage.transcript.logfile import LogFile
 
-__all__ = ["REWRITTEN", "append_view"]
+__all__ = ["REWRITTEN", "append_view", "check_rewritable"]
 
-REWRITTEN = (CLAUDE_CODE, "codex")
+REWRITTEN = (CLAUDE_CODE, "codex", "pi")
 """Formats whose files can be given another view by appended lines."""
+
+
+def check_rewritable(session: Session) -> None:
+    """Refuses a session whose tool would not read an appended view.
+
+    Raises:
+        InvalidPolicy: A format without words for it.
+    """
+    if session.format not in REWRITTEN:
+        limit = f"files of Claude Code, Codex and pi can be changed, this is one of {session.format}: its tool reads no other view from its end"
+        hint = "`ullage handoff FILE --to claude-code` writes it as one that can"
+        raise InvalidPolicy("FILE", str(session.path), limit, hint=hint)
 
 
 def append_view(session: Session, items: Sequence[Item], **about: str) -> Session:
@@ -43,11 +56,10 @@ def append_view(session: Session, items: Sequence[Item], **about: str) -> Sessio
         StoreError: It cannot be written, or reads back differently.
         LogConflict: The file changed since it was opened.
     """
-    if session.format not in REWRITTEN:
-        limit = f"files of Claude Code and Codex can be changed, this is one of {session.format}"
-        hint = "`ullage handoff FILE --to claude-code` writes it as one that can"
-        raise InvalidPolicy("FILE", str(session.path), limit, hint=hint)
+    check_rewritable(session)
     wanted = resume(_bare(items)).messages
+    if session.format == "pi":
+        return branch_with(session, items, wanted)
     with draft_of(session.path) as draft:
         copy_of(session.path, draft, session.pin)
         size = draft.stat().st_size

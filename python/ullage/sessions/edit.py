@@ -13,7 +13,7 @@ from ullage.facts.collector import is_user_input
 from ullage.facts.reading import blocks_of, text_of
 from ullage.messages import CLEARED, Item, is_summary
 from ullage.recall.searched_text import call_title, content_text
-from ullage.sessions.append_view import append_view
+from ullage.sessions.append_view import append_view, check_rewritable
 from ullage.sessions.load import Session
 from ullage.transcript import resume
 
@@ -121,6 +121,7 @@ def remove_parts(session: Session, names: Iterable[str], *, write: bool = True) 
         StoreError: It cannot be written.
         LogConflict: The file changed since it was opened.
     """
+    check_rewritable(session)
     chosen = _chosen(session_parts(session), names)
     calls = {part.call for part in chosen if part.kind == "result"}
     out = {at for part in chosen if part.kind == "turn" for at in range(part.first, part.last + 1)}

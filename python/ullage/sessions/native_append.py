@@ -7,6 +7,7 @@ pi's line has no words for everything.
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -128,7 +129,7 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     linked = isinstance(last.get("id"), str) and last.get("type") != "session"
     said: Line = {"type": "compaction"}
     if linked:
-        said |= {"id": str(_entry(entries)["uuid"])[:8], "parentId": last["id"]}
+        said |= {"id": _unused(lines, str(_entry(entries)["uuid"])), "parentId": last["id"]}
     said |= {
         "timestamp": _stamp(entries),
         "summary": _text(_summary(entries)["content"]),
@@ -139,6 +140,14 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     else:
         said["firstKeptEntryIndex"] = place
     return [said]
+
+
+def _unused(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> str:
+    """Eight digits, as pi's ids are: a compaction that was taken back and made again has the uuid that it had."""
+    taken = {line.get("id") for _, line in lines}
+    digits = uuid.replace("-", "")
+    parts = (digits[at : at + 8] for at in range(0, len(digits), 8))
+    return next((part for part in parts if part not in taken), None) or os.urandom(4).hex()
 
 
 def _place(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> int | None:

@@ -9,9 +9,9 @@ from typing import Any
 from ullage.compaction.chain import COPY_OF
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import BOUNDARY, Item, is_summary
-from ullage.sessions.append_view import append_view
+from ullage.sessions.append_view import append_view, check_rewritable
 from ullage.sessions.load import Session
-from ullage.sessions.pi_branch import newest_compaction, without_compaction
+from ullage.sessions.pi_branch import newest_change, without_change
 from ullage.sessions.session_list import context_tokens
 from ullage.transcript import resume
 
@@ -57,6 +57,7 @@ def undo_compaction(session: Session, *, write: bool = True) -> Undone:
         StoreError: It cannot be written.
         LogConflict: The file changed since it was opened.
     """
+    check_rewritable(session)
     if session.format == "pi":
         return _undo_in_pi(session, write=write)
     lines = list(session.transcript.entries()) if session.transcript else list(session.history)
@@ -80,17 +81,17 @@ def undo_compaction(session: Session, *, write: bool = True) -> Undone:
 
 
 def _undo_in_pi(session: Session, *, write: bool) -> Undone:
-    path, place = newest_compaction(session)
-    now = without_compaction(session, write=write)
+    change = newest_change(session)
+    now = without_change(session, write=write)
     return Undone(
         now if write else session,
-        str(path[place].get("id")),
-        str(path[place].get("timestamp") or ""),
+        str(change.entry.get("id")),
+        str(change.entry.get("timestamp") or ""),
         len(session.messages),
         len(now.messages),
         context_tokens(session),
         context_tokens(now) if write else 0,
-        sum(entry.get("type") == "compaction" for entry in path) - 1,
+        change.left,
     )
 
 

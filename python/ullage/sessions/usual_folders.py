@@ -14,6 +14,8 @@ from ullage import _env
 __all__ = ["FoundSession", "ToolFolder", "found_sessions", "state_folder", "tool_folders"]
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_GEMINI_ID = re.compile(rb'"sessionId"\s*:\s*"([\w-]{1,100})"')
+_HEAD_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def state_folder() -> Path:
 def found_sessions(folders: Sequence[ToolFolder] | None = None) -> list[FoundSession]:
     """The sessions in some folders, newest first; folders that are missing or may not be read hold none.
 
-    Only names and times are read: this is fast for thousands of files.
+    Only names and times are read, and the first bytes of Gemini's files: this is fast for thousands of files.
 
     Args:
         folders: Where to look; `None`: `tool_folders()`.
@@ -135,9 +137,22 @@ def _files(folder: Path) -> Iterable[Path]:
 
 
 def _id(tool: str, path: Path) -> str:
-    """The id that the name of a file holds; a file of an unusual name goes by that name."""
+    """The id that the name of a file holds; a file of an unusual name goes by that name.
+
+    Gemini's names hold the beginning of it; its files begin with the whole.
+    """
     if tool == "copilot" and path.name == "events.jsonl":
         return path.parent.name
     if tool in ("codex", "pi") and (ids := _UUID.findall(path.stem)):
         return str(ids[-1])
+    if tool == "gemini" and (stated := _GEMINI_ID.search(_head(path))):
+        return stated[1].decode()
     return path.stem
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""

@@ -51,15 +51,19 @@ def read(source: OpenedFile) -> ReadTranscript:
     return ReadTranscript("pi", source.path, (done,), warnings=tuple(source.warnings))
 
 
-def path_of(source: OpenedFile) -> list[Mapping[str, Any]] | None:
-    """The entries from the first to the tip, which is the newest: what lies on other branches was left by going back.
+def path_of(source: OpenedFile, tip: str = "") -> list[Mapping[str, Any]] | None:
+    """The entries from the first to the tip: what lies on other branches was left by going back.
+
+    Args:
+        source: The file.
+        tip: Id of the last entry; empty: the newest.
 
     Returns:
         `None` for a version without ids, and where a link leads nowhere: then every line counts.
     """
     known = {line["id"]: line for _, line in source.lines() if _is_linked(line)}
     found: list[Mapping[str, Any]] = []
-    at = next(reversed(known), None)
+    at = tip or next(reversed(known), None)
     while at is not None:
         if at not in known or len(found) > len(known):
             return None
