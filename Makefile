@@ -196,13 +196,13 @@ bench: wheel ## Every named operation compared with the Python engine and the pe
 	$(BENCH)/bin/python -m benches.table --write
 
 # litellm wants an older openai than the others have, so it stands in an environment of its own.
-compare: wheel ## Ullage and every peer that installs on the same sessions, a table and a chart for each measure, into dist/comparison: make compare [CORPUS=FOLDER]
+compare: wheel ## Ullage and every peer that installs on the same sessions, a table and a chart for each measure, into dist/comparison and docs: make compare [CORPUS=FOLDER [MOST=40]]
 	for each in comparison comparison-litellm; do \
 	  $(PYTHON) -m venv $(BENCH)-$$each && $(BENCH)-$$each/bin/python -m pip install --quiet --upgrade pip && \
 	  $(BENCH)-$$each/bin/python -m pip install --quiet --group $$each && \
 	  $(BENCH)-$$each/bin/python -m pip install --quiet --force-reinstall --no-deps dist/*.whl || exit 1; \
 	done
-	$(BENCH)-comparison/bin/python -m benches.peers.compare --also $(BENCH)-comparison-litellm/bin/python $(if $(CORPUS),--folder "$(abspath $(CORPUS))")
+	$(BENCH)-comparison/bin/python -m benches.peers.compare --also $(BENCH)-comparison-litellm/bin/python --write $(if $(CORPUS),--folder "$(abspath $(CORPUS))" $(if $(MOST),--most $(MOST)))
 
 bench-times: $(VENV)/.tools ## Wall times of the benchmarks by pytest-benchmark, for working on one of them
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps .

@@ -12,12 +12,14 @@ import copy
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from itertools import takewhile
 from pathlib import Path
@@ -26,6 +28,7 @@ from typing import Any
 from benches.peers.comparison_page import CHARTS, Group, Score, chart, table
 from benches.peers.context import BUDGET, MAKERS, MODEL, Contender, Messages
 from benches.peers.frameworks import MORE
+from benches.peers.more_libraries import LIBRARIES
 from benches.peers.talks import Talk, held, legal, loaded, made, real, saved, size_of
 
 import ullage
@@ -35,13 +38,22 @@ from ullage.levels.cost import rates_of
 LATER = 20
 """Requests that follow the change and are paid for in `dollars`: each reads the result from the cache."""
 
+LONGEST = 60
+"""Seconds for one call; a contender that needs longer for a session is not asked about further ones of that group."""
+
 CONTENDERS: dict[str, Callable[[], Contender]] = dict(
-    sorted({**MAKERS, **MORE}.items(), key=lambda each: not each[0].startswith("ullage"))
+    sorted(
+        {**MAKERS, **MORE, **LIBRARIES}.items(),
+        key=lambda each: (not each[0].startswith("ullage"), each[0].startswith("litellm")),
+    )
 )
+
+PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+BEGIN, END = "<!-- make compare: begin -->", "<!-- make compare: end -->"
 
 PEERS = (
     "langchain", "langchain-core", "deepagents", "pydantic-ai-harness", "openai-agents", "strands-agents",
-    "agent-framework-core", "litellm",
+    "agent-framework-core", "inspect-ai", "llama-index-core", "convopack", "litellm",
 )  # fmt: skip
 
 Scores = dict[str, list[Score]]
@@ -51,19 +63,46 @@ Scores = dict[str, list[Score]]
 
 
 def score_of(contender: Contender, talks: Sequence[Talk]) -> Score:
-    """Every session once; the first one once more for the memory, whose measurement slows everything down."""
+    """Every session once, the first one once more for the memory, whose measurement slows everything down; up to a call that takes too long."""
     found = Score(contender.name)
     for talk in talks:
         before = contender.native(copy.deepcopy(talk.forms[contender.form]))
         whole = contender.back(before)
-        own = copy.deepcopy(before)
-        started = time.process_time()
-        after = contender.back(contender.run(own))
-        found.milliseconds.append(1e3 * (time.process_time() - started))
-        if not found.megabytes:
-            found.megabytes.append(peak(contender, copy.deepcopy(before)))
+        try:
+            with at_most(LONGEST):
+                took, after = timed(contender, copy.deepcopy(before))
+        except TookTooLong:
+            found.late += 1
+            break
+        if not found.milliseconds:
+            found.megabytes += peak(contender, before)
+        found.milliseconds.append(took)
         add(found, contender.form, whole, after, talk)
     return found
+
+
+def timed(contender: Contender, own: Any) -> tuple[float, Messages]:
+    started = time.process_time()
+    made = contender.run(own)
+    return 1e3 * (time.process_time() - started), contender.back(made)
+
+
+class TookTooLong(BaseException):
+    """Not an `Exception`: libraries that answer every error with the list as it was would catch that."""
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TookTooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def add(found: Score, form: str, whole: Messages, after: Messages, talk: Talk) -> None:
@@ -80,12 +119,18 @@ def add(found: Score, form: str, whole: Messages, after: Messages, talk: Talk) -
     found.dollars.append((prefix * read + (size - prefix) * write + LATER * size * read) / 1e9)
 
 
-def peak(contender: Contender, own: Any) -> float:
+def peak(contender: Contender, before: Any) -> list[float]:
+    """Megabytes; empty if the call takes too long while it is watched."""
+    own = copy.deepcopy(before)
     tracemalloc.start()
-    contender.run(own)
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return most / 1e6
+    try:
+        with at_most(LONGEST):
+            contender.run(own)
+        return [tracemalloc.get_traced_memory()[1] / 1e6]
+    except TookTooLong:
+        return []
+    finally:
+        tracemalloc.stop()
 
 
 def scores(groups: dict[str, list[Talk]], names: Sequence[str]) -> Scores:
@@ -164,8 +209,29 @@ def page(groups: Sequence[Group], known: dict[str, str], command: str) -> str:
     missing = [name for name in PEERS if name not in known]
     said = f"CPython {platform.python_version()}, {', '.join(names)}."
     lack = f" Not installed: {', '.join(missing)}." if missing else ""
-    tables = [table(group, BUDGET, MODEL, LATER) for group in groups]
+    tables = [
+        "\n\n".join([table(group, BUDGET, MODEL, LATER), *stopped(group)]) for group in groups
+    ]
     return "\n\n".join([*tables, f"Command: `{command}`. {said}{lack}"]) + "\n"
+
+
+def stopped(group: Group) -> list[str]:
+    """Who took too long, and of how many sessions the figures are then."""
+    return [
+        f"{score.name} was stopped after {LONGEST} s at session {len(score.milliseconds) + 1} of {group.sessions}"
+        + (f"; its figures are of the {len(score.milliseconds)} before." if score.legal else ".")
+        for score in group.scores
+        if score.late
+    ]
+
+
+def published(text: str, charts: dict[str, str]) -> None:
+    """Table and charts in the documentation."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
+    for measure, drawing in charts.items():
+        (PAGE.parent / "assets" / "comparison" / f"{measure}.svg").write_text(drawing, "utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -174,6 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=int, default=0, help="at most so many of them; 0: all")
     parser.add_argument("--also", action="append", default=[], help="a further interpreter")
     parser.add_argument("--output", type=Path, default=Path("dist/comparison"))
+    parser.add_argument("--write", action="store_true", help="also into the documentation")
     parser.add_argument("--inner", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--names", nargs="*", default=(), help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
@@ -186,10 +253,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     found, known = everywhere(talks, given.also)
     groups = [Group(name, len(talks[name]), each) for name, each in found.items()]
     given.output.mkdir(parents=True, exist_ok=True)
-    text = page(groups, known, "make compare" + (" CORPUS=FOLDER" if given.folder else ""))
+    most = f" MOST={given.most}" if given.most else ""
+    command = "make compare" + (f" CORPUS=FOLDER{most}" if given.folder else "")
+    text = page(groups, known, command)
     (given.output / "table.md").write_text(text, encoding="utf-8")
-    for measure in CHARTS:
-        (given.output / f"{measure}.svg").write_text(chart(groups, measure), encoding="utf-8")
+    charts = {measure: chart(groups, measure) for measure in CHARTS}
+    for measure, drawing in charts.items():
+        (given.output / f"{measure}.svg").write_text(drawing, encoding="utf-8")
+    if given.write:
+        published(text, charts)
     print(text)
     return 0
 

@@ -11,9 +11,14 @@ from xml.sax.saxutils import escape
 
 @dataclass
 class Score:
-    """What came of one contender, one value for each session; `None`: there was nothing to measure."""
+    """What came of one contender, one value for each session; `None`: there was nothing to measure.
+
+    Attributes:
+        late: Sessions at which it was stopped, since a call took too long; it was asked about none after that.
+    """
 
     name: str
+    late: int = 0
     legal: list[bool] = field(default_factory=list)
     within: list[bool] = field(default_factory=list)
     kept: list[float] = field(default_factory=list)

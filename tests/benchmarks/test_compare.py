@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import xml.etree.ElementTree as ET
 
 import pytest
 from benches.peers import compare, comparison_page, talks
 from benches.peers.context import MAKERS, Contender, same
+from benches.peers.more_libraries import LIBRARIES
 
 from tests.kit import said, user
 from ullage.testing import scenario
@@ -62,3 +64,45 @@ def test_our_own_contenders_are_measured(name):
     assert found.legal == [True]
     assert found.facts == [0.0]
     assert found.dollars[0] > 0
+
+
+def test_a_contender_that_takes_too_long_is_stopped_and_named(monkeypatch):
+    monkeypatch.setattr(compare, "LONGEST", 1)
+    found = scenario(1, tokens=4_000)
+    talk = talks._talk("made", found.messages, ["x"])
+
+    def slow(messages):
+        while True:
+            try:
+                time.sleep(0.01)
+            except Exception:  # as a library that answers any error with what it was given
+                return messages
+
+    score = compare.score_of(Contender("slow", "anthropic", same, slow, same), [talk, talk])
+    assert (score.late, score.legal, score.megabytes) == (1, [], [])
+    group = comparison_page.Group("made", 2, [score])
+    assert compare.stopped(group) == ["slow was stopped after 1 s at session 1 of 2."]
+
+
+def test_only_what_stands_between_the_marks_is_replaced(monkeypatch, tmp_path):
+    page = tmp_path / "comparison.md"
+    page.write_text(f"a\n{compare.BEGIN}\nold\n{compare.END}\nb\n", encoding="utf-8")
+    (tmp_path / "assets" / "comparison").mkdir(parents=True)
+    monkeypatch.setattr(compare, "PAGE", page)
+    compare.published("new\n", {"legal": "<svg/>"})
+    assert page.read_text("utf-8") == f"a\n{compare.BEGIN}\nnew\n{compare.END}\nb\n"
+    assert (tmp_path / "assets" / "comparison" / "legal.svg").read_text("utf-8") == "<svg/>"
+
+
+@pytest.mark.parametrize("name", list(LIBRARIES))
+def test_further_libraries_are_called_as_they_are(monkeypatch, name):
+    """Where they are installed: what was given is legal after each, in its own form."""
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    try:
+        contender = LIBRARIES[name]()
+    except ModuleNotFoundError as error:
+        pytest.skip(f"not installed: {error.name}")
+    talk = talks._talk("t", scenario(2, tokens=60_000).messages, ["x"])
+    found = compare.score_of(contender, [talk])
+    assert found.legal == [True]
+    assert found.kept[0] < 1
