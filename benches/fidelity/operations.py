@@ -13,7 +13,7 @@ from ullage.compaction.overflow import HeadTruncation
 from ullage.counting import strip_media
 from ullage.effects import drive
 from ullage.exceptions import UllageError
-from ullage.facts import collect, tallies
+from ullage.facts import collect
 from ullage.levels import (
     View,
     collapse,
@@ -195,10 +195,7 @@ _SCRIPTED: Mapping[str, Callable[[Messages], Messages]] = {
 def remembered_names() -> Iterator[None]:
     """The same texts come again in every prefix: names in them are looked for once."""
     names = functools.lru_cache(maxsize=100_000)
-    with (
-        patch.object(tallies, "find_names", names(tallies.find_names)),
-        patch.object(collapse.spans, "_names", names(collapse.spans._names)),
-    ):
+    with patch.object(collapse.spans, "_names", names(collapse.spans._names)):
         yield
 
 
@@ -212,7 +209,7 @@ def scripted() -> Iterator[Mapping[str, Callable[[Messages], Messages]]]:
     with (
         remembered_names(),
         patch("ullage.compaction.prepared._facts", lambda source, cut: (nothing, nothing)),
-        patch("ullage.compaction.prepared.collect", lambda items, **_: nothing),
+        patch("ullage.compaction.prepared._unranked", lambda *_: nothing),
         patch("ullage.levels.collapse.summary.collect", lambda items: nothing),
     ):
         yield _SCRIPTED

@@ -44,6 +44,37 @@ def json_length(value: Any) -> int: ...
 def estimate_text(text: str, weights: Weights) -> int: ...
 def find_names(text: str) -> list[tuple[str, int]]: ...
 def telling_lines(text: str) -> list[tuple[str, int]]: ...
+def read_result(text: str, is_error: bool) -> tuple[bool, int | None, str]: ...  # failed, code
+def is_framing(line: str) -> bool: ...
+
+@final
+class NameTally:
+    """Names with their uses, over many texts; one thread at a time may use it.
+
+    Args:
+        weights: How much one use counts, by author; at most eight.
+
+    Raises:
+        IndexError: More than eight weights, or an author without one.
+    """
+
+    def __new__(cls, weights: Sequence[int]) -> Self: ...
+    def add(
+        self,
+        text: str,
+        author: int,
+        index: int,
+        *,
+        home: str | None = None,  # file or command of its symbols and options
+        moves: bool = False,  # also of those that have one
+        most_hashes: int = 0,  # more are a listing, and none counts; 0: any number
+    ) -> None: ...
+    def add_name(self, name: str, author: int, index: int) -> None: ...
+    def ranked(
+        self, end: int, most: int
+    ) -> list[tuple[str, int | None, int, int, int, int, str]]: ...
+    # text, kind (`None`: added by name), uses, last, score, author, home
+
 def image_size(data: str) -> tuple[int, int]: ...
 def image_tokens(width: int, height: int, weights: Weights) -> int: ...
 

@@ -53,3 +53,52 @@ def test_hostile_texts(text: str) -> None:
 def test_only_texts_are_read(module: Any) -> None:
     with pytest.raises(TypeError):
         module.find_names(b"src/a.py")
+
+
+TEXTS = st.lists(
+    st.tuples(
+        GLUED,
+        st.integers(0, 5),
+        st.sampled_from(["", "a.py", "git log"]),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=8,
+)
+
+
+@given(TEXTS)
+@example([("src/a.py a.py /src/a.py x/src/a.py", 0, "", False, False)])
+@example([("cfg.Source", 3, "a.py", False, False), ("cfg.Source", 1, "b.py", True, False)])
+@example([("deadbee1 " + " ".join(f"abc{n}d0{n}" for n in range(10, 30)), 5, "", False, True)])
+def test_a_tally_over_texts(texts: list[tuple[str, int, str, bool, bool]]) -> None:
+    ranked = []
+    for module in (core, twin):
+        tally = module.NameTally((8, 4, 3, 2, 2, 1))
+        for index, (text, author, home, moves, listed) in enumerate(texts, -2):
+            tally.add(text, author, index, home=home, moves=moves, most_hashes=12 * listed)
+            tally.add_name("git push", author, index)
+        ranked.append([tally.ranked(len(texts), most) for most in (1, 500)])
+    assert ranked[0] == ranked[1]
+
+
+def test_a_tally_over_a_long_conversation() -> None:
+    ranked = []
+    for module in (core, twin):
+        tally = module.NameTally([3, 1])
+        for index, item in enumerate(conversation(seed=1, tokens=30_000)):
+            tally.add(str(item["content"]), index % 2, index)
+        ranked.append(tally.ranked(index, 400))
+    assert ranked[0] == ranked[1]
+    assert len(ranked[0]) > 100
+
+
+@pytest.mark.parametrize("module", [core, twin])
+def test_a_tally_refuses_what_has_no_weight(module: Any) -> None:
+    tally = module.NameTally((1, 2))
+    with pytest.raises(IndexError, match="no author 2"):
+        tally.add("src/a.py", 2, 0)
+    with pytest.raises(IndexError, match="no author 2"):
+        tally.add_name("git push", 2, 0)
+    with pytest.raises(IndexError, match="at most 8"):
+        module.NameTally(range(9))

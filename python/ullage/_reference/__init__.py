@@ -20,7 +20,9 @@ from ullage._reference.json_tally import json_features, json_length
 from ullage._reference.jsonl import TranscriptIndex
 from ullage._reference.ledger import Ledger
 from ullage._reference.media import media_indices
+from ullage._reference.name_tally import NameTally
 from ullage._reference.names import find_names
+from ullage._reference.outcome import is_framing, read_result
 from ullage._reference.rules import Verifier, check
 from ullage._reference.telling import telling_lines
 from ullage._reference.text import (
@@ -45,6 +47,7 @@ __all__ = [
     "LineDigest",
     "MessageDigest",
     "MessageFlag",
+    "NameTally",
     "Role",
     "TranscriptIndex",
     "Verifier",
@@ -60,10 +63,12 @@ __all__ = [
     "find_names",
     "image_size",
     "image_tokens",
+    "is_framing",
     "json_features",
     "json_length",
     "media_indices",
     "padded",
+    "read_result",
     "rough_text",
     "rough_tokens",
     "telling_lines",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["stored", "stored_text"]
+__all__ = ["stored", "stored_text", "valid_text"]
 
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 _KINDS: Final = (str, dict, list, tuple, int, float)
@@ -16,6 +16,15 @@ _KINDS: Final = (str, dict, list, tuple, int, float)
 def stored_text(text: str) -> str:
     """The characters of a string, as a plain one."""
     return text if type(text) is str else str.__str__(text)
+
+
+def valid_text(text: str) -> str:
+    """The text as UTF-8 can hold it: pairs of surrogates are their character, lone ones U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def stored(value: Any) -> Any:

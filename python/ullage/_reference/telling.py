@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ullage._reference.stored import stored_text
+from ullage._reference.stored import stored_text, valid_text
 
 __all__ = ["telling_lines"]
 
@@ -48,17 +48,8 @@ _OF_PORTS = re.compile(r"ort|istening|istens|erving|unning|localhost|127\.0\.0\.
 
 def telling_lines(text: str) -> list[tuple[str, int]]:
     """The lines in order, each with `KEYED`, `PORT` or both."""
-    found = ((line, _told_by(line)) for line in _valid(stored_text(text)).split("\n"))
+    found = ((line, _told_by(line)) for line in valid_text(stored_text(text)).split("\n"))
     return [(line, told) for line, told in found if told]
-
-
-def _valid(text: str) -> str:
-    """The text as UTF-8 can hold it: pairs of surrogates are their character, lone ones U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _told_by(line: str) -> int:

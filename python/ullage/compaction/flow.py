@@ -23,6 +23,7 @@ from ullage.compaction.summary_call import Accepted, write_summary
 from ullage.compaction.target import LEAST_SUMMARY_TOKENS, frame_tokens
 from ullage.effects import Call, Cancelled, Emit, Flow, RunHook, Store
 from ullage.exceptions import CompactionError, UllageError
+from ullage.facts.model import Facts
 from ullage.facts.reading import text_of
 from ullage.observe.events import (
     CacheReset,
@@ -191,7 +192,7 @@ def _built(
     attached, warnings = yield from rebuild(
         job.providers,
         state.facts,
-        state.visible,
+        state.visible if job.providers.read_file is not None else Facts(),
         job.policy.restore,
         state.measure,
         state.kept_items(),

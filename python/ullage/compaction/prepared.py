@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from ullage.compaction.tally import CallTally
 from ullage.compaction.target import kept_share, scaled_to_target, shorter_results
 from ullage.exceptions import CompactionError
 from ullage.facts import is_user_input
-from ullage.facts.collector import Collector, collect
+from ullage.facts.collector import Collector
 from ullage.facts.model import Facts
 from ullage.facts.reading import text_of
 from ullage.facts.sections import looks_like_summary
@@ -54,7 +54,7 @@ class Known:
     def visible(self) -> Facts:
         """Of what is kept."""
         first, last = self._cut.kept(len(self._source.context))
-        return collect(self._source.context[first:last], first_index=first)
+        return _unranked(self._source.context[first:last], first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ def room_after(job: Job, overhead: int) -> int:
 
 
 def _facts(source: CompactionInput, cut: Cut) -> tuple[Facts, Facts]:
-    """Facts of the summarised part, with the user's words of all time, and, without names, of the whole context.
+    """Facts of the summarised part, with the user's words of all time, and, unranked, of the whole context.
 
     The log still holds what an earlier compaction removed: the user's messages are taken from there,
     since the previous summary has only copies, perhaps shortened ones.
@@ -316,10 +316,17 @@ def _facts(source: CompactionInput, cut: Cut) -> tuple[Facts, Facts]:
         collector.feed(index, source.context[index])
     facts = collector.finish()
     if cut.start > 0:
-        return facts, collect(source.context)
+        return facts, _unranked(source.context)
     for index in range(cut.stop, len(source.context)):
         collector.feed(index, source.context[index])
     return facts, collector.finish(ranked=False)
+
+
+def _unranked(items: Sequence[Item], first: int = 0) -> Facts:
+    collector = Collector()
+    for index, item in enumerate(items, first):
+        collector.feed(index, item)
+    return collector.finish(ranked=False)
 
 
 def _summaries(source: CompactionInput) -> list[str]:

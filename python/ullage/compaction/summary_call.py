@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ullage._engine import core
 from ullage.compaction.checks import check_reply, error_for
 from ullage.compaction.language import script_of
 from ullage.compaction.overflow import HeadTruncation
@@ -147,7 +146,9 @@ def _modes(call: _Call) -> tuple[str, ...]:
     if "native" in modes:
         # A transcript has no form for items before a summary, and they may not come after kept messages.
         return modes if call.state.cut.start == 0 and not source.entries else ()
-    if call.alone and direction == "full" and not core.Ledger(None, source.context).open_calls():
+    if "shared" not in modes:
+        return modes or ("plain",)
+    if call.alone and direction == "full" and not call.state.ledger.open_calls():
         return modes
     return tuple(mode for mode in modes if mode != "shared") or ("plain",)
 

@@ -429,14 +429,14 @@ class Collector:
         """The facts from all items so far.
 
         Args:
-            ranked: Whether names and facts of results are wanted, which takes longer than all else.
+            ranked: Whether names, facts of results and corrections are wanted, which takes longer than all else.
         """
         statements = self._statements
         if statements:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
         shown = self._shown.ranked() if ranked else ()
         return Facts(
-            inputs=tuple(superseded(self._inputs)),
+            inputs=tuple(superseded(self._inputs) if ranked else self._inputs),
             standing=tuple({rule.text: rule for rule in self._standing}.values()),
             files=self._files.files(),
             commands=tuple(self._commands),

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from ullage._engine import core
 
-__all__ = ["NameKind", "command_heads", "commits_in", "find_names", "urls_in"]
+__all__ = ["KINDS", "NameKind", "command_heads", "commits_in", "find_names", "urls_in"]
 
 
 class NameKind(StrEnum):
@@ -27,7 +27,7 @@ class NameKind(StrEnum):
     COMMAND = "command"
 
 
-_KINDS = (
+KINDS = (
     NameKind.PATH,
     NameKind.COMMIT,
     NameKind.ID,
@@ -43,7 +43,7 @@ _URL = re.compile(r"https?://[^\s<>\"'`\\\[\](){}|^]{4,300}")
 
 def find_names(text: str) -> list[tuple[str, NameKind]]:
     """Every name in a text once, in order of first use; addresses come from `urls_in`."""
-    return [(name, _KINDS[kind]) for name, kind in core.find_names(text)]
+    return [(name, KINDS[kind]) for name, kind in core.find_names(text)]
 
 
 _HEAD = re.compile(

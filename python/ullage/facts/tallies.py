@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from math import isqrt
-from operator import itemgetter
 
+from ullage._engine import core
 from ullage.facts.calls import Action, CallEffect, describe
-from ullage.facts.identifiers import NameKind, find_names
+from ullage.facts.identifiers import KINDS, NameKind
 from ullage.facts.model import FailedCall, FileUse, Name, Origin
 from ullage.facts.outcomes import CallOutcome
 from ullage.facts.well_known import is_well_known
@@ -43,21 +41,15 @@ _ORIGINS = {
     "edit": Origin.ASSISTANT,
     "assistant": Origin.ASSISTANT,
 }
-_SCALE = 1_000_000
-_AGE_OFFSET = 5
-
-
-_Uses = list[tuple[int, int, str]]
-"""Of one name: index of the message, weight and kind of its author."""
+_AUTHORS = tuple(WEIGHTS)
+_NUMBERS = {author: number for number, author in enumerate(_AUTHORS)}
 
 
 class NameTally:
-    """Which names were used, by whom, how long ago, and with which file or command."""
+    """Which names were used, by whom, how long ago, and with which file or command; the engine counts them."""
 
     def __init__(self) -> None:
-        self._uses: dict[str, _Uses] = {}
-        self._kinds: dict[str, NameKind] = {}
-        self._homes: dict[str, str] = {}
+        self._counted = core.NameTally(tuple(WEIGHTS.values()))
 
     def add(self, text: str, source: str, index: int, home: str = "") -> None:
         """Counts each name in a text once.
@@ -68,80 +60,30 @@ class NameTally:
             index: Index of the message.
             home: The file whose text it is, or the command; empty: neither.
         """
-        found = find_names(text)
-        if source == "result" and _hashes(found) > MAX_HASHES:
-            found = [each for each in found if each[1] is not NameKind.COMMIT]
-        self._count(found, source, index)
-        if home:
-            self._stand(found, home, always=source == "edit")
+        self._counted.add(
+            text,
+            _NUMBERS[source],
+            index,
+            home=home,
+            moves=source == "edit",
+            most_hashes=MAX_HASHES if source == "result" else 0,
+        )
 
     def add_command(self, name: str, index: int) -> None:
         """Counts a program with its subcommand that was run."""
-        self._count([(name, NameKind.COMMAND)], "call", index)
-
-    def _count(self, found: list[tuple[str, NameKind]], source: str, index: int) -> None:
-        use = index, WEIGHTS[source], source
-        for name, kind in found:
-            known = self._uses.get(name)
-            if known is not None:
-                known.append(use)
-            else:
-                self._uses[name] = [use]
-                self._kinds[name] = kind
-
-    def _stand(self, found: list[tuple[str, NameKind]], home: str, *, always: bool) -> None:
-        for name, kind in found:
-            if kind in _AT_HOME and (always or name not in self._homes):
-                self._homes[name] = home
+        self._counted.add_name(name, _NUMBERS["call"], index)
 
     def ranked(self, end: int) -> tuple[Name, ...]:
         """The names, those of most worth for their room first; ties by text."""
-        scored = [(-self._score(name, uses, end), name, uses) for name, uses in self._spellings()]
-        scored.sort()
-        return tuple(self._name(name, -score, uses) for score, name, uses in scored[:MAX_NAMES])
-
-    def _score(self, text: str, uses: _Uses, end: int) -> int:
-        now = _AGE_OFFSET + end
-        worth = sum([weight * _SCALE // (now - index) for index, weight, _ in uses])
-        return worth // isqrt(_shown_bytes(text, self._kinds[text]))
-
-    def _name(self, text: str, score: int, uses: _Uses) -> Name:
-        kind = self._kinds[text]
-        source = max(uses, key=itemgetter(1))[2]
-        last = max(uses)[0]
-        home, known = self._homes.get(text, ""), is_well_known(text, kind)
-        return Name(text, kind, len(uses), last, score, _ORIGINS[source], home, known)
-
-    def _spellings(self) -> Iterator[tuple[str, _Uses]]:
-        """Each name with its uses; the spellings of one path are one name, the longest of them."""
-        places: dict[str, list[str]] = {}
-        for text, found in self._uses.items():
-            if self._kinds[text] is NameKind.PATH:
-                places.setdefault(_tail(text), []).append(text)
-            else:
-                yield text, found
-        for same in places.values():
-            longest = max(same, key=lambda text: (len(text), text))
-            inside = [text for text in same if f"/{longest}".endswith(f"/{text}")]
-            yield longest, [use for text in inside for use in self._uses[text]]
-            yield from ((text, self._uses[text]) for text in same if text not in inside)
+        return tuple([_name(*row) for row in self._counted.ranked(end, MAX_NAMES)])
 
 
-def _hashes(found: list[tuple[str, NameKind]]) -> int:
-    return sum(kind is NameKind.COMMIT for _, kind in found)
-
-
-_AT_HOME = (NameKind.SYMBOL, NameKind.OPTION)
-
-
-def _tail(path: str) -> str:
-    return path if path.count("/") < 2 else "/".join(path.rsplit("/", 2)[1:])
-
-
-def _shown_bytes(text: str, kind: NameKind) -> int:
-    """What a name takes in a list, where paths share their beginnings."""
-    shown = _tail(text) if kind is NameKind.PATH else text
-    return (len(shown) if shown.isascii() else len(shown.encode("utf-8", "replace"))) + 2
+def _name(
+    text: str, number: int | None, count: int, last: int, score: int, author: int, home: str
+) -> Name:
+    kind = NameKind.COMMAND if number is None else KINDS[number]
+    origin = _ORIGINS[_AUTHORS[author]]
+    return Name(text, kind, count, last, score, origin, home, is_well_known(text, kind))
 
 
 class FileTally:

@@ -50,6 +50,7 @@ pub mod ledger;
 pub mod limits;
 pub mod media;
 pub mod names;
+pub mod outcome;
 pub mod read;
 pub mod rounds;
 pub mod rules;

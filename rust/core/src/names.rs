@@ -4,6 +4,7 @@
 //! `_reference/names.py`, where each form is a regular expression.
 
 mod forms;
+pub mod tally;
 
 use hashbrown::HashSet;
 

@@ -44,6 +44,7 @@ mod list;
 mod media;
 mod names;
 mod once;
+mod outcome;
 mod rules;
 mod telling;
 mod text;
@@ -59,6 +60,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     ledger::register(m)?;
     media::register(m)?;
     names::register(m)?;
+    outcome::register(m)?;
     rules::register(m)?;
     telling::register(m)?;
     text::register(m)?;

@@ -1,0 +1,113 @@
+"""How a tool call ended, by its result: the exit code, and the line that shows it.
+
+Twin of `rust/core/src/outcome.rs`. Letters, digits and blanks of the patterns are those of ASCII, in both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from ullage._reference.stored import stored_text, valid_text
+
+__all__ = ["is_framing", "read_result"]
+
+SCANNED_LINES: Final = 3000
+LINE_CHARS: Final = 200
+LAST_LINES: Final = 12
+CODE_CHARS: Final = 400
+HEAD_CHARS: Final = 600
+TAIL_CHARS: Final = 4000
+FEW_LINES: Final = 3
+
+_ANY_CASE = re.ASCII | re.IGNORECASE
+_EXIT = re.compile(
+    r"(?:^|\n)[ \t]*(?:Exit code:?|(?:Process|Command) exited with code|exit status|Command failed with exit code)"
+    r"[ \t]*([0-9]{1,9})",
+    _ANY_CASE,
+)
+_EXIT_JSON = re.compile(
+    r'"(?:exit_code|exitCode|returncode|exit_status)"\s*:\s*(-?[0-9]{1,9})', re.ASCII
+)
+_FAILED = ("<tool_use_error>", "Error:", "error:", "ERROR:", "Traceback (most recent call last)")
+"""Beginnings of results that report a failure only in words."""
+_ERROR_TAG = re.compile(r"</?(?:tool_use_error|error)>")
+_ERROR = re.compile(
+    r"\b(?:error|fatal|panic|exception|failed|failure|undefined|denied|refused|cannot|can't|could not|"
+    r"not found|no such|unexpected|unknown|invalid|missing|mismatch|timed out|assertion\w*)\b|"
+    r"\w(?:Error|Exception)\b|^(?:E\s{2,}|--- FAIL|FAIL\b|✗|✖|×|not ok\b)",
+    _ANY_CASE,
+)
+_STRONG = re.compile(
+    r"\w(?:Error|Exception)\b\s*:|\berror(?:\[\w+\])?\s*:|^(?:--- FAIL|fatal:|panic:|E\s{2,}\S)|"
+    r"^\S+:[0-9]+(?::[0-9]+)?:\s",
+    re.ASCII,
+)
+_FRAMING = re.compile(
+    r"(?:exit code:?\s*[0-9]+|=== (?:RUN|PAUSE|CONT).*|chunk id:.*|wall time\b.*|output:|script (?:completed|running)\b.*|"
+    r"original token count:.*|\{\"chunk_id\".*|warning: truncated output.*|(?:process|command) exited with code [0-9]+|process running\b.*|total output lines:.*|"
+    r"\((?:\w+ completed with )?no output\)|"
+    r"traceback \(most recent call last\):|\[[\w:.-]+\] \$ .*)",
+    _ANY_CASE,
+)
+_MARKS = re.compile(
+    "[\x00-/:-@\\[-^`{-\xbf×÷\u2000-\u2bff\u3000-\u303f\ufe00-\ufe0f\U0001f000-\U0001faff]*"
+)
+"""Punctuation, symbols, emoji: what no word is made of."""
+_VERDICT = re.compile(
+    r"\b(?:passed|failed|ok|pass|success\w*|succeeded|built|finished|done|completed|up to date|"
+    r"no issues|0 issues|clean|created|updated|merged|pushed)\b|^\[\S+ [0-9a-f]{7,}\]",
+    _ANY_CASE,
+)
+
+
+def read_result(text: str, is_error: bool) -> tuple[bool, int | None, str]:
+    """Whether a call failed, its exit code, and the line that shows it."""
+    text = valid_text(stored_text(text))
+    code = _exit_code(text)
+    failed = is_error or bool(code) or text[:HEAD_CHARS].lstrip().startswith(_FAILED)
+    return failed, code, _error_line(text) if failed else _verdict(text)
+
+
+def is_framing(line: str) -> bool:
+    """Whether a host wrote a line around a result, or nobody wrote a word."""
+    line = valid_text(stored_text(line))
+    return _MARKS.fullmatch(line) is not None or _FRAMING.fullmatch(line) is not None
+
+
+def _exit_code(text: str) -> int | None:
+    for part in (text[:CODE_CHARS], text[-CODE_CHARS:]):
+        match = _EXIT.search(part) or _EXIT_JSON.search(part)
+        if match:
+            return int(match[1])
+    return None
+
+
+def _lines(text: str) -> list[str]:
+    return _ERROR_TAG.sub("", text).replace("\r", "\n").split("\n")
+
+
+def _error_line(text: str) -> str:
+    stripped = (line.strip() for line in islice(_lines(text), SCANNED_LINES))
+    lines = [line[:LINE_CHARS] for line in stripped if line and not is_framing(line[:LINE_CHARS])]
+    for pattern in (_STRONG, _ERROR):
+        for line in lines:
+            if pattern.search(line):
+                return line
+    return lines[0] if lines else ""
+
+
+def _verdict(text: str) -> str:
+    newest = list(islice(_newest_lines(text[-TAIL_CHARS:]), LAST_LINES))
+    found = next((line for line in newest if _VERDICT.search(line)), "")
+    return found or (newest[0] if 0 < len(newest) <= FEW_LINES else "")
+
+
+def _newest_lines(text: str) -> Iterator[str]:
+    """Lines from the last one on, without what the host wrote around the result."""
+    for line in reversed(_lines(text)):
+        line = line.strip()[:LINE_CHARS]
+        if line and not is_framing(line):
+            yield line

@@ -1,0 +1,243 @@
+//! How a tool call ended, by its result: the exit code, and the line that shows it.
+//!
+//! Twin of `_reference/outcome.py`. Letters, digits and blanks of the patterns are those of ASCII, in both.
+
+use regex::bytes::{Regex, RegexBuilder};
+use std::borrow::Cow;
+
+/// Lines of one result that are searched; the verdict of a build log is among them or at its end.
+const SCANNED_LINES: usize = 3000;
+/// Characters of a line that are looked at.
+const LINE_CHARS: usize = 200;
+/// Of a success, in which its verdict is looked for.
+const LAST_LINES: usize = 12;
+/// Characters at both ends in which hosts write an exit code; in between it is the output of something else.
+const CODE_CHARS: usize = 400;
+/// Characters at the beginning in which hosts write that a call failed.
+const HEAD_CHARS: usize = 600;
+/// Characters at the end in which a verdict is looked for.
+const TAIL_CHARS: usize = 4000;
+/// Of a success of which no line is a verdict: as few lines are shown by the newest.
+const FEW_LINES: usize = 3;
+
+/// Beginnings of results that report a failure only in words.
+const FAILED: [&str; 5] = [
+    "<tool_use_error>",
+    "Error:",
+    "error:",
+    "ERROR:",
+    "Traceback (most recent call last)",
+];
+
+const EXIT: &str = r"(?:^|\n)[ \t]*(?:Exit code:?|(?:Process|Command) exited with code|exit status|Command failed with exit code)[ \t]*([0-9]{1,9})";
+const EXIT_JSON: &str = r#""(?:exit_code|exitCode|returncode|exit_status)"\s*:\s*(-?[0-9]{1,9})"#;
+const ERROR_TAG: &str = "</?(?:tool_use_error|error)>";
+const ERROR: &str = concat!(
+    r"\b(?:error|fatal|panic|exception|failed|failure|undefined|denied|refused|cannot|can't|could not|",
+    r"not found|no such|unexpected|unknown|invalid|missing|mismatch|timed out|assertion\w*)\b|",
+    r"\w(?:Error|Exception)\b|^(?:E\s{2,}|--- FAIL|FAIL\b|✗|✖|×|not ok\b)",
+);
+const STRONG: &str = concat!(
+    r"\w(?:Error|Exception)\b\s*:|\berror(?:\[\w+\])?\s*:|^(?:--- FAIL|fatal:|panic:|E\s{2,}\S)|",
+    r"^\S+:[0-9]+(?::[0-9]+)?:\s",
+);
+const FRAMING: &str = concat!(
+    r"^(?:exit code:?\s*[0-9]+|=== (?:RUN|PAUSE|CONT).*|chunk id:.*|wall time\b.*|output:|script (?:completed|running)\b.*|",
+    r#"original token count:.*|\{"chunk_id".*|warning: truncated output.*|(?:process|command) exited with code [0-9]+|process running\b.*|total output lines:.*|"#,
+    r"\((?:\w+ completed with )?no output\)|traceback \(most recent call last\):|\[[\w:.-]+\] \$ .*)$",
+);
+const VERDICT: &str = concat!(
+    r"\b(?:passed|failed|ok|pass|success\w*|succeeded|built|finished|done|completed|up to date|",
+    r"no issues|0 issues|clean|created|updated|merged|pushed)\b|^\[\S+ [0-9a-f]{7,}\]",
+);
+
+/// What the result of a call says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether it failed.
+    pub failed: bool,
+    /// The code that a host wrote at one of its ends.
+    pub exit_code: Option<i32>,
+    /// The error's first informative line, or the last line of a success; may be empty.
+    pub line: String,
+}
+
+/// The patterns, ready for use: they take a millisecond to make.
+#[derive(Debug)]
+pub struct Reader {
+    exit: Regex,
+    exit_json: Regex,
+    error_tag: Regex,
+    error: Regex,
+    strong: Regex,
+    framing: Regex,
+    verdict: Regex,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self {
+            exit: pattern(EXIT, true),
+            exit_json: pattern(EXIT_JSON, false),
+            error_tag: pattern(ERROR_TAG, false),
+            error: pattern(ERROR, true),
+            strong: pattern(STRONG, false),
+            framing: pattern(FRAMING, true),
+            verdict: pattern(VERDICT, true),
+        }
+    }
+}
+
+fn pattern(text: &str, any_case: bool) -> Regex {
+    RegexBuilder::new(text)
+        .unicode(false)
+        .case_insensitive(any_case)
+        .build()
+        .expect("a constant that the tests compile")
+}
+
+impl Reader {
+    /// Reads a result.
+    ///
+    /// ```
+    /// use ullage_core::outcome::Reader;
+    ///
+    /// let found = Reader::default().outcome("Exit code: 2\nE  no such file\n", false);
+    /// assert_eq!((found.failed, found.exit_code, &*found.line), (true, Some(2), "E  no such file"));
+    /// ```
+    #[must_use]
+    pub fn outcome(&self, text: &str, is_error: bool) -> Outcome {
+        let exit_code = self.exit_code(text);
+        let said = stripped_start(first_chars(text, HEAD_CHARS));
+        let failed = is_error
+            || exit_code.is_some_and(|code| code != 0)
+            || FAILED.iter().any(|beginning| said.starts_with(beginning));
+        let line = if failed {
+            self.error_line(text)
+        } else {
+            self.verdict(text)
+        };
+        Outcome {
+            failed,
+            exit_code,
+            line,
+        }
+    }
+
+    /// Whether a host wrote a line around a result: exit code, time, size; or nobody wrote a word.
+    #[must_use]
+    pub fn is_framing(&self, line: &str) -> bool {
+        line.chars().all(is_mark) || self.framing.is_match(line.as_bytes())
+    }
+
+    fn exit_code(&self, text: &str) -> Option<i32> {
+        let parts = [first_chars(text, CODE_CHARS), last_chars(text, CODE_CHARS)];
+        parts.iter().find_map(|part| {
+            let patterns = [&self.exit, &self.exit_json];
+            let found = patterns
+                .iter()
+                .find_map(|each| each.captures(part.as_bytes()))?;
+            // Nine digits at most.
+            std::str::from_utf8(&found[1]).ok()?.parse().ok()
+        })
+    }
+
+    fn error_line(&self, text: &str) -> String {
+        let text = self.without_tags(text);
+        let (mut first, mut found) = (None, None);
+        for line in text.split(is_break).take(SCANNED_LINES) {
+            let line = stripped(line);
+            let cut = first_chars(line, LINE_CHARS);
+            if line.is_empty() || self.is_framing(cut) {
+                continue;
+            }
+            if self.strong.is_match(cut.as_bytes()) {
+                return cut.to_owned();
+            }
+            first = first.or(Some(cut));
+            if found.is_none() && self.error.is_match(cut.as_bytes()) {
+                found = Some(cut);
+            }
+        }
+        found.or(first).unwrap_or_default().to_owned()
+    }
+
+    fn verdict(&self, text: &str) -> String {
+        let text = self.without_tags(last_chars(text, TAIL_CHARS));
+        let (mut newest, mut count) = ("", 0);
+        for line in text.rsplit(is_break) {
+            let line = first_chars(stripped(line), LINE_CHARS);
+            if line.is_empty() || self.is_framing(line) {
+                continue;
+            }
+            if self.verdict.is_match(line.as_bytes()) {
+                return line.to_owned();
+            }
+            newest = if count == 0 { line } else { newest };
+            count += 1;
+            if count == LAST_LINES {
+                break;
+            }
+        }
+        if count <= FEW_LINES {
+            newest.to_owned()
+        } else {
+            String::new()
+        }
+    }
+
+    fn without_tags<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.error_tag.is_match(text.as_bytes()) {
+            return Cow::Borrowed(text);
+        }
+        let bytes = self
+            .error_tag
+            .replace_all(text.as_bytes(), &b""[..])
+            .into_owned();
+        // Only ASCII was taken out.
+        Cow::Owned(String::from_utf8(bytes).unwrap_or_default())
+    }
+}
+
+fn is_break(c: char) -> bool {
+    matches!(c, '\n' | '\r')
+}
+
+/// Punctuation, symbols, emoji: what no word is made of.
+fn is_mark(c: char) -> bool {
+    if c.is_ascii() {
+        return !c.is_ascii_alphanumeric() && c != '_';
+    }
+    matches!(c, '\u{80}'..='\u{bf}' | '×' | '÷' | '\u{2000}'..='\u{2bff}' | '\u{3000}'..='\u{303f}')
+        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{1f000}'..='\u{1faff}')
+}
+
+/// What Python takes off the ends of a line.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\x1c'..='\x1f')
+}
+
+fn stripped(text: &str) -> &str {
+    text.trim_matches(is_blank)
+}
+
+fn stripped_start(text: &str) -> &str {
+    text.trim_start_matches(is_blank)
+}
+
+fn first_chars(text: &str, count: usize) -> &str {
+    if text.len() <= count {
+        return text;
+    }
+    text.char_indices()
+        .nth(count)
+        .map_or(text, |(at, _)| &text[..at])
+}
+
+fn last_chars(text: &str, count: usize) -> &str {
+    if text.len() <= count {
+        return text;
+    }
+    let last = text.char_indices().rev().nth(count - 1);
+    last.map_or(text, |(at, _)| &text[at..])
+}
