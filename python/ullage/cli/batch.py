@@ -26,7 +26,7 @@ from ullage.batch import (
 )
 from ullage.batch.arrow_rows import arrow_schema
 from ullage.batch.places import check_place, is_remote
-from ullage.cli.output import Output, share, tokens
+from ullage.cli.output import Output, counted, share, tokens
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
 
@@ -122,7 +122,7 @@ def batch_command(
         ]
         count, running = len(places), run_places(task, places, engine=engine, **options)
     found = []
-    with out.progress(f"{action} {count:,} files", count) as step:
+    with out.progress(f"{action} {counted(count, 'file')}", count) as step:
         for done in running:
             found.append(done)
             step(1)
@@ -225,9 +225,11 @@ def _show(out: Output, found: list[Done], columns: Columns) -> None:
             out.note(
                 f"failed: {error}" if str(done.path) in error else f"failed: {done.path}: {error}"
             )
-    for notice in dict.fromkeys(str(done.report.get("notice") or "") for done in good):
+    # Of a file that was compacted the table says it all.
+    said = [done for done in good if done.report.get("outcome") != "compacted"]
+    for notice in dict.fromkeys(str(done.report.get("notice") or "") for done in said):
         if notice:
             out.note(f"note: {notice}")
     totals = _totals(found)
-    said = [f"{totals[name]:,} {name}" for name in ("done", "kept", "failed") if totals[name]]
-    out.line(f"{len(found):,} files: {', '.join(said) or 'nothing to do'}")
+    how = [f"{totals[name]:,} {name}" for name in ("done", "kept", "failed") if totals[name]]
+    out.line(f"{counted(len(found), 'file')}: {', '.join(how) or 'nothing to do'}")

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from ullage.cli.context_diff import DIFF_STYLES
 from ullage.cli.output import Output
 from ullage.clients.claude_code import (
     Scope,
@@ -112,7 +113,8 @@ def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: 
     out = Output()
     due = [change for change in changes if change.changed]
     for change in due:
-        out.text(change.diff())
+        for line in change.diff().splitlines():
+            out.text(line, style=DIFF_STYLES.get(line[:1], ""))
     for note in (note for change in changes for note in change.notes):
         out.note(f"note: {note}")
     if not due:

@@ -9,9 +9,9 @@ from typing import Any
 from ullage.cli.output import Output
 from ullage.cli.resume import preview_rows
 
-__all__ = ["context_diff", "show_diff"]
+__all__ = ["DIFF_STYLES", "context_diff", "show_diff"]
 
-_STYLES = {"-": "red", "+": "green", "@": "cyan"}
+DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
 def context_diff(
@@ -31,7 +31,5 @@ def show_diff(out: Output, lines: Sequence[str]) -> None:
     if lines:
         out.heading("What changes in the context")
     # On a terminal one row for each block; in a pipe the whole of what is known of it.
-    wide = None if out.piped else out.console.width
     for line in lines:
-        shown = line if wide is None or len(line) <= wide else f"{line[: wide - 1]}…"
-        out.line(shown, style=_STYLES.get(line[:1], ""))
+        out.line(line, style=DIFF_STYLES.get(line[:1], ""), cut=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, tokens
+from ullage.cli.output import Output, counted, tokens
 from ullage.cli.session_file import SessionArgument
 from ullage.sessions import open_session
 from ullage.sessions.handoff import HandedOver, handoff
@@ -58,15 +58,16 @@ def handoff_command(
         rest = {"path": str(done.path), "losses": dict(done.losses), "written": not dry_run}
         out.json(found | rest)
     else:
-        _show(out, done, written=not dry_run)
+        _show(out, str(file), done, written=not dry_run)
     return 0
 
 
-def _show(out: Output, done: HandedOver, *, written: bool) -> None:
-    how = "compacted to" if done.compacted else "whole,"
-    out.line(
-        f"{how} {tokens(done.tokens_after)} of {tokens(done.tokens_before)} tokens, {done.messages:,} messages"
-    )
+def _show(out: Output, session: str, done: HandedOver, *, written: bool) -> None:
+    out.heading(f"{session} as a session of {done.tool}")
+    size = f"all {tokens(done.tokens_before)} tokens"
+    if done.compacted:
+        size = f"{tokens(done.tokens_after)} of {tokens(done.tokens_before)} tokens, compacted"
+    out.line(f"holds   {size}, {counted(done.messages, 'message')}")
     if written:
         out.line(f"written {home_relative(str(done.path))}")
         out.line(f"resume  {done.resume_line}")

@@ -15,7 +15,9 @@ from ullage.sessions.usual_folders import found_sessions, tool_folders
 __all__ = ["list_command"]
 
 _ID_CHARS = 13
-_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
+_ALL_COLUMNS = 100
+"""On a narrower terminal the fill says how large a session is, so that more of its title is seen."""
+_UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60))
 
 
 def list_command(
@@ -80,7 +82,12 @@ def _show(out: Output, rows: list[ListedSession], found: int) -> None:
         out.line("no session was found; `ullage list --help` says where it looks")
         return
     columns = ("id", "tool", "age", "tokens", "fill", "cost", "project", "title")
-    out.table(columns, (_cells(row) for row in rows), right=(2, 3, 4, 5), whole=(0, 1), cut=(6, 7))
+    cells = [columns, *map(_cells, rows)]
+    if not out.piped and out.console.width < _ALL_COLUMNS:
+        cells = [row[:3] + row[4:] for row in cells]
+    last = len(cells[0]) - 1
+    figures, long = tuple(range(2, last - 1)), (last - 1, last)
+    out.table(cells[0], cells[1:], right=figures, whole=(0, 1), cut=long)
     if len(rows) < found:
         out.note(f"note: {len(rows):,} of {found:,} sessions; --number 0 shows all")
 
@@ -110,7 +117,7 @@ def _short_id(name: str) -> str:
 
 
 def age(modified: float, now: float | None = None) -> str:
-    """How long ago something was written to: `3m`, `5h`, `12d`; `now` within a minute.
+    """How long ago something was written to: `3m`, `5h`, `12d`, `2y`; `now` within a minute.
 
     Args:
         modified: Seconds since the epoch.

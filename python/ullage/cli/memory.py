@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from ullage.cli.output import Output
+from ullage.cli.output import Output, counted
 from ullage.memory.notes import MemoryFolder, Note, NoteRecall
 
 __all__ = ["memory_app"]
@@ -39,7 +39,7 @@ def list_command(*, folder: Folder = DEFAULT, json: Json = False) -> int:
     )
     broken = memory.problems()
     out.line(
-        f"{len(notes):,} {'note' if len(notes) == 1 else 'notes'} in {folder}"
+        f"{counted(len(notes), 'note')} in {folder}"
         + (f"; {len(broken)} problems, see `ullage memory check`" if broken else "")
     )
     return 0
@@ -125,7 +125,7 @@ def check_command(*, folder: Folder = DEFAULT, json: Json = False) -> int:
     elif problems:
         out.table(("file", "problem"), ((each.path, each.reason) for each in problems))
     else:
-        out.line(f"{len(memory.notes())} notes, no problems")
+        out.line(f"{counted(len(memory.notes()), 'note')}, no problems")
     return 1 if problems else 0
 
 

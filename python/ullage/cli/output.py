@@ -22,7 +22,7 @@ from rich.text import Text
 from ullage.cli.pager import paged
 from ullage.cli.printable import SafeConsole, json_printable, printable
 
-__all__ = ["COMMAND", "Output", "bar", "envelope", "share", "tokens"]
+__all__ = ["COMMAND", "Output", "bar", "counted", "envelope", "share", "tokens"]
 
 JSON_VERSION = 1
 """Of the envelope and of the keys in it: goes up when one changes its meaning or goes away, not when one is added."""
@@ -45,6 +45,11 @@ def tokens(count: int) -> str:
 def share(part: int, whole: int) -> str:
     """A percentage with one digit; an en dash where there is no whole."""
     return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
@@ -106,13 +111,17 @@ class Output:
         # Not printed by rich, which would wrap long strings at the terminal's width.
         sys.stdout.write(envelope(result=report) + "\n")
 
-    def heading(self, text: str) -> None:
-        """One bold line with space before it."""
-        self.console.print(f"\n[bold]{escape(printable(text))}[/bold]")
+    def heading(self, text: str, *, cut: bool = False) -> None:
+        """One bold line with space before it; `cut` as in `line`."""
+        self.console.print()
+        self.line(text, style="bold", cut=cut)
 
-    def line(self, text: str, *, style: str = "") -> None:
-        """One line of text, printed as it is."""
-        self.console.print(escape(printable(text)), style=style or None, markup=True)
+    def line(self, text: str, *, style: str = "", cut: bool = False) -> None:
+        """One line of text, printed as it is; with `cut` without what does not fit a terminal's line."""
+        shown = Text(printable(text))
+        if cut and not self.piped:
+            shown.truncate(self.console.width, overflow="ellipsis")
+        self.console.print(shown, style=style or None)
 
     def field(self, name: str, text: str, *, width: int, style: str = "") -> None:
         """A name and its text; on a terminal, the lines of a long text stand below each other.
@@ -132,9 +141,9 @@ class Output:
         grid.add_row(name, Text(printable(text), style=style))
         self.console.print(grid)
 
-    def text(self, text: str) -> None:
+    def text(self, text: str, *, style: str = "") -> None:
         """Text of any length, not wrapped and not interpreted."""
-        self.console.print(printable(text), markup=False, soft_wrap=True)
+        self.console.print(printable(text), markup=False, soft_wrap=True, style=style or None)
 
     def table(
         self,

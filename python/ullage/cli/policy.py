@@ -8,11 +8,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage import _env
-from ullage.cli.output import Output
+from ullage.cli.output import Output, counted
 from ullage.counting.window import Window, WindowSettings, window_for
-from ullage.policy import Policy
+from ullage.policy import EffectiveValue, Policy
 
 __all__ = ["policy_command"]
+
+_TABLE_COLUMNS = 110
+"""Room for names, values and a reason in about two lines."""
 
 
 def policy_command(
@@ -36,17 +39,29 @@ def policy_command(
         out.json(_document(policy, settings, marks))
         return 0
     out.heading(f"Policy.{policy.preset}()")
-    out.table(
-        ("setting", "value", "unit", "why"),
-        ((each.name, _shown(each.value), each.unit, each.why) for each in policy.effective()),
-        right=(1,),
-        whole=(0,),
-    )
+    _settings(out, policy)
     out.heading("window")
     out.table(("setting", "value"), _rows(settings, marks), right=(1,))
     for ignored in settings.ignored:
         out.line(f"{ignored.name}={ignored.value} has no effect: {ignored.reason}", style="yellow")
     return 0
+
+
+def _settings(out: Output, policy: Policy) -> None:
+    """A table; on a narrow terminal the reason of each setting stands below it."""
+    if out.piped or out.console.width >= _TABLE_COLUMNS:
+        rows = [(each.name, _value(each), each.why) for each in policy.effective()]
+        out.table(("setting", "value", "why"), rows, whole=(0,))
+        return
+    for each in policy.effective():
+        out.line(f"{each.name:<34} {_value(each)}")
+        out.field("", each.why, width=4, style="dim")
+
+
+def _value(each: EffectiveValue) -> str:
+    if isinstance(each.value, tuple) or not each.unit:
+        return _shown(each.value)
+    return f"{_shown(each.value)} {each.unit.removesuffix('s') if each.value == 1 else each.unit}"
 
 
 def _document(policy: Policy, settings: WindowSettings, marks: Window | None) -> dict[str, Any]:
@@ -83,5 +98,5 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
-        return f"{len(value)} names"
+        return counted(len(value), "name")
     return f"{value:,}" if isinstance(value, int) else str(value)

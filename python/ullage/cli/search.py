@@ -41,13 +41,13 @@ def search_command(
     elif not found:
         out.line("no session holds these words")
     for each in [] if json else found:
-        out.heading(f"{each.id}  {each.title}")
+        out.heading(f"{each.id}  {each.title}", cut=True)
         out.line(
             f"{each.tool}, {age(each.modified)}, {home_relative(each.cwd) or each.path}",
             style="dim",
         )
         for hit in each.hits:
-            out.line(f"  {hit.who:<9} {hit.text}")
+            out.line(f"  {hit.who:<9} {hit.text}", cut=True)
     out.notes([f"{path}: {reason}" for path, reason in problems.items()])
     return 0 if found else 1
 

@@ -87,7 +87,7 @@ def _print(
         print(json_printable(orjson.dumps(_data(row, said)).decode()), flush=True)
         return
     for line in _lines(row, said):
-        out.line(line)
+        out.line(line, cut=True)
 
 
 def _data(row: ListedSession, said: list[tuple[str, str]]) -> dict[str, Any]:
