@@ -185,6 +185,8 @@ class Correction:
 
     def count(self, estimated: int) -> int:
         """A corrected count without its interval."""
+        if len(self.ratios) < ENOUGH:
+            return estimated
         return (estimated * self.permille + PERMILLE // 2) // PERMILLE
 
     def apply(self, estimated: int) -> Estimate:

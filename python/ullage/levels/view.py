@@ -118,6 +118,8 @@ class View:
 
     def is_bare(self, place: int, ids: Collection[str]) -> bool:
         """Whether nothing is laid over the message that comes at this place of the history, with calls or results of these ids."""
+        if not (self.added_texts or self.unthought or self.emptied or self.decisions):
+            return True
         if place in self.added_texts or place in self.unthought:
             return False
         return self.emptied.isdisjoint(ids) and self.decisions.keys().isdisjoint(ids)
@@ -310,7 +312,7 @@ class View:
 
     def mark_sent(self) -> int | None:
         """All that is here has been sent; returns the first message that differs from what was sent before."""
-        changed, self.changed_from, self.sent = self.changed_from, None, len(self)
+        changed, self.changed_from, self.sent = self.changed_from, None, len(self.messages)
         return changed
 
     def _shown(self, item: Item, source: int | str) -> Item:

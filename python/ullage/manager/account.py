@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ullage.levels.view import View
 from ullage.manager.categories import Tally, named
 from ullage.manager.explain import RequestRecord
@@ -11,14 +9,8 @@ from ullage.manager.explain import RequestRecord
 __all__ = ["Account"]
 
 
-class _Noted(NamedTuple):
-    """A record without its categories."""
-
-    number: int
-    messages: int
-    history: int
-    tokens: int
-    at_ms: int | None
+_Noted = tuple[int, int, int, int, int | None]
+"""A record without its categories: number, messages, history, tokens, time."""
 
 
 class Account:
@@ -26,23 +18,25 @@ class Account:
 
     Categories of a noted request are those of its messages, as long as the view has only grown: whoever changes the view
     in another way calls `settle` before.
+
+    Attributes:
+        held: How many there are.
     """
 
-    __slots__ = ("_noted", "_read", "_summed")
+    __slots__ = ("_noted", "_read", "_summed", "held")
 
     def __init__(self) -> None:
         self._read: list[RequestRecord] = []
         self._summed: list[tuple[_Noted, tuple[int, ...]]] = []
         self._noted: list[tuple[_Noted, int]] = []
-
-    def __len__(self) -> int:
-        return len(self._read) + len(self._summed) + len(self._noted)
+        self.held = 0
 
     def note(
         self, number: int, messages: int, history: int, tokens: int, at_ms: int | None, shown: int
     ) -> None:
         """A request was made; `shown` is the length of the view, the other arguments are those of `RequestRecord`."""
-        self._noted.append((_Noted(number, messages, history, tokens, at_ms), shown))
+        self._noted.append(((number, messages, history, tokens, at_ms), shown))
+        self.held += 1
 
     def settle(self, view: View, tally: Tally) -> None:
         """Add up what is noted, as the view is now."""
@@ -59,10 +53,12 @@ class Account:
     def replace(self, records: list[RequestRecord]) -> None:
         """Hold these."""
         self._read, self._summed, self._noted = records, [], []
+        self.held = len(records)
 
     def trim(self, keep: int) -> None:
         """Hold only the newest so many."""
-        more = max(0, len(self) - keep)
+        more = max(0, self.held - keep)
+        self.held -= more
         for held in (self._read, self._summed, self._noted):
             gone = min(more, len(held))
             del held[:gone]

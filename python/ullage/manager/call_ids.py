@@ -54,11 +54,12 @@ class CallIds:
         changed = {**message, "content": blocks}
         return changed if message is item else {**item, "message": changed}
 
-    def note(self, calls: Iterable[str], results: Iterable[str], response: Any) -> None:
-        """As `take`, of a message whose ids are known."""
-        for name in calls:
-            self.calls.setdefault(name, response if isinstance(response, str) else None)
-        self.answered.update(results)
+    def note_calls(self, names: Iterable[str], response: Any) -> None:
+        """As `take`, of an answer whose calls are known; `response`: its id, if it has one."""
+        if not isinstance(response, str):
+            response = None
+        for name in names:
+            self.calls.setdefault(name, response)
 
     def take(self, item: Item) -> None:
         """Note the ids of a message that was added."""

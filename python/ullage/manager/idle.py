@@ -6,6 +6,7 @@ request is the one that they would have left; what they note of new messages eve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ullage.levels import pipeline
@@ -14,10 +15,10 @@ from ullage.levels.microcompact import newest_answer_ms
 from ullage.manager.compactions import Autocompaction
 from ullage.manager.host import Host
 from ullage.manager.machine import Machine
-from ullage.manager.plain import Plain, read_plain
+from ullage.manager.plain import calls_in, is_plain, results_in
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Request
-from ullage.messages import LOCAL_FIELDS, Item, as_sent
+from ullage.messages import Item, as_sent
 
 __all__ = ["IdleTurns"]
 
@@ -70,21 +71,49 @@ class IdleTurns:
             machine.add(message, at_ms=at_ms)
 
     def _taken(self, machine: Machine, message: Any, at_ms: int | None) -> bool:
+        if not self.enabled or not is_plain(message):
+            return False
+        if message["role"] == "assistant":
+            return self._take_answer(machine, message, at_ms)
+        return bool(message["role"] == "user") and self._take_input(machine, message, at_ms)
+
+    def _take_answer(self, machine: Machine, message: Item, at_ms: int | None) -> bool:
+        known, own = machine.call_ids, "" if machine.provider.internal else machine.provider.name
+        calls = calls_in(message["content"], known, own)
+        if calls is None or not self._shown(machine, message, calls, at_ms):
+            return False
+        known.note_calls(calls, message.get("id"))
+        # What follows other words than the model's answers a request that was not made here.
+        self._plain = self._plain and not self._answered
+        return True
+
+    def _take_input(self, machine: Machine, message: Item, at_ms: int | None) -> bool:
+        found = results_in(message["content"], machine.call_ids)
+        if found is None or not self._shown(machine, message, found[0], at_ms):
+            return False
+        results, longest, chars = found
+        machine.call_ids.answered.update(results)
+        self._answered = True
+        self._results += results
+        self._chars += chars
+        if longest > self._longest:
+            self._longest = longest
+        return True
+
+    def _shown(
+        self, machine: Machine, message: Item, ids: Sequence[str], at_ms: int | None
+    ) -> bool:
+        """Add the message to history and view; False: a decision is laid over one of its ids."""
         view, history = machine.view, machine.history
-        if not self.enabled:
-            return False
-        own = "" if machine.provider.internal else machine.provider.name
-        found = read_plain(message, machine.call_ids, own)
         place = len(history)
-        if found is None or not view.is_bare(place, found.calls or found.results):
+        if not view.is_bare(place, ids):
             return False
-        sent = message if LOCAL_FIELDS.isdisjoint(message) else as_sent(message) or {}
-        view.take(message, sent, place)
+        view.take(message, message if len(message) == 2 else as_sent(message) or {}, place)
         if at_ms is not None:
             view.times[place] = at_ms
         history.append(message)
-        machine.call_ids.note(found.calls, found.results, message.get("id"))
-        self._note(found, count=len(view), says=message["role"] == "assistant")
+        self._count += 1
+        self._plain = self._plain and self._count == len(view.messages)
         return True
 
     def observe(
@@ -101,16 +130,6 @@ class IdleTurns:
         machine.answered(response, before)
         return True
 
-    def _note(self, found: Plain, *, count: int, says: bool) -> None:
-        self._count += 1
-        # What follows other words than the model's answers a request that was not made here.
-        self._plain = self._plain and self._count == count and not (says and self._answered)
-        self._answered = self._answered or not says
-        if found.results:
-            self._results += found.results
-            self._longest = max(self._longest, found.longest)
-            self._chars += found.chars
-
     # ---- requests ----------------------------------------------------------------------------
 
     def tokens(
@@ -118,7 +137,7 @@ class IdleTurns:
     ) -> int | None:
         """Tokens of the next request, if no level has anything to do; `None`: they must be run."""
         view = machine.view
-        grown = self.enabled and self._plain and self._count == len(view)
+        grown = self.enabled and self._plain and self._count == len(view.messages)
         if not grown or not writer.follows(view):
             return None
         rest = self._rest(machine, host)
@@ -139,7 +158,8 @@ class IdleTurns:
         if machine.skipped_from is None:
             machine.skipped_from = view.sent
         machine.now_ms = now_ms
-        view.whole.update(dict.fromkeys(self._results))
+        for name in self._results:
+            view.whole[name] = None
         request = writer.plain_request(machine, tokens, now_ms)
         self.begin(view.sent)
         return request

@@ -332,7 +332,8 @@ class Keeping(Accessors):
         written = (journal.reports, journal.records) if journal else (0, 0)
         reports, records = counts or written
         set_state(machine, state, history[: state["count"]])
-        del machine.reports[reports:], machine.records[records:]
+        del machine.reports[reports:]
+        machine.records = machine.records[:records]
         machine.view.uuids = {at: name for at, name in view.uuids.items() if at < messages}
         self._load_beside(state)
         for at in range(state["count"], messages):

@@ -314,8 +314,8 @@ class Machine:
         view, correct = self.view, self.correction.count
         ledger, anchor = view.ledger, view.anchor()
         if anchor is None:
-            rough = int(ledger.tokens()) + self.overhead_tokens
-            return rough, max(0, correct(rough))
+            rough = int(ledger.tokens()) + sum(self.overhead.values())
+            return rough, correct(rough)
         found, freed = ledger.anchored(0), view.freed()
         rest = int(found.estimated) - freed
         grown = correct(rest) if rest >= 0 else -correct(-rest)
@@ -379,11 +379,12 @@ class Machine:
     def made(self, messages: int, tokens: int, now_ms: int | None) -> int:
         """One more request was made; returns its tokens."""
         # Where answers are only added, each request but this one has had its answer.
-        self.tracking.turns = max(self.tracking.turns, self.requests)
+        if self.tracking.turns < self.requests:
+            self.tracking.turns = self.requests
         self.requests += 1
         if not self.tracking.measured_request:
             self.tracking.measure(self.requests, tokens)
-        shown = len(self.view)
+        shown = len(self.view.messages)
         self.account.note(self.requests, messages, len(self.history), tokens, now_ms, shown)
         return tokens
 

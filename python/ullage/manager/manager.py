@@ -25,7 +25,7 @@ from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed
 from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.idle import IdleTurns
-from ullage.manager.lighter import Lighter
+from ullage.manager.lighter import TOO_MANY_TOLD, Lighter
 from ullage.manager.machine import Machine
 from ullage.manager.outside import Log
 from ullage.manager.recovery import recover
@@ -275,9 +275,9 @@ class ContextManager(WholeLists):
                     request = self._run(self._prepare(now_ms), cancel)
                 self._turns.begin(self.machine.view.sent)
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
+            return request
         finally:
             self._exclusive.leave()
-        return request
 
     async def aprepare(
         self, *, now_ms: int | None = None, cancel: CancelToken | None = None
@@ -430,7 +430,8 @@ class ContextManager(WholeLists):
             return None
         if self._journal is None:
             request = turns.request(machine, self._writer, tokens, now)
-            self._lighten()
+            if machine.account.held >= TOO_MANY_TOLD:
+                self._lighten()
             return request
         with self._whole("prepare"):
             return turns.request(machine, self._writer, tokens, now)

@@ -6,31 +6,15 @@ Most messages of an agent are like that. What is not recognised here is not wron
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple, TypeGuard
+from collections.abc import Sequence
+from typing import Any, Final, TypeGuard
 
 from ullage.manager.call_ids import CallIds
 from ullage.messages import CLEARED
 
-__all__ = ["Plain", "read_plain"]
+__all__ = ["calls_in", "is_plain", "results_in"]
 
 
-class Plain(NamedTuple):
-    """What has to be known of such a message.
-
-    Attributes:
-        calls: Ids of its calls.
-        results: Ids of the calls that it answers.
-        longest: Characters of its longest result.
-        chars: Of all its results.
-    """
-
-    calls: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
-    longest: int = 0
-    chars: int = 0
-
-
-_TEXT: Final = Plain()
 _KEYS: Final = frozenset(
     ("role", "content", "id", "type", "model", "usage", "stop_reason", "stop_sequence")
 )
@@ -38,30 +22,30 @@ _WORDS: Final = frozenset(("type", "text", "cache_control"))
 _CALL: Final = frozenset(("type", "id", "name", "input", "cache_control"))
 _RESULT: Final = frozenset(("type", "tool_use_id", "content", "is_error", "cache_control"))
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}").fullmatch
+_NO_RESULTS: Final[tuple[Sequence[str], int, int]] = ((), 0, 0)
 _MARKERS: Final = (CLEARED, "[Compacted:", "<persisted-output>")
 
 
-def read_plain(message: Any, known: CallIds, own: str = "") -> Plain | None:
-    """What is known of a plain message; `None`: it takes a closer look.
+def is_plain(message: Any) -> bool:
+    """Whether a message has no keys that need a closer look; its content may."""
+    if type(message) is not dict or "content" not in message:
+        return False
+    if type(message.get("role")) is not str:
+        return False
+    fine = len(message) == 2 or _KEYS.issuperset(message)
+    return fine and ("type" not in message or message["type"] == "message")
+
+
+def calls_in(content: Any, known: CallIds, own: str = "") -> Sequence[str] | None:
+    """Ids of the calls in a plain answer; `None`: it takes a closer look.
 
     Args:
-        message: Of Anthropic's form, bare.
+        content: Of an answer in Anthropic's form.
         known: Ids that the conversation has used.
         own: The provider's form, whose own spelling of a call may travel with it; empty: none may.
     """
-    if type(message) is not dict or not _KEYS.issuperset(message):
-        return None
-    role, content = message.get("role"), message.get("content")
-    if type(role) is not str or message.get("type", "message") != "message":
-        return None
-    if role == "assistant":
-        return _said(content, known, own)
-    return _given(content, known) if role == "user" else None
-
-
-def _said(content: Any, known: CallIds, own: str) -> Plain | None:
     if type(content) is not list:
-        return _TEXT if type(content) is str and content else None
+        return () if type(content) is str and content else None
     names: list[str] = []
     for block in content:
         if type(block) is not dict:
@@ -75,11 +59,16 @@ def _said(content: Any, known: CallIds, own: str) -> Plain | None:
                 return None
             names.append(name)
         elif kind == "text":
-            if not _WORDS.issuperset(block) or not _is_text(block.get("text")):
+            if not _is_words(block):
                 return None
         elif own or not _is_thought(block):
             return None
-    return Plain(tuple(names)) if content else None
+    return names if content else None
+
+
+def _is_words(block: dict[str, Any]) -> bool:
+    text = block.get("text")
+    return type(text) is str and bool(text) and (len(block) == 2 or _WORDS.issuperset(block))
 
 
 def _is_thought(block: dict[str, Any]) -> bool:
@@ -93,15 +82,24 @@ def _is_thought(block: dict[str, Any]) -> bool:
 def _is_call(block: dict[str, Any], own: str) -> bool:
     if type(block.get("name")) is not str or type(block.get("input")) is not dict:
         return False
-    if _CALL.issuperset(block):
+    if len(block) == 4 or _CALL.issuperset(block):
         return True
     foreign = block.get("foreign")
     return len(block) == 5 and bool(own) and type(foreign) is dict and foreign.keys() == {own}
 
 
-def _given(content: Any, known: CallIds) -> Plain | None:
+def results_in(content: Any, known: CallIds) -> tuple[Sequence[str], int, int] | None:
+    """Of a plain message of the user: ids of the calls that it answers, characters of its longest result, of all its results.
+
+    Args:
+        content: Of a message in Anthropic's form.
+        known: Ids that the conversation has used.
+
+    Returns:
+        `None`: it takes a closer look.
+    """
     if type(content) is not list:
-        return _TEXT if type(content) is str and content else None
+        return _NO_RESULTS if type(content) is str and content else None
     names: list[str] = []
     longest = total = 0
     for block in content:
@@ -112,17 +110,19 @@ def _given(content: Any, known: CallIds) -> Plain | None:
             name, text = block.get("tool_use_id"), block.get("content")
             if type(name) is not str or name not in known.calls or name in known.answered:
                 return None
-            chars = len(text) if type(text) is str else _chars_of(text)
-            if not chars or name in names or not _RESULT.issuperset(block):
-                return None
-            if type(text) is str and text.startswith(_MARKERS):
+            if type(text) is str:
+                chars = 0 if text.startswith(_MARKERS) else len(text)
+            else:
+                chars = _chars_of(text)
+            if not chars or name in names or not (len(block) == 3 or _RESULT.issuperset(block)):
                 return None
             names.append(name)
             total += chars
-            longest = max(longest, chars)
-        elif kind != "text" or not _WORDS.issuperset(block) or not _is_text(block.get("text")):
+            if chars > longest:
+                longest = chars
+        elif kind != "text" or not _is_words(block):
             return None
-    return Plain((), tuple(names), longest, total) if content else None
+    return (names, longest, total) if content else None
 
 
 def _chars_of(content: Any) -> int:

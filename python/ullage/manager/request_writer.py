@@ -171,19 +171,23 @@ class RequestWriter:
         items, count = view.snapshot()
         if self._tail is not None:
             return self._grown(self._tail, machine, tokens, now_ms)
-        done = self._repairer.repair(items, ledger=view.ledger)
-        if done.messages is not items:
-            count = len(done.messages)
-        changed = self._changed(view.mark_sent(), done.messages, count)
+        messages: Sequence[Item] = items
+        repairs: Sequence[Repair] = ()
+        params: Mapping[str, Any] | None = None
+        if not self._repairer.passes(items, view.ledger):
+            done = self._repairer.repair(items, ledger=view.ledger)
+            messages, repairs, params = done.messages, done.repairs, done.params
+            count = len(messages)
+        changed = self._changed(view.mark_sent(), messages, count)
         return Request(
-            done.messages,
+            messages,
             count,
             number=machine.requests + 1,
             tokens=machine.made(count, tokens, now_ms),
-            repairs=done.repairs,
+            repairs=repairs,
             losses=self._head_losses,
             parts=self._parts(self._tools),
-            params=done.params,
+            params=params,
             rewritten_from=changed,
             provider=self._provider.name,
             list_key=self._provider.list_key,

@@ -155,9 +155,10 @@ class Request:
         self._list: list[Item] | None = None
         self.number, self.tokens = number, tokens
         self.reports, self.compaction, self.repairs = tuple(reports), compaction, tuple(repairs)
-        self.params, self.headers, self.tools = dict(params or {}), dict(headers or {}), list(tools)
-        self.applied_edits, self.cache_edits = list(applied_edits), tuple(cache_edits)
-        self.losses, self.parts = tuple(losses), dict(parts or {})
+        self.params, self.headers = dict(params) if params else {}, dict(headers) if headers else {}
+        self.tools, self.applied_edits = list(tools), list(applied_edits)
+        self.losses, self.cache_edits = tuple(losses), tuple(cache_edits)
+        self.parts = dict(parts) if parts else {}
         self.provider, self._list_key = provider, list_key
         self.rewritten_from = rewritten_from
 

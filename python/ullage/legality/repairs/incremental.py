@@ -138,16 +138,23 @@ class Repairer:
         """
         if not self._provider.internal:
             return self._whole(messages, resume)
-        try:
-            legal = self._follow(messages, ledger)
-        except InvalidMessage:  # an item that cannot be read: the whole repair names it
-            legal = False
-            if not self._grown(messages):
-                self._begin_tracking()
-            self._restart(None)
+        legal = self._reads_legal(messages, ledger)
         done = Repaired(messages) if legal and not resume else self._whole(messages, resume)
         self._note_sent(messages, done)
         return done
+
+    def passes(self, messages: Sequence[Item], ledger: core.Ledger) -> bool:
+        """Whether `repair` gives this very list, in Anthropic's form; then it counts as sent. False: `repair` has to be called.
+
+        Args:
+            messages: As there.
+            ledger: As there.
+        """
+        if not self._reads_legal(messages, ledger):
+            return False
+        if self._tracking:
+            self._track.sent(None)
+        return True
 
     def observe(self, response: Item) -> None:
         """Say that this message answers the request that `repair` gave last.
@@ -271,6 +278,15 @@ class Repairer:
             as_it_is = done.messages is messages and self._seen == len(messages)
             self._track.sent(None if as_it_is else done.messages)
 
+    def _reads_legal(self, messages: Sequence[Any], ledger: Any) -> bool:
+        try:
+            return self._follow(messages, ledger)
+        except InvalidMessage:  # an item that cannot be read: the whole repair names it
+            if not self._grown(messages):
+                self._begin_tracking()
+            self._restart(None)
+            return False
+
     def _follow(self, messages: Sequence[Any], ledger: Any) -> bool:
         """Reads what is new; whether the list is surely legal."""
         ledger = self._current(messages, ledger)
@@ -292,7 +308,8 @@ class Repairer:
     def _unread(self, messages: Sequence[Any], ledger: Any) -> int:
         """First message that is not as it was when the list was read last."""
         if ledger is self._ledger:
-            return int(min(ledger.changed_since(self._version), self._seen))
+            changed = int(ledger.changed_since(self._version))
+            return changed if changed < self._seen else self._seen
         return self._seen if self._grown(messages) else 0
 
     def _grown(self, messages: Sequence[Any]) -> bool:
@@ -300,11 +317,13 @@ class Repairer:
         return len(messages) >= len(self._items) and all(map(is_, self._items, messages))
 
     def _read_on(self, messages: Sequence[Any], start: int, answer_at: int) -> None:
-        for index in range(start, len(messages)):
-            item = messages[index]
-            self._items.append(item)
-            self._reading.feed(item)
-            if self._tracking:
+        new = messages[start:]
+        if not new:
+            return
+        self._items += new
+        self._reading.feed(new)
+        if self._tracking:
+            for index, item in enumerate(new, start):
                 if index == answer_at:
                     self._track.answering()
                 self._track.feed(item)
@@ -349,13 +368,15 @@ class _Reading:
         """Take the digests from this ledger; `None`: from none."""
         self._verifier = None if ledger is None else core.Verifier(ledger, "anthropic", self._facts)
 
-    def feed(self, item: Any) -> None:
-        written = json_of({"messages": [item]})
+    def feed(self, items: Sequence[Any]) -> None:
+        """Read what is new, at least one item."""
+        written = json_of({"messages": items})
         size = len(written)
         self._readable = self._readable and size > 0
         self._bytes += size - _EMPTY + 1
-        if self._page_limit and (_DOCUMENT in written or not size):
-            self._pages += sum(pages_of(document) for _, _, document in documents_of([item]))
+        # `in` would first ask whether it is a number, and make an error of the answer.
+        if self._page_limit and (written.find(_DOCUMENT) >= 0 or not size):
+            self._pages += sum(pages_of(document) for _, _, document in documents_of(items))
 
     def legal(self) -> bool:
         """Whether no rule over digests, bytes or pages is broken; in doubt False."""
@@ -364,5 +385,7 @@ class _Reading:
             return False
         if self._page_limit and self._pages > self._page_limit:
             return False
-        found = [] if self._verifier is None else self._verifier.check()
-        return self._verifier is not None and all(each.severity != "error" for each in found)
+        if self._verifier is None:
+            return False
+        found = self._verifier.check()
+        return not found or all(each.severity != "error" for each in found)
