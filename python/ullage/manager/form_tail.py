@@ -58,13 +58,19 @@ class FormTail:
             at = stop
         return True
 
-    def grow(self) -> bool:
-        """Add what is new; False: it takes a whole request, nothing has changed."""
+    def grow(self, given: Sequence[Any] | None = None) -> bool:
+        """Add what is new; False: it takes a whole request, nothing has changed.
+
+        Args:
+            given: For each new message the item that it was read from and would be written as; `None`: it takes translating.
+        """
         new = self._view[self._seen :]
         if not new:
             return True
-        plain = self._provider.plain_form
-        quick = None if plain is None else plain.write_plain(new)
+        quick = given
+        if given is None or len(given) < len(new):
+            plain = self._provider.plain_form
+            quick = None if plain is None else plain.write_plain(new)
         if quick is not None:
             self.items += quick
             self._seen += len(new)

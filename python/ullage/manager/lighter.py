@@ -9,13 +9,10 @@ from ullage.manager.machine import Machine
 from ullage.manager.request_writer import RequestWriter
 from ullage.messages import Item
 
-__all__ = ["MOST_TOLD", "TOO_MANY_TOLD", "Lighter", "trim_account"]
+__all__ = ["MOST_TOLD", "Lighter", "too_many_told", "trim_account"]
 
 MOST_TOLD = 256
-"""Reports, and records of requests, that are remembered at least."""
-
-TOO_MANY_TOLD = 2 * MOST_TOLD
-"""At so many the oldest go."""
+"""Reports, and records of requests, that are remembered at least; at twice as many the oldest go."""
 
 _FEW = 64
 """Messages that may have left the view before it is worth a walk."""
@@ -57,12 +54,17 @@ class Lighter:
         view.times = {at: came for at, came in view.times.items() if history.held(at)}
 
 
+def too_many_told(machine: Machine) -> bool:
+    """Whether the oldest records of requests are to go."""
+    return machine.account.held >= 2 * MOST_TOLD
+
+
 def trim_account(machine: Machine) -> None:
     """Let the oldest reports and records of requests go, if they are many."""
     more = len(machine.reports) - MOST_TOLD
-    if more >= TOO_MANY_TOLD - MOST_TOLD:
+    if more >= MOST_TOLD:
         newest = max(report.request for report in machine.reports[:more])
         machine.let_go = machine.let_go[0] + more, max(newest, machine.let_go[1])
         del machine.reports[:more]
-    if machine.account.held >= TOO_MANY_TOLD:
+    if too_many_told(machine):
         machine.account.trim(MOST_TOLD)

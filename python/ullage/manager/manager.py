@@ -25,7 +25,7 @@ from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed
 from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.idle import IdleTurns
-from ullage.manager.lighter import TOO_MANY_TOLD, Lighter
+from ullage.manager.lighter import Lighter, too_many_told
 from ullage.manager.machine import Machine
 from ullage.manager.outside import Log
 from ullage.manager.recovery import recover
@@ -430,7 +430,7 @@ class ContextManager(WholeLists):
             return None
         if self._journal is None:
             request = turns.request(machine, self._writer, tokens, now)
-            if machine.account.held >= TOO_MANY_TOLD:
+            if too_many_told(machine):
                 self._lighten()
             return request
         with self._whole("prepare"):

@@ -155,9 +155,9 @@ class RequestWriter:
         own = self._provider.internal and self._own_list
         return own and self._previous is view.messages
 
-    def grows(self) -> bool:
-        """Whether what was added is in the provider's form as it stands; then it has been written."""
-        return self._tail is None or self._tail.grow()
+    def grows(self, given: Sequence[Any] | None) -> bool:
+        """Whether what was added is in the provider's form as it stands; then it has been written. `given`: see `FormTail.grow`."""
+        return self._tail is None or self._tail.grow(given)
 
     def plain_request(self, machine: Machine, tokens: int, now_ms: int | None) -> Request:
         """As `request`, after plain messages were added to what it follows, and no level did anything.

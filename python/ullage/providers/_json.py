@@ -37,9 +37,10 @@ def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
     Text that is no JSON object becomes `{"arguments": text}`: our calls hold objects only.
     """
-    if isinstance(text, Mapping):
-        return dict(text), {"object": True}
-    text = "" if text is None else str(text)
+    if not isinstance(text, str):
+        if isinstance(text, Mapping):
+            return dict(text), {"object": True}
+        text = "" if text is None else str(text)
     value = loads_object(text)
     if value is None:
         return {"arguments": text}, {"unparsed": True}
