@@ -260,3 +260,35 @@ def test_the_users_messages_have_a_cap(by_model):
         summary_of(items, summarizer=write, policy=policy(most)) for most in (100, 20_000)
     )
     assert short.count("long long") < whole.count("long long")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Listen on 8029, please.", "Use 2296 instead of 8029."),
+        ("Read it from conf/a.toml and start.", "Take conf/b.toml instead of conf/a.toml."),
+        ("Please use npm for everything.", "Use pnpm instead of npm."),
+        ("Install with npm.", "Switch from npm to pnpm."),
+        ("Never mix tabs into it. Write it with flask.", "Replace flask with fastapi."),
+    ],
+)
+def test_what_is_to_be_used_instead_marks_every_message_that_named_the_old(old, new):
+    inputs = [UserInput(0, old, number=1), UserInput(1, new, number=2)]
+    assert [entry.corrected for entry in superseded(inputs)] == [new, ""]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The npm tests fail. Why?", "Use pnpm instead of npm."),
+        ("Listen on 80291.", "Use 2296 instead of 8029."),
+        ("Use 2296 instead of 8029.", "Use 9000 instead of 8029."),
+        ("Please use npm for everything.", "He used pnpm instead of npm."),
+        ("Please use npm for everything.", "Should we use pnpm instead of npm?"),
+        ("Please use it for everything.", "Use this instead of it."),
+        ("> Please use npm.\n\nLook at this mail.", "Use pnpm instead of npm."),
+    ],
+)
+def test_what_does_not_replace_it_marks_nothing(old, new):
+    inputs = [UserInput(0, old, number=1), UserInput(1, new, number=2)]
+    assert [entry.corrected for entry in superseded(inputs)] == ["", ""]

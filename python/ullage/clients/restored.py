@@ -11,7 +11,8 @@ from ullage.facts.model import Origin
 from ullage.facts.reading import text_of
 from ullage.messages import BOUNDARY, Item, is_summary
 from ullage.sessions.load import open_session
-from ullage.summarizers.extractive_sections import failure_line, file_line, rule_line, task_line
+from ullage.summarizers.extractive_sections import failure_line, file_line, rule_line
+from ullage.summarizers.work_lines import task_line
 
 __all__ = ["LIMIT_CHARS", "ledger", "restored"]
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ullage.facts.model import Facts, Origin
+from ullage.facts.open_work import read_tasks, read_work
 from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
-from ullage.summarizers import extractive_sections
+from ullage.summarizers import extractive_sections, work_lines
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 from ullage.summarizers.listed_names import shown
 
@@ -48,7 +49,7 @@ def repair(
     appended: dict[str, int] = {}
     left_out = said = 0
     for kind, find in _KINDS:
-        for row in find(facts, flat):
+        for row in find(facts, summary if kind in _BY_ROW else flat):
             price = cost(row)
             words = kind == "user_messages"
             if price > (
@@ -91,26 +92,37 @@ def _files(changed: bool) -> Finder:
     return find
 
 
-def _tasks(facts: Facts, flat: str) -> list[str]:
-    lost = (t for t in facts.tasks if t.open and t.subject and one_line(t.subject, 300) not in flat)
-    return [extractive_sections.task_line(task) for task in lost]
+def _tasks(facts: Facts, summary: str) -> list[str]:
+    """Open tasks without a row that says so: only what stands in one is still known after the next compaction."""
+    told = {(task.subject, task.open) for task in read_tasks(summary, 0)}
+    lost = (t for t in facts.tasks if t.open and t.subject)
+    return [work_lines.task_line(t) for t in lost if (one_line(t.subject, 300), True) not in told]
 
 
-def _closed(facts: Facts, flat: str) -> list[str]:
-    """Tasks that are closed, where the summary names them without saying so."""
-    rows = []
-    for task in facts.tasks:
-        subject = one_line(task.subject, 300)
-        for place in _places(flat, subject) if subject and not task.open else ():
-            before, after = flat[max(place - 6, 0) : place], flat[place + len(subject) :][:40]
-            if not _SAYS_DONE.search(f"{before}|{after}"):
-                rows.append(extractive_sections.task_line(task))
-                break
-    return rows
+def _closed(facts: Facts, summary: str) -> list[str]:
+    """What is closed, where the summary names it without saying so, or the user's words do."""
+    flat = " ".join(summary.split())
+    words = "\n".join(" ".join(entry.text.split()) for entry in facts.inputs)
+    told = {work.text for work in read_work(summary, 0)}
+    tasks = (task for task in facts.tasks if task.subject and not task.open)
+    rows = [work_lines.task_line(t) for t in tasks if _as_open(flat, one_line(t.subject, 300))]
+    return rows + [
+        work_lines.work_line(work)
+        for work in facts.closed_work
+        if work.text not in told and (work.text in words or _as_open(flat, work.text))
+    ]
+
+
+def _as_open(flat: str, text: str) -> bool:
+    for place in _places(flat, text):
+        before, after = flat[max(place - 12, 0) : place], flat[place + len(text) :][:40]
+        if not _SAYS_DONE.search(f"{before}|{after}"):
+            return True
+    return False
 
 
 _SAYS_DONE = re.compile(
-    r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed)\b", re.I
+    r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I
 )
 
 
@@ -124,12 +136,13 @@ def _rules(facts: Facts, flat: str) -> list[str]:
     return [extractive_sections.rule_line(rule) for rule in lost if rule.origin is Origin.SUMMARY]
 
 
-def _still_open(facts: Facts, flat: str) -> list[str]:
-    lost = [said for said in facts.still_open if one_line(said.text, 300) not in flat]
-    return [f"- Said to be open: {one_line(said.text, 300)}" for said in lost[-MOST_OPEN:]]
+def _still_open(facts: Facts, summary: str) -> list[str]:
+    told = {work.text for work in read_work(summary, 0)}
+    rows = [work_lines.work_line(work) for work in facts.still_open if work.text not in told]
+    return rows[-MOST_OPEN:]
 
 
-MOST_OPEN = 12
+MOST_OPEN = 40
 
 
 def _failures(facts: Facts, flat: str) -> list[str]:
@@ -150,6 +163,9 @@ def _names(facts: Facts, flat: str) -> list[str]:
     lost = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
     return [f"- Names: {', '.join(lost[at : at + 20])}" for at in range(0, len(lost), 20)]
 
+
+_BY_ROW = ("tasks", "closed_tasks", "still_open")
+"""Found by the lines of the summary; the others in its text on one line."""
 
 _KINDS: tuple[tuple[str, Finder], ...] = (
     ("user_messages", _inputs),

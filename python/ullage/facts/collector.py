@@ -29,9 +29,10 @@ from ullage.facts.model import (
     Statement,
     ToolStep,
     UserInput,
+    WorkItem,
 )
 from ullage.facts.name_lists import homes_in, plain
-from ullage.facts.open_work import OpenWork, read_open, read_tasks
+from ullage.facts.open_work import OpenWork, read_tasks, read_work, todos_of
 from ullage.facts.outcomes import CallOutcome, read_outcome
 from ullage.facts.prose import Strength, note_rules, rules_of
 from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
@@ -39,6 +40,7 @@ from ullage.facts.result_facts import FactTally
 from ullage.facts.sections import looks_like_summary, parse_summary, read_numbered_messages
 from ullage.facts.tallies import FailureTally, FileTally, NameTally
 from ullage.facts.tasks import TaskBoard
+from ullage.facts.tried_work import Tried, acts
 from ullage.facts.words import Kind, Other, asks, others_in, words_of
 from ullage.messages import BlockView, Item, is_boundary, is_summary, message_of, role_of, uuid_of
 
@@ -51,6 +53,9 @@ MAX_STEPS = 400
 """Newest calls that are kept as lines; the tallies count all."""
 
 _SHORT_ANSWER = 300
+
+ERROR_CHARS = 120
+"""Of the line of an error that stands next to the work that failed."""
 
 MAX_CALLS = 12
 """Effects of one call that are listed line by line."""
@@ -121,6 +126,7 @@ class _Open(NamedTuple):
     calls: tuple[CallEffect, ...]
     at: int
     given: Any
+    id: str
 
 
 class _Answer(NamedTuple):
@@ -206,7 +212,7 @@ class Collector:
             kept = zip(known.kept_numbers, known.kept_inputs, strict=True)
             listed = f"{known.section(7)}\n{known.section(5)}"  # where code added them to a model's summary
             self._board.restore(read_tasks(listed, index))
-            for said in read_open(listed, index):
+            for said in read_work(listed, index):
                 self._open.restored(said)
             self._carry_inputs(index, [*read_numbered_messages(known.section(6)), *kept])
         elif not _hidden(item):
@@ -229,6 +235,8 @@ class Collector:
                 if text not in seen:
                     self._add(UserInput(index, text, origin=Origin.SUMMARY, number=number))
                     self._lasting(index, text, Origin.SUMMARY)
+                    for work in todos_of(index, text):
+                        self._open.restored(work)
 
     def _add(self, entry: UserInput) -> None:
         """Number a message of the user: by its summary, if that goes on upwards, else as the next."""
@@ -256,7 +264,7 @@ class Collector:
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
         question = asks(self._last_said) if len(text) <= _SHORT_ANSWER else ""
         self._add(UserInput(index, text, kind, question, uuid=uuid))
-        self._open.said(text, by_user=True)
+        self._open.said(text, index, by_user=True)
         if question and kind is Kind.PROMPT and is_answer(text):
             self._decisions.append(AnsweredQuestion(index, question, text))
         self._last_said, self._pending_question, self._interrupted = "", "", False
@@ -266,6 +274,8 @@ class Collector:
         self._shown.named(text)
         if kind is Kind.PROMPT:
             self._lasting(index, text)
+            for work in todos_of(index, text):
+                self._open.opened(work)
 
     def _lasting(self, index: int, text: str, origin: Origin = Origin.USER) -> None:
         for rule in rules_of(text):
@@ -321,9 +331,9 @@ class Collector:
         self._statements.append(Statement(index, text, closing=False))
         self._names.add(_ends(text), "assistant", index)
         self._settled += [Statement(index, part, closing=False) for part in decided(text)]
-        self._open.said(text)
+        self._open.said(text, index)
         for part in still_open(text):
-            self._open.opened(Statement(index, part, closing=False))
+            self._open.opened(WorkItem(index, part))
         self._shown.named(text)
         self._urls.update(dict.fromkeys(urls_in(text)))
 
@@ -335,7 +345,8 @@ class Collector:
         self._tool_uses += 1
         given = block.get("input")
         calls = read_call(block.get("name"), given)
-        self._calls[clean(block.get("id"), 200)] = _Open(calls, index, given)
+        name = clean(block.get("id"), 200)
+        self._calls[name] = _Open(calls, index, given, name)
         first = calls[0]
         self._pending_question = asked_by(first, given)
         if not self._pending_question:
@@ -396,6 +407,7 @@ class Collector:
 
     def _answered(self, opened: _Open, answer: _Answer) -> None:
         call, index, outcome = opened.calls[0], opened.at, answer.outcome
+        self._tried(opened, outcome)
         for step in opened.calls[:MAX_CALLS]:
             self._steps.append(
                 ToolStep(index, step.action, describe(step), outcome.ok, outcome.line)
@@ -408,6 +420,16 @@ class Collector:
         elif outcome.ok:
             self._succeeded(opened, answer)
 
+    def _tried(self, opened: _Open, outcome: CallOutcome) -> None:
+        call, tasks = opened.calls[0], self._board.open_subjects()
+        if (
+            outcome.ok is not None
+            and (tasks or self._open.has_open())
+            and acts(call.action, call.target)
+        ):
+            error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
+            self._open.tried(flat_text(opened.given), Tried(opened.id, outcome.ok, error), tasks)
+
     def _succeeded(self, opened: _Open, answer: _Answer) -> None:
         call = opened.calls[0]
         if call.action is Action.ASK:
@@ -417,7 +439,7 @@ class Collector:
         elif call.action is Action.FIND_TOOL:
             self._found_tools.update(dict.fromkeys(tool_references(answer.item)))
         else:
-            self._board.done(call.action, opened.given, answer.text, opened.at)
+            self._board.done(call.action, opened.given, answer.text, opened.at, opened.id)
 
     def _answers(self, index: int, given: Any, item: Any, text: str) -> None:
         self._pending_question = ""
@@ -446,11 +468,12 @@ class Collector:
             urls=tuple(self._urls),
             commits=tuple(self._commits.values()),
             decisions=tuple(self._decisions),
-            tasks=self._board.tasks(),
+            tasks=self._board.tasks(self._open.calls),
             statements=tuple(statements),
             findings=tuple(fact for fact in shown if fact.line not in self._urls),
             settled=tuple({said.text: said for said in self._settled}.values()),
             still_open=self._open.items(),
+            closed_work=self._open.closed(),
             agents=tuple(self._agents),
             skills=tuple(self._skills),
             found_tools=tuple(self._found_tools),

@@ -8,20 +8,21 @@ from enum import StrEnum
 
 from ullage.facts.collector import collect
 from ullage.facts.commitments import CommitmentKind, commitments_in
-from ullage.facts.model import Facts, Origin, UserInput
+from ullage.facts.corrections import ReplacedValue, corrections_of, names_value
+from ullage.facts.model import Facts, Origin, Task, UserInput, WorkItem
 from ullage.facts.prose import rules_of
-from ullage.facts.result_facts import values_in
 from ullage.messages import Item
 
 __all__ = ["AgreedItem", "AgreedState", "CommitmentList", "commitments_of"]
 
 
 class AgreedState(StrEnum):
-    """Whether it still holds or is still to be done."""
+    """Whether it still holds, or how far it is."""
 
     HOLDS = "holds"
     REPLACED = "replaced"
     OPEN = "open"
+    FAILED = "failed"
     DONE = "done"
     WITHDRAWN = "withdrawn"
 
@@ -39,6 +40,8 @@ class AgreedItem:
         0  # number of the user's message that corrects a value in it, from 1; 0: none
     )
     question: str = ""  # what a decision, an approval or a denial answers
+    call: str = ""  # id of the call that did the work, failed at it, or succeeded without closing it; empty: none
+    error: str = ""  # of failed work: the line of that call's result
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,9 @@ class CommitmentList:
 
     @property
     def open(self) -> tuple[AgreedItem, ...]:
-        """The work that is still to be done."""
-        return tuple(item for item in self.items if item.state is AgreedState.OPEN)
+        """The work that is still to be done, also what a call failed at."""
+        still = (AgreedState.OPEN, AgreedState.FAILED)
+        return tuple(item for item in self.items if item.state in still)
 
 
 def commitments_of(items: Iterable[Item]) -> CommitmentList:
@@ -81,12 +85,14 @@ def commitments_of(items: Iterable[Item]) -> CommitmentList:
 
 
 def _by_user(facts: Facts) -> Iterator[AgreedItem]:
-    for entry in facts.inputs:
+    later: dict[int, list[ReplacedValue]] = {}
+    for found in corrections_of(facts.inputs):
+        later.setdefault(found.at, []).append(found)
+    for at, entry in enumerate(facts.inputs):
         for kind, text in _binding(entry):
             item = AgreedItem(kind, text, entry.origin, entry.index, question=entry.question)
-            if _same_matter(text, entry.corrected):
-                item = replace(item, state=AgreedState.REPLACED, replaced_by=entry.corrected_by)
-            yield item
+            by = [each.number for each in later.get(at, ()) if names_value(text, each.old)]
+            yield replace(item, state=AgreedState.REPLACED, replaced_by=by[-1]) if by else item
 
 
 def _binding(entry: UserInput) -> list[tuple[CommitmentKind, str]]:
@@ -95,11 +101,6 @@ def _binding(entry: UserInput) -> list[tuple[CommitmentKind, str]]:
     for rule in rules_of(entry.text):
         found.setdefault(rule.text, CommitmentKind.OBLIGATION)
     return [(kind, text) for text, kind in found.items() if kind is not CommitmentKind.TODO]
-
-
-def _same_matter(text: str, correction: str) -> bool:
-    """Whether a correction of a message is about this sentence of it: it names a value of it."""
-    return bool(correction and values_in(text) & values_in(correction))
 
 
 def _decided(facts: Facts) -> Iterator[AgreedItem]:
@@ -118,18 +119,22 @@ def _decided(facts: Facts) -> Iterator[AgreedItem]:
         yield AgreedItem(CommitmentKind.DECISION, said.text, said.origin, said.index)
 
 
-_STATES = {
-    "completed": AgreedState.DONE,
-    "done": AgreedState.DONE,
-    "cancelled": AgreedState.WITHDRAWN,
-    "deleted": AgreedState.WITHDRAWN,
-}
-
-
 def _work(facts: Facts) -> Iterator[AgreedItem]:
     for task in facts.tasks:
-        state = _STATES.get(task.status, AgreedState.OPEN)
         if task.subject:
-            yield AgreedItem(CommitmentKind.TODO, task.subject, task.origin, task.index, state)
-    for said in facts.still_open:
-        yield AgreedItem(CommitmentKind.TODO, said.text, said.origin, said.index, AgreedState.OPEN)
+            yield _as_item(task, task.subject)
+    for work in (*facts.still_open, *facts.closed_work):
+        yield _as_item(work, work.text)
+
+
+def _as_item(work: Task | WorkItem, text: str) -> AgreedItem:
+    state = AgreedState(work.state.value)
+    return AgreedItem(
+        CommitmentKind.TODO,
+        text,
+        work.origin,
+        work.index,
+        state,
+        call=work.call,
+        error=work.error,
+    )

@@ -25,6 +25,8 @@ __all__ = [
     "Task",
     "ToolStep",
     "UserInput",
+    "WorkItem",
+    "WorkState",
 ]
 
 
@@ -36,6 +38,25 @@ class Origin(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
     SUMMARY = "summary"  # an earlier summary said so
+
+
+class WorkState(StrEnum):
+    """How far something is that was to be done."""
+
+    OPEN = "open"
+    FAILED = "failed"  # the newest call about it failed: it is still to be done
+    DONE = "done"
+    WITHDRAWN = "withdrawn"
+
+
+_STATES = {
+    "completed": WorkState.DONE,
+    "done": WorkState.DONE,
+    "cancelled": WorkState.WITHDRAWN,
+    "deleted": WorkState.WITHDRAWN,
+    "failed": WorkState.FAILED,
+    "error": WorkState.FAILED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +169,33 @@ class Task:
     index: int
     origin: Origin = Origin.ASSISTANT
     board: bool = False  # it has an id of its own, by which later calls change it
+    call: str = ""  # id of the call that did it or marked it as done, else of the newest one about it; empty: none
+    error: str = ""  # of an open one: the line of that call, which failed
+
+    @property
+    def state(self) -> WorkState:
+        """Whether it is still to be done, by the host's word for it and by what calls about it came to."""
+        known = _STATES.get(self.status)
+        return known or (WorkState.FAILED if self.error else WorkState.OPEN)
 
     @property
     def open(self) -> bool:
-        """Whether it is still to be done."""
-        return self.status not in ("completed", "done", "cancelled", "deleted")
+        """Whether it is still to be done, also if a call failed at it."""
+        return self.state in (WorkState.OPEN, WorkState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """Something that was said to be still to do, in its newest state."""
+
+    index: int  # of the message that said so, or that closed it
+    text: str
+    state: WorkState = WorkState.OPEN
+    origin: Origin = Origin.ASSISTANT
+    call: str = (
+        ""  # id of the call that did it, else of the newest one about it; empty: none, or unknown
+    )
+    error: str = ""  # of a failed one: line of that call's result
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +276,8 @@ class Facts:
     statements: tuple[Statement, ...] = ()
     findings: tuple[ResultFact, ...] = ()  # what results say in a line, best first
     settled: tuple[Statement, ...] = ()  # what the assistant said was decided
-    still_open: tuple[Statement, ...] = ()  # what it said was still to do
+    still_open: tuple[WorkItem, ...] = ()  # what was said to be still to do, also what failed
+    closed_work: tuple[WorkItem, ...] = ()  # what no longer is
     agents: tuple[AgentRun, ...] = ()
     skills: tuple[str, ...] = ()
     found_tools: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ _FIRST: dict[int, Callable[[str], object]] = {
     2: re.compile(r"^- https?://").match,
     4: is_open_failure,
     5: re.compile(r"^- (?:Decided:|The assistant said:|Committed |Seen: )").match,
-    7: re.compile(r"^- (?:\[ \]|Said to be open:|Waiting for)").match,
+    7: re.compile(r"^- (?:\[ \]|Said to be open:|Done:|Withdrawn:|Waiting for)").match,
 }
 """Lines of an earlier summary that are essential, by section."""
 

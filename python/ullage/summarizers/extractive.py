@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts, UserInput
 from ullage.facts.sections import HEADINGS
-from ullage.summarizers import extractive_sections, listed_names
+from ullage.summarizers import course_lines, extractive_sections, listed_names, work_lines
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, joined
 from ullage.summarizers.essentials import (
     ESSENTIAL,
@@ -289,7 +289,7 @@ SEEN_PERCENT = 5
 
 def _seen(facts: Facts, room: int, slack: int) -> str:
     """What results say, in what all else leaves over, or in a small part of the room."""
-    return fill(extractive_sections.asides(facts), max(slack, room * SEEN_PERCENT // 100))
+    return fill(course_lines.asides(facts), max(slack, room * SEEN_PERCENT // 100))
 
 
 def _before_all(units: Sequence[Unit]) -> list[Unit]:
@@ -358,8 +358,8 @@ def _new_units(facts: Facts, instructions: str) -> dict[int, list[Unit]]:
         2: extractive_sections.concepts(facts),
         3: extractive_sections.files(facts),
         4: extractive_sections.errors(facts),
-        5: extractive_sections.problem_solving(facts),
-        7: extractive_sections.pending(facts),
+        5: course_lines.problem_solving(facts),
+        7: work_lines.pending(facts),
         8: extractive_sections.current_work(facts),
     }
 

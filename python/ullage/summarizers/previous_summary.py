@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ullage.facts.model import Facts, Previous
 from ullage.facts.name_lists import LINES
-from ullage.facts.open_work import read_tasks
+from ullage.facts.open_work import read_tasks, read_work
 from ullage.summarizers.budgeted_text import Unit, one_line
 from ullage.summarizers.essentials import carried_failure, is_dense, ranked_old
 
@@ -42,12 +42,14 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     for number in (5, 7):
         # Tasks and open work were read from it, and may have been closed since.
         carried[number] = [
-            p for p in carried[number] if not p.startswith(_KNOWN) and not read_tasks(p, 0)
+            p
+            for p in carried[number]
+            if not p.startswith(_KNOWN) and not read_tasks(p, 0) and not read_work(p, 0)
         ]
     return {number: ranked_old(number, pieces) for number, pieces in carried.items() if pieces}
 
 
-_KNOWN = ("- Said to be open:", "- Waiting for the user's answer", "- Plan mode is on")
+_KNOWN = ("- Waiting for the user's answer", "- Plan mode is on")
 
 
 def _pieces(section: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from ullage.facts.calls import Action
 from ullage.facts.model import Command, Facts, Origin, ToolStep, UserInput
 from ullage.facts.words import Kind
 from ullage.memory.session.template import TITLES, Section, open_fences, parse_notes
-from ullage.summarizers import extractive_sections, listed_names
+from ullage.summarizers import extractive_sections, listed_names, work_lines
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, inline, one_line
 
 __all__ = ["Merged", "copied_lines", "merged"]
@@ -191,7 +191,8 @@ def _state(facts: Facts) -> list[Unit]:
             Unit("- Plan mode is on: nothing may be changed before the plan is approved", 0)
         )
     tasks = [task for task in facts.tasks if task.open and task.subject]
-    units += [Unit(extractive_sections.task_line(task), 1 + at) for at, task in enumerate(tasks)]
+    units += [Unit(_flat(work_lines.task_line(task)), 1 + at) for at, task in enumerate(tasks)]
+    units += [Unit(_flat(work_lines.work_line(work)), 1) for work in facts.still_open]
     units += [
         Unit(_flat(unit.text), 2 + unit.rank) for unit in extractive_sections.current_work(facts)
     ]
