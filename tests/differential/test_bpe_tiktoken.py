@@ -78,6 +78,7 @@ def test_any_text_in_the_twin(peer: tiktoken.Encoding, text: str) -> None:
     assert _reference.encode_text(text, peer.name) == peer.encode_ordinary(text)
 
 
+@pytest.mark.slow
 def test_every_code_point(peer: tiktoken.Encoding) -> None:
     points = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000][::STEP]
     # In order, shuffled, and each where words, contractions and blanks meet it.

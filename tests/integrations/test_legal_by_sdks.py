@@ -69,6 +69,7 @@ def test_rows_are_what_classify_knows():
             assert told_plainly(row)[0] == row["kind"], row["text"]
 
 
+@pytest.mark.slow
 def test_every_row_through_anthropics_client():
     with serving(ROWS) as server, anthropic.Anthropic(**options(server.url)) as client:
         for row in ROWS:
@@ -77,6 +78,7 @@ def test_every_row_through_anthropics_client():
             assert told(caught.value) == told_plainly(row), row["text"]
 
 
+@pytest.mark.slow
 def test_every_row_through_openais_client_chat_and_responses():
     rows = [row for row in ROWS for _ in range(2)]
     with serving(rows) as server, openai.OpenAI(**options(server.openai_url)) as client:
@@ -158,6 +160,7 @@ def test_anthropics_client_sends_what_any_plan_leaves(streamed, sent):
             assert answer.stop_reason == "end_turn", plan
 
 
+@pytest.mark.slow
 def test_openais_client_sends_what_any_plan_leaves(sent):
     with OracleServer() as server, openai.OpenAI(**options(server.openai_url)) as client:
         for plan, messages in sent:
