@@ -80,6 +80,27 @@ def test_growth_after_a_compaction_is_counted_from_the_new_size(tmp_path):
     assert len(set(after)) > 3
 
 
+def test_what_comes_back_after_a_compaction_is_no_growth(tmp_path):
+    manager = made(tmp_path / "m")
+    manager.add({"role": "user", "content": "Work through this list. " + WORDS * 1_500})
+    sizes = []
+    for at in range(100):
+        call = {
+            "type": "tool_use",
+            "id": f"t{at}",
+            "name": "Bash",
+            "input": {"command": f"make {at}"},
+        }
+        manager.observe({"role": "assistant", "content": [call]})
+        result = {"type": "tool_result", "tool_use_id": f"t{at}", "content": f"{at} {WORDS * 60}"}
+        manager.add({"role": "user", "content": [result]})
+        request = manager.prepare()
+        if any(each.stage == "pins" for each in request.reports):
+            sizes.append((manager.host.memory._progress.tokens, manager.machine.tokens))
+    assert len(sizes) >= 1
+    assert all(counted == real for counted, real in sizes)
+
+
 def test_a_manual_compaction_without_instructions_tries_the_notes_first(tmp_path):
     manager = made(tmp_path / "m")
     for _ in feed(manager, 30):

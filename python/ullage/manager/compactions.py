@@ -82,9 +82,12 @@ class Autocompaction:
         if not result.compacted:
             return None
         stage = SESSION_MEMORY if result.report.summarizer == SESSION_MEMORY else "autocompact"
-        report = _installed(machine, result, base, stage, why, automatic=True)
-        _resized(machine, host)
-        return report
+        return _installed(machine, result, base, stage, why, automatic=True)
+
+    def ended(self) -> None:
+        """After all levels: notes of the session count growth from the new size, with what came back after a compaction."""
+        if self.result is not None and self.result.compacted:
+            _resized(self._machine, self._host)
 
 
 class Asked(NamedTuple):

@@ -36,6 +36,7 @@ def prepare(
     compactor = Autocompaction(machine, host)
     context = machine.context(host, now_ms, goal=goal, compactor=compactor)
     yield from pipeline.run(machine.levels, context, machine.noted)
+    compactor.ended()
     if context.tokens() > machine.window.prompt:
         hint = "" if compaction else "compaction is turned off: unset DISABLE_COMPACT"
         raise ContextTooLarge(context.tokens(), machine.window.prompt, hint=hint)

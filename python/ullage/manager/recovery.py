@@ -65,6 +65,7 @@ def recover(machine: Machine, host: Host, writer: RequestWriter, error: Any) -> 
         machine.steps_tried.append(name)
         for drain in drains:
             yield from pipeline.take(drain(context), context, machine.noted)
+        compactor.ended()
         now = context.estimated()
         if now < before and now <= goal:
             freed, reports = before - now, tuple(context.reports)

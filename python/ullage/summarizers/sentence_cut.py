@@ -43,7 +43,7 @@ _REQUESTS = re.compile(
     r"ensure|explain|extend|extract|find|fix|format|generate|handle|implement|improve|include|increase|inspect|install|investigate|keep|list|load|log|look|make|measure|merge|"
     r"migrate|move|open|optimi[sz]e|parse|port|prepare|print|publish|push|put|read|rebase|reduce|refactor|release|remove|rename|replace|report|rerun|restart|return|revert|"
     r"review|rewrite|run|save|search|send|set|show|simplify|skip|sort|split|start|store|summari[sz]e|support|swap|switch|test|translate|try|turn|undo|update|upgrade|use|"
-    r"validate|verify|wait|wire|write)\b|\bneeds?\b|\bmust\b|\bshould\b|\bwant\b|[一-龥ぁ-んァ-ン가-힣]{5,}",
+    r"validate|verify|wait|wire|write)\b|\b(?:let['’]?s|let us)\s+(?!see\b|go\b)\w|\bneeds?\b|\bmust\b|\bshould\b|\bwant\b|[一-龥ぁ-んァ-ン가-힣]{5,}",
     re.IGNORECASE,
 )
 """What asks for work; in scripts without spaces, anything longer than an interjection."""
