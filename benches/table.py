@@ -1,7 +1,8 @@
 """Every named operation, compared with the Python engine and the peers that are installed: one run, results checked first.
 
     python -m benches.table            prints the table
-    python -m benches.table --write    also puts it into docs/measurements.md, and its figures into benches/table.json
+    python -m benches.table --write    also puts it into docs/measurements.md and the README, and its figures into benches/table.json
+    python -m benches.table --rounds 1 --without exact context    whether everything runs
 
 `make bench` installs the peers and does the latter. Processor time of one thread; contenders take turns, so that a busy machine
 slows all of them down; a ratio is the median of the rounds' ratios, an absolute figure the best round. A peer that is not
@@ -16,6 +17,7 @@ import importlib
 import json
 import platform
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -32,12 +34,14 @@ import orjson
 from benches import users
 from benches.peers import context
 from benches.python import bench_bpe, bench_index, bench_ledger
+from benches.users import POOL
 
 from ullage import _core, _reference
 
 ROOT = Path(__file__).parents[1]
 FIGURES = Path(__file__).with_name("table.json")
 PAGE = ROOT / "docs" / "measurements.md"
+README = ROOT / "README.md"
 BEGIN, END = "<!-- benches.table: begin -->", "<!-- benches.table: end -->"
 
 PEERS = (
@@ -233,6 +237,7 @@ def of_users(make: Callable[[Path], users.UserCase], folder: Path) -> Operation:
         case.unit,
         case.amount,
         case.runs,
+        rounds=case.rounds,
         checked=(),
         amounts=case.amounts,
         wall=case.wall,
@@ -256,12 +261,12 @@ def operations(folder: Path) -> Iterator[Callable[[], Operation]]:
 # ---- timing ----------------------------------------------------------------------------------
 
 
-def timed(operation: Operation) -> list[Figure]:
+def timed(operation: Operation, most: int = POOL - 1) -> list[Figure]:
     answers = [operation.contenders[name]() for name in operation.checked]
     assert all(answer == answers[0] for answer in answers), operation.name
     del answers
     took: dict[str, list[float]] = {name: [] for name in operation.contenders}
-    for _ in range(operation.rounds):
+    for _ in range(min(most, operation.rounds)):
         for name, run in operation.contenders.items():
             seconds = clock(run, wall=operation.wall)
             share = operation.amounts.get(name, operation.amount) / operation.amount
@@ -325,8 +330,48 @@ def exact(repetitions: int = 2) -> list[Figure]:
 # ---- printing --------------------------------------------------------------------------------
 
 
+def in_a_glance(figures: list[Figure]) -> list[str]:
+    """What users call and peers can do too, a row for each: the figure, and how many times Ullage's it is."""
+    names = list(dict.fromkeys(each.operation for each in figures if each.contender in users.PEERS))
+    if not names:
+        return []
+    found = {(each.operation, each.contender): each for each in figures}
+    rows = [OURS, *users.PEERS]
+    lines = ["| | " + " | ".join(names) + " |", "| --- |" + " --: |" * len(names)]
+    for row in rows:
+        cells = (found.get((name, row)) for name in names)
+        if any(known := list(cells)):
+            lines.append(f"| {row} | " + " | ".join(map(cell, known)) + " |")
+    return [*lines, "", "–: it changes nothing there, or cannot be called.", ""]
+
+
+def cell(figure: Figure | None) -> str:
+    if figure is None:
+        return "–"
+    said = (
+        f"{number(figure.value / 1e3)} ms" if figure.value >= 1e3 else f"{number(figure.value)} µs"
+    )
+    return said if figure.contender == OURS else f"{said}, {number(figure.ratio)} ×"
+
+
+def idle(figures: list[Figure]) -> str | None:
+    """The README's row about a turn; `None`: it was not timed."""
+    short, *_ = figures
+    long = next(
+        (each for each in figures if each.contender == f"ullage, at {users.LONG:,} messages"), None
+    )
+    if long is None:
+        return None
+    length = short.operation.rpartition(" at ")[2].split()[0]
+    return (
+        f"| a turn with nothing to do (two messages added, a request), at {length}, at {users.LONG:,} messages | "
+        f"| {number(short.value)} µs, {number(long.value)} µs |"
+    )
+
+
 def markdown(figures: list[Figure], rows: list[context.Row]) -> str:
-    lines = ["| operation | contender | | relative to ullage |", "| --- | --- | --: | --: |"]
+    lines = in_a_glance(figures)
+    lines += ["| operation | contender | | relative to ullage |", "| --- | --- | --: | --: |"]
     last = ""
     for each in figures:
         name = "" if each.operation == last else each.operation
@@ -385,18 +430,29 @@ def write(text: str, figures: list[Figure], rows: list[context.Row]) -> None:
     after = rest.split(END)[1]
     said = ", ".join(f"{name} {version}" for name, version in versions().items())
     PAGE.write_text(f"{before}{BEGIN}\n{text}\n\n{said}.\n{END}{after}", encoding="utf-8")
+    if row := idle(figures):
+        kept = README.read_text(encoding="utf-8")
+        README.write_text(
+            re.sub(r"^\| a turn with nothing to do .*$", row, kept, flags=re.M), "utf-8"
+        )
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benches.table")
     parser.add_argument("--write", action="store_true", help="into the documents")
+    parser.add_argument("--rounds", type=int, default=POOL - 1, help="at most so many")
     parser.add_argument("--without", nargs="*", default=[], choices=["exact", "context"])
     chosen = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
         for make in operations(Path(folder)):
-            figures += timed(make())
+            started = time.perf_counter()
+            operation = make()
+            figures += timed(operation, chosen.rounds)
+            took = time.perf_counter() - started
+            print(f"{operation.name}: {took:.0f} s", file=sys.stderr)
+            del operation
     figures += [] if "exact" in chosen.without else exact()
     rows = (
         []

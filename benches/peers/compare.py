@@ -74,6 +74,11 @@ def score_of(contender: Contender, talks: Sequence[Talk]) -> Score:
         except TookTooLong:
             found.late += 1
             break
+        except ImportError:
+            raise
+        except Exception as error:  # a peer may give up in any way; the page says how often
+            found.failed.append(type(error).__name__)
+            continue
         if not found.milliseconds:
             found.megabytes += peak(contender, before)
         found.milliseconds.append(took)
@@ -216,8 +221,13 @@ def page(groups: Sequence[Group], known: dict[str, str], command: str) -> str:
 
 
 def stopped(group: Group) -> list[str]:
-    """Who took too long, and of how many sessions the figures are then."""
-    return [
+    """Who took too long or raised an error, and of how many sessions the figures are then."""
+    gave_up = [
+        f"{score.name} raised {', '.join(sorted(set(score.failed)))} at {len(score.failed)} of {group.sessions} sessions; its figures are of the others."
+        for score in group.scores
+        if score.failed
+    ]
+    return gave_up + [
         f"{score.name} was stopped after {LONGEST} s at session {len(score.milliseconds) + 1} of {group.sessions}"
         + (f"; its figures are of the {len(score.milliseconds)} before." if score.legal else ".")
         for score in group.scores

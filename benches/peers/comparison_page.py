@@ -14,11 +14,13 @@ class Score:
     """What came of one contender, one value for each session; `None`: there was nothing to measure.
 
     Attributes:
+        failed: The error of each session at which it raised one.
         late: Sessions at which it was stopped, since a call took too long; it was asked about none after that.
     """
 
     name: str
     late: int = 0
+    failed: list[str] = field(default_factory=list)
     legal: list[bool] = field(default_factory=list)
     within: list[bool] = field(default_factory=list)
     kept: list[float] = field(default_factory=list)

@@ -60,17 +60,32 @@ def test_only_what_stands_between_the_marks_is_replaced(table, monkeypatch, tmp_
     page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", encoding="utf-8")
     monkeypatch.setattr(table, "PAGE", page)
     monkeypatch.setattr(table, "FIGURES", figures)
+    readme = tmp_path / "README.md"
+    readme.write_text("a\n| a turn with nothing to do | | 1 µs |\nb\n", encoding="utf-8")
+    monkeypatch.setattr(table, "README", readme)
     found = [
+        table.Figure("a turn, at 70 messages", table.OURS, 12.0, "µs a turn", 1.0),
+        table.Figure(
+            "a turn, at 70 messages", "ullage, at 90,000 messages", 13.0, "µs a turn", 1.08
+        ),
+        table.Figure(
+            "a turn, at 70 messages", "langchain trim_messages", 2500.0, "µs a turn", 208.3
+        ),
         table.Figure("sums", table.OURS, 1234.5, "MB/s", 1.0),
         table.Figure("sums", table.TWIN, 4.5, "MB/s", 274.3),
     ]
     table.write(table.markdown(found, []), found, [])
     text = page.read_text(encoding="utf-8")
-    assert text.startswith(f"before\n{table.BEGIN}\n| operation |")
+    assert text.startswith(f"before\n{table.BEGIN}\n| | a turn, at 70 messages |\n")
+    assert "| langchain trim_messages | 2.50 ms, 208 × |" in text
+    assert readme.read_text("utf-8").splitlines()[1] == (
+        "| a turn with nothing to do (two messages added, a request), at 70, at 90,000 messages "
+        "| | 12.0 µs, 13.0 µs |"
+    )
     assert text.endswith(f"{table.END}\nafter\n")
     assert "old" not in text
     assert "| sums | ullage | 1 234 MB/s | 1 |" in text
-    assert json.loads(figures.read_text())["figures"][0]["contender"] == "ullage"
+    assert json.loads(figures.read_text())["figures"][3]["contender"] == "ullage"
 
 
 def test_the_page_shows_what_was_measured(table) -> None:

@@ -106,3 +106,18 @@ def test_further_libraries_are_called_as_they_are(monkeypatch, name):
     found = compare.score_of(contender, [talk])
     assert found.legal == [True]
     assert found.kept[0] < 1
+
+
+def test_a_contender_that_gives_up_at_a_session_is_measured_on_the_others():
+    talks_ = [talks._talk(str(at), scenario(at, tokens=4_000).messages, ["x"]) for at in (1, 2)]
+    left = iter([True, False, False])
+
+    def picky(messages):
+        if next(left):
+            raise RuntimeError("still too long")
+        return messages
+
+    score = compare.score_of(Contender("picky", "anthropic", same, picky, same), talks_)
+    assert (score.failed, len(score.legal)) == (["RuntimeError"], 1)
+    said = compare.stopped(comparison_page.Group("made", 2, [score]))
+    assert said == ["picky raised RuntimeError at 1 of 2 sessions; its figures are of the others."]

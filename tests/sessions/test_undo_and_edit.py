@@ -375,6 +375,9 @@ def test_the_commands(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch).fill(turns=12)
     made = report("compact", IDS["claude-code"], "--new-session", "--keep", "500")
     assert made["resume"] == f"claude --resume {made['session']}"
+    said = ullage("compact", IDS["claude-code"], "--new-session", "--keep", "400").stdout
+    assert made["folder"]
+    assert f"  (in {made['folder']})" in said
     undone = report("undo", made["session"])
     assert undone["messages_after"] > undone["messages_before"]
     assert undone["would_be_refused"] == []

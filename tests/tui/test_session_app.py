@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from ullage.sessions import compact_session, open_session
 from ullage.testing import scenario, session_file
 from ullage.transcript import Transcript, TranscriptLog
 from ullage.tui import run_tui
-from ullage.tui.shown_session import MOST_ROWS, ShownSession, bar_of, glance, removals_of
+from ullage.tui.first_look import bar_of, glance
+from ullage.tui.shown_session import MOST_ROWS, ShownSession, removals_of
 
 pytest.importorskip("textual")
 
@@ -258,3 +261,13 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
     with pytest.raises(ModuleNotFoundError):
         run_tui()
     assert MissingExtra("textual", "tui").hint == "pip install 'ullage[tui]'"
+
+
+def test_the_first_look_waits_for_no_room_that_it_does_not_need():
+    """Compaction, replay and the manager load while it is shown."""
+    program = (
+        "import sys, ullage.tui.session_app; print(*(name for name in sys.modules if name in "
+        "('ullage.manager.manager', 'ullage.replay.play', 'ullage.compaction.flow', 'ullage.tui.shown_session')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.split() == []

@@ -213,9 +213,15 @@ _WORDS = ("format", "outcome", "broken rules")
 """Columns that are not figures."""
 
 
+def _near(path: Path | str) -> str:
+    """Engines name files by their whole path: within the current folder the rest says which."""
+    inside = not is_remote(str(path)) and Path(path).is_relative_to(Path.cwd())
+    return str(Path(path).relative_to(Path.cwd())) if inside else str(path)
+
+
 def _show(out: Output, found: list[Done], columns: Columns) -> None:
     good = [done for done in found if done.status != Status.FAILED]
-    rows = ([*(draw(done.report) for draw in columns.values()), str(done.path)] for done in good)
+    rows = ([*(draw(done.report) for draw in columns.values()), _near(done.path)] for done in good)
     figures = tuple(at for at, name in enumerate(columns) if name not in _WORDS)
     if good:
         out.table([*columns, "file"], rows, right=figures)

@@ -157,7 +157,7 @@ def compact_command(
         step(1)
     report = report_of(opened, done, target_tokens=size, with_summary=summary)
     if fresh and done.result.compacted:
-        report |= {"session": fresh.id, "resume": fresh.resume_line}
+        report |= {"session": fresh.id, "resume": fresh.resume_line, "folder": opened.cwd}
     if diff:
         report["diff"] = context_diff(opened.messages, done.messages)
     if output == Path(STDOUT) and done.path is not None:
@@ -285,7 +285,9 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.text(text)
     if "resume" in report:
         out.line(f"written {report['written']}")
-        out.line(f"resume  {report['resume']}")
+        elsewhere = report["folder"] not in ("", str(Path.cwd()))
+        where = f"  (in {report['folder']})" if elsewhere else ""
+        out.line(f"resume  {report['resume']}{where}")
     elif report["written"]:
         out.line(
             f"written {report['written']}  (format: {NAMES[report['format']]}; includes the whole history; resume it with: ullage resume)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -14,9 +15,11 @@ from textual.widgets import DataTable, Footer, Header, Static
 
 from ullage.recall.visible_text import visible
 from ullage.sessions.find import opened_path
-from ullage.sessions.session_list import ListedSession, listed
 from ullage.sessions.usual_folders import found_sessions, tool_folders
 from ullage.tui.session_screen import SessionScreen
+
+if TYPE_CHECKING:
+    from ullage.sessions.session_list import ListedSession
 
 __all__ = ["SessionApp"]
 
@@ -44,6 +47,8 @@ class SessionsScreen(Screen[None]):
         self.run_worker(self._read, thread=True)
 
     def _read(self) -> None:
+        from ullage.sessions.session_list import listed  # not for one session's first look
+
         for each in found_sessions(list(tool_folders()))[:MOST_SESSIONS]:
             self.app.call_from_thread(self._add, listed(each))
         self.app.call_from_thread(self._finished)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -13,17 +14,13 @@ from textual.widgets import Button, DataTable, Footer, Header, Input, Static, Ta
 
 from ullage.exceptions import UllageError
 from ullage.recall.visible_text import visible
-from ullage.sessions import CompactedSession
-from ullage.sessions.undo import undo_compaction
-from ullage.tui.shown_session import (
-    RemovalRow,
-    ShownSession,
-    bar_of,
-    glance,
-    removals_of,
-    rows_text,
-)
+from ullage.tui.first_look import bar_of, glance, rows_text
 from ullage.tui.target_slider import TargetSlider
+
+if TYPE_CHECKING:
+    # Loaded next to the first look, which does not need them.
+    from ullage.sessions import CompactedSession
+    from ullage.tui.shown_session import RemovalRow, ShownSession
 
 __all__ = ["SessionScreen"]
 
@@ -105,6 +102,8 @@ class SessionScreen(Screen[None]):
         try:
             if self.shown is None:
                 self.app.call_from_thread(self._glanced, glance(self.path))
+            from ullage.tui.shown_session import ShownSession
+
             shown = ShownSession(self.path)
         except (UllageError, OSError) as exc:
             self.app.call_from_thread(self._failed, exc)
@@ -201,6 +200,8 @@ class SessionScreen(Screen[None]):
             self._preview(slider.percent)
 
     def _replay(self) -> None:
+        from ullage.tui.shown_session import removals_of
+
         if self.shown is not None:
             self.app.call_from_thread(self._replayed, removals_of(self.shown.session))
 
@@ -253,6 +254,8 @@ class SessionScreen(Screen[None]):
         """Say what an undo would do; the second time, do it."""
         if self.shown is None:
             return
+        from ullage.sessions.undo import undo_compaction
+
         try:
             done = undo_compaction(self.shown.session, write=self._may_undo)
         except UllageError as exc:

@@ -8,7 +8,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ullage.tui.shown_session import bar_of
+from ullage.tui.first_look import bar_of
 
 __all__ = ["TargetSlider"]
 
