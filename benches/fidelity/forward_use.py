@@ -26,15 +26,13 @@ from statistics import fmean
 from typing import Any
 
 from cuts import CALLS, Cut, Message, calls, cuts, text_of
+from peer_reducers import ALL
 from reducers import REDUCERS, count
 
 SIZE = 3_000
 """Tokens; the median of the summaries that models wrote in the corpus."""
 
 OURS = next(iter(REDUCERS))
-
-OWN = ("ullage, extractive", "ullage, session notes", "plain tail")
-"""Those that need no other package."""
 
 LEAST = 5
 """A cut with fewer identifiers says nothing."""
@@ -128,7 +126,7 @@ def measure(cut: Cut, size: int, *, ours: bool) -> dict[str, Any] | None:
     if len(used) < LEAST:
         return None
     size = count(cut.written) if cut.written else size
-    chosen = {n: f for n, f in REDUCERS.items() if not ours or n in OWN}
+    chosen = REDUCERS if ours else ALL
     texts = {name: reduce(cut.before, size) for name, reduce in chosen.items()}
     if cut.written:
         texts["the session's own summary"] = cut.written

@@ -1,6 +1,6 @@
 """The second score: of how many later edits and commands can target and purpose be read from a compacted context?
 
-    python benches/fidelity/later_work.py --corpus FOLDER [--size 3000] [--only NAME]
+    python benches/fidelity/later_work.py --corpus FOLDER [--size 3000] [--only NAME] [--peers]
 
 Of the next 20 tool calls after a cut (see `cuts.py`), those that edit a file or run a command. A call counts only if its target and
 its reason could have been known: both stood in the context before the cut.
@@ -25,13 +25,16 @@ from statistics import fmean
 from typing import Any
 
 from cuts import CALLS, Cut, Message, blocks, cuts, said, text_of
-from reducers import REDUCERS, count
+from peer_reducers import ALL
+from reducers import count
 
 from ullage.facts.calls import Action, read_call
 from ullage.facts.identifiers import command_heads
 
 SIZE = 3_000
 CONTEXTS = ("ullage, extractive", "plain tail")
+"""What is compared without `--peers`."""
+
 WRITTEN = "the session's own summary"
 REASON_CHARS = 400
 PASSAGE_CHARS = 400
@@ -135,7 +138,7 @@ Row = tuple[str, str, str, bool, bool, bool]
 """Kind of cut, context, kind of work; target, purpose, purpose in a foreign context."""
 
 
-def measure(found: Sequence[Cut], size: int) -> Iterator[Row]:
+def measure(found: Sequence[Cut], size: int, names: Sequence[str]) -> Iterator[Row]:
     foreign: dict[str, Placed] = {}
     newest: dict[str, Placed] = {}
     session = ""
@@ -143,17 +146,17 @@ def measure(found: Sequence[Cut], size: int) -> Iterator[Row]:
         if cut.session != session:
             session, foreign = cut.session, {**foreign, **newest}
         work = later_work(cut)
-        for name, text in _contexts(cut, size):
+        for name, text in _contexts(cut, size, names):
             newest[name] = placed = list(_placed(text))
             for each in work:
                 read = read_target(each, text), read_purpose(each, placed)
                 yield cut.kind, name, each.kind, *read, read_purpose(each, foreign.get(name, ()))
 
 
-def _contexts(cut: Cut, size: int) -> Iterator[tuple[str, str]]:
+def _contexts(cut: Cut, size: int, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     size = count(cut.written) if cut.written else size
-    for name in CONTEXTS:
-        yield name, REDUCERS[name](cut.before, size)
+    for name in names:
+        yield name, ALL[name](cut.before, size)
     if cut.written:
         yield WRITTEN, cut.written
 
@@ -189,9 +192,11 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--size", type=int, default=SIZE)
     parser.add_argument("--only", default="", help="cuts whose name holds this")
+    parser.add_argument("--peers", action="store_true", help="every context of forward_use.py")
     given = parser.parse_args()
+    names = tuple(ALL) if given.peers else CONTEXTS
     chosen = [cut for cut in cuts(given.corpus) if given.only in f"{cut.session} {cut.kind}"]
-    rows = list(measure(chosen, given.size))
+    rows = list(measure(chosen, given.size, names))
     table(rows)
     print(f"\n{len(chosen)} cuts, {len(rows)} rows: {Counter(row[2] for row in rows)}")
 

@@ -1,20 +1,17 @@
-"""Ways to bring a context down to a size, ours and the peers': each gives the text that would be left.
+"""Ways to bring a context down to a size, each gives the text that would be left.
 
 Sizes are exact counts of one public vocabulary (o200k_base), the same for all.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from cuts import Message, blocks, said, text_of
+from cuts import Message, text_of
 
 from ullage.compaction.summary_repair import repair
 from ullage.counting.exact import count_tokens_exact
-from ullage.facts import Facts, collect
+from ullage.facts import Facts, collect, is_user_input
 from ullage.memory.session.extractive_notes import merged
 from ullage.memory.session.limits import cut_notes
 from ullage.memory.session.template import DEFAULT_TEMPLATE
@@ -78,94 +75,26 @@ def tail(before: Sequence[Message], size: int) -> str:
     return whole[-low:] if low else ""
 
 
-def langchain(before: Sequence[Message], size: int) -> str:
-    """`trim_messages(strategy="last")`, whole messages, as its documentation counts them."""
-    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, trim_messages
-
-    made: list[BaseMessage] = [
-        (HumanMessage if (said(item) or {})["role"] == "user" else AIMessage)(text_of(item) or " ")
-        for item in before
-    ]
-    sizes = {id(message): count(message.text) for message in made}
-    kept = trim_messages(
-        made,
-        max_tokens=size,
-        strategy="last",
-        token_counter=lambda messages: sum(
-            sizes.get(id(one)) or count(one.text) for one in messages
-        ),
-    )
-    return "\n".join(message.text for message in kept)
-
-
-def harness(before: Sequence[Message], size: int) -> str:
-    """pydantic-ai-harness' `SlidingWindowCompaction`: the largest window whose text fits the size.
-
-    It keeps whole messages and the first user message; if even the least is too large, its newest text is cut to the size.
-    """
-    made = _pydantic(before)
-    low, high, best = 1, size, ""
-    least = _window(made, 1)
-    while low <= high:
-        middle = (low + high) // 2
-        text = _window(made, middle)
-        if count(text) <= size:
-            low, best = middle + 1, text
-        else:
-            high = middle - 1
-    return best or tail([{"role": "user", "content": least}], size)
-
-
-def _window(made: list[Any], keep: int) -> str:
-    from pydantic_ai_harness.compaction import SlidingWindowCompaction, compact_now
-
-    strategy = SlidingWindowCompaction(max_tokens=1, keep_tokens=keep, tokenizer=count)
-    kept = asyncio.run(compact_now(strategy, made, model="test"))
-    return "\n".join(_part_text(part) for message in kept for part in message.parts)
-
-
-def _part_text(part: Any) -> str:
-    name, given = getattr(part, "tool_name", ""), getattr(part, "args", None)
-    content = getattr(part, "content", "")
-    return f"{name} {given}" if given is not None else str(content)
-
-
-def _pydantic(before: Sequence[Message]) -> list[Any]:
-    from pydantic_ai.messages import (
-        ModelRequest,
-        ModelResponse,
-        TextPart,
-        ToolCallPart,
-        ToolReturnPart,
-        UserPromptPart,
-    )
-
-    made: list[Any] = []
-    names: dict[str, str] = {}
-    for item in before:
-        parts: list[Any] = []
-        user = (said(item) or {})["role"] == "user"
-        for block in blocks(item):
-            kind = block.get("type")
-            if kind == "tool_use":
-                names[block["id"]] = block["name"]
-                given = json.dumps(block["input"], ensure_ascii=False)
-                parts.append(ToolCallPart(block["name"], given, tool_call_id=block["id"]))
-            elif kind == "tool_result":
-                call = block["tool_use_id"]
-                told = text_of({"role": "user", "content": [block]})
-                parts.append(ToolReturnPart(names.get(call, "tool"), told, tool_call_id=call))
-            elif kind == "text":
-                parts.append((UserPromptPart if user else TextPart)(block["text"]))
-        if parts:
-            made.append((ModelRequest if user else ModelResponse)(parts=parts))
-    return made
+def all_users(before: Sequence[Message], size: int) -> str:
+    """Every message of the user, the newest first while it fits; in what is left the newest text of all else."""
+    own = [is_user_input(item) for item in before]
+    texts = [text_of(item) for item in before]
+    kept: set[int] = set()
+    room = size
+    for at in [at for at in reversed(range(len(texts))) if own[at]]:
+        price = count(texts[at]) + 1  # a line break between it and the next
+        if price <= room:
+            kept.add(at)
+            room -= price
+    users = "\n".join(text for at, text in enumerate(texts) if at in kept)
+    rest = [item for item, user in zip(before, own, strict=True) if not user]
+    return f"{users}\n{tail(rest, room - 1)}" if room > 1 else users
 
 
 REDUCERS: dict[str, Reducer] = {
     "ullage, extractive": extractive,
     "ullage, session notes": session_notes,
+    "all user messages, then a tail": all_users,
     "plain tail": tail,
-    "langchain trim_messages": langchain,
-    "pydantic-ai-harness sliding window": harness,
 }
+"""Those that need no other package; the peers' are in `peer_reducers.py`."""

@@ -23,11 +23,11 @@ Measure = Callable[[str], int]
 _ALL = 1 << 40
 
 # Most of the room is for what is needed to continue; a section has at most what its limit allows, and the others share the rest.
-_SHARES = dict(zip(TITLES, (1, 12, 16, 8, 3, 8, 110, 8, 4, 2), strict=True))
+_SHARES = dict(zip(TITLES, (1, 12, 16, 8, 3, 8, 150, 8, 4, 2), strict=True))
 _NAMES = "Codebase and System Documentation"
 """The section that lists the names in use: what an agent needs most to continue, and so the largest share."""
 
-_NAMES_IN_ROW = 12
+_NAMES_IN_ROW = 30
 
 _CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
 _PROMPTS = (Kind.PROMPT, Kind.COMMAND)
