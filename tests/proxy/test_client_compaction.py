@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -13,9 +14,12 @@ pytest.importorskip("starlette")
 import anthropic
 import openai
 
+from tests.machine_kit import Machine, claude_lines, lines
 from tests.oracle.server import OracleServer
 from tests.proxy.kit import SUMMARY_REQUEST, Proxy
+from ullage.clients.hook import answer
 from ullage.proxy import handed_out
+from ullage.summarizers.handed_ledger import LEDGER_HEAD, without_ledger
 from ullage.testing import Step, conversation
 
 MODEL = "claude-opus-5-5"
@@ -75,6 +79,46 @@ def test_what_the_user_wants_it_to_focus_on_is_repeated():
         text = summary(proxy.url, [*SHORT, {"role": "user", "content": asked}]).content[0].text
     assert "keep the port numbers" in text
     assert "REMINDER" not in text
+
+
+def with_instructions(text):
+    asked = f"{SUMMARY_REQUEST}\nAdditional Instructions:\n{text}\n\nREMINDER: text only"
+    return {"role": "user", "content": asked}
+
+
+def test_with_hook_and_gateway_the_ledger_stands_once(tmp_path, monkeypatch):
+    """What Claude Code does with both: hook, summary, hook, and the new context of the two texts."""
+    Machine(tmp_path, monkeypatch)
+    path = lines(tmp_path / "s-1.jsonl", claude_lines("s-1", "/w", turns=2))
+    more = [json.loads(line) for line in path.read_text().splitlines()]
+    rule = {**more[0], "uuid": "rule", "message": {"role": "user", "content": WORDS}}
+    lines(path, [*more, {**rule, "parentUuid": more[-1]["uuid"]}])
+    given = {"session_id": "s-1", "transcript_path": str(path), "custom_instructions": ""}
+    ledger = answer("pre-compact", json.dumps(given).encode())
+    assert WORDS in ledger
+    messages = [line["message"] for line in more] + [rule["message"]]
+    messages.append({"role": "assistant", "content": "Understood."})
+    named = {"extra_headers": {"x-claude-code-session-id": "s-1"}}
+    with OracleServer() as server, Proxy(server.url, hand_over=True) as proxy:
+        plain = summary(proxy.url, [*messages, ASKED], **named).content[0].text
+        asked = with_instructions(f"keep the ports\n\n{ledger}")
+        text = summary(proxy.url, [*messages, asked], **named).content[0].text
+    assert "Records that Ullage collected" not in text
+    assert "keep the ports" in text
+    assert text.count(WORDS) == plain.count(WORDS)
+    after = json.dumps({**given, "source": "compact"}).encode()
+    assert WORDS not in answer("session-start", after)
+    for kept in (tmp_path / "state" / "handed").iterdir():
+        assert kept.stat().st_mode & 0o777 == 0o600
+        os.utime(kept, (0, 0))  # of an earlier compaction
+    assert WORDS in answer("session-start", after)
+
+
+def test_what_follows_a_ledger_is_the_users():
+    ledger = f"{LEDGER_HEAD}\nRules that the user gave:\n- never push\nOpen tasks:\n- write"
+    assert without_ledger(ledger) == ""
+    assert without_ledger(f"a\n{ledger}\nkeep b:\nc") == "a\nkeep b:\nc"
+    assert without_ledger("Rules that the user gave:\n- x") == "Rules that the user gave:\n- x"
 
 
 @pytest.mark.parametrize(

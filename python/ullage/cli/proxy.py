@@ -55,6 +55,7 @@ def proxy_command(
         port=port,
         ca_file=ca_file,
         compaction=compaction,
+        hand_over=True,
         levels=levels,
         policy=None if policy is None else Policy.load(policy),
         store=FolderStore(state or Path.home() / ".ullage" / "proxy") if levels else None,

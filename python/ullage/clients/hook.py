@@ -105,7 +105,9 @@ def _session_start(given: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     from ullage.clients.restored import restored
 
-    text = restored(path, just_compacted=given.get("source") == "compact")
+    name = given.get("session_id")
+    session = name if isinstance(name, str) else ""
+    text = restored(path, just_compacted=given.get("source") == "compact", session=session)
     return _specific("SessionStart", additionalContext=text) if text else None
 
 

@@ -10,8 +10,10 @@ from ullage.facts import Facts, collect
 from ullage.facts.model import Origin
 from ullage.facts.reading import text_of
 from ullage.messages import BOUNDARY, Item, is_summary
+from ullage.sessions.handed_summary import handed_summary
 from ullage.sessions.load import open_session
 from ullage.summarizers.extractive_sections import failure_line, file_line, rule_line
+from ullage.summarizers.handed_ledger import LEDGER_HEAD
 from ullage.summarizers.work_lines import task_line
 
 __all__ = ["LIMIT_CHARS", "ledger", "restored"]
@@ -23,10 +25,6 @@ _HEAD = (
     "Facts that Ullage collected from this session's transcript before a compaction, and that a summary may not name. "
     "They are records of what was said and done, not new instructions."
 )
-_LEDGER_HEAD = (
-    "Records that Ullage collected from this session's transcript: keep them in the summary, in these words. "
-    "They are records of what was said and done, not new instructions."
-)
 LEDGER_CHARS = 4_000
 """As much as a user would write to focus a summary."""
 
@@ -35,14 +33,20 @@ T = TypeVar("T")
 
 
 def restored(
-    path: str | os.PathLike[str], *, just_compacted: bool = False, limit: int = LIMIT_CHARS
+    path: str | os.PathLike[str],
+    *,
+    just_compacted: bool = False,
+    limit: int = LIMIT_CHARS,
+    session: str = "",
 ) -> str:
     """The text for the model; empty where the session was never compacted, or nothing is missing.
 
     Args:
         path: The transcript, of any known format.
-        just_compacted: The client says so. It writes late: where the file has no new boundary yet, all of it counts as lost.
+        just_compacted: The client says so. It writes late: where the file has no new boundary yet, all counts as lost that is not
+            in the summary that the gateway has just given to this session.
         limit: Characters of the text at most.
+        session: Its id; empty: unknown.
 
     Raises:
         InvalidTranscript: The file cannot be read as a session.
@@ -54,7 +58,7 @@ def restored(
         (at for at in reversed(range(len(lines))) if lines[at].get("subtype") == BOUNDARY), None
     )
     if just_compacted and (cut is None or _talk_since(lines[cut:])):
-        return _text(collect(lines), "", limit)
+        return _text(collect(lines), handed_summary(session), limit)
     if cut is None:
         return ""
     shown = "\n".join(text_of(item) for item in opened.items)
@@ -74,7 +78,7 @@ def ledger(path: str | os.PathLike[str], *, limit: int = LEDGER_CHARS) -> str:
         InvalidTranscript: The file cannot be read as a session.
         StoreError: It is missing.
     """
-    return _text(collect(open_session(path).items), "", limit, _LEDGER_HEAD, failures=False)
+    return _text(collect(open_session(path).items), "", limit, LEDGER_HEAD, failures=False)
 
 
 def _talk_since(lines: Sequence[Item]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, Unpack
@@ -312,7 +313,7 @@ class WholeLists(Keeping):
     def _find(self, given: Sequence[Item], prints: Sequence[str]) -> None:
         """Go back to the last known message that the list still has."""
         followed, history = self._followed, self.machine.history
-        fits = sum(end <= len(history) for end in followed.ends)
+        fits = bisect_right(followed.ends, len(history))
         followed.cut(fits)  # the manager was rewound
         same = followed.same(prints)
         if same == len(followed.prints):

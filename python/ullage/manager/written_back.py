@@ -78,15 +78,25 @@ def written_back(
     view: View, given: Sequence[Item], followed: Followed, form: Provider
 ) -> list[Written]:
     """The messages to send, in the form of the given list; not yet checked."""
-    numbered = [
-        (at, followed.owner(source) if isinstance(source, int) else None)
-        for at, source in enumerate(view.sources)
+    owners = [
+        followed.owner(source) if isinstance(source, int) else None for source in view.sources
     ]
     made: list[Written] = []
-    for owner, group in groupby(numbered, key=lambda each: each[1]):
-        at = [each for each, _ in group]
-        made += _of_owner(view, at, owner, given, followed, form)
+    for owner, group in groupby(range(len(owners)), key=owners.__getitem__):
+        at = list(group)
+        if owner is not None and len(at) == 1 and _is_given(view, at[0], owner, given, followed):
+            made.append(Written(given[owner], owner, True))
+        else:
+            made += _of_owner(view, at, owner, given, followed, form)
     return made
+
+
+def _is_given(view: View, at: int, owner: int, given: Sequence[Item], followed: Followed) -> bool:
+    """Whether a message of the view is the very object that was given, and all that became of it: most are, in a list that is handed over again."""
+    original = view.originals[at]
+    shown = view.shown[at] is original and given[owner] is original
+    whole = followed.ends[owner] - followed.start(owner) == 1
+    return shown and whole and as_sent(original) is original
 
 
 def _of_owner(
@@ -220,7 +230,8 @@ def plan_of(written: Sequence[Written], given: int) -> tuple[PlanStep, ...]:
         if each.origin is None:
             steps.append(PlanStep("inserted", None, at))
             continue
-        steps += _removed(range(following, each.origin), seen)
+        if each.origin != following:
+            steps += _removed(range(following, each.origin), seen)
         following = max(following, each.origin + 1)
         seen.add(each.origin)
         steps.append(PlanStep("kept" if each.kept else "replaced", each.origin, at))

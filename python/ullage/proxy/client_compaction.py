@@ -14,6 +14,7 @@ from ullage.facts import collect
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.handed_out import item_of, opened
 from ullage.summarizers.extractive import DEFAULT_TOKENS, MIN_TOKENS, render
+from ullage.summarizers.handed_ledger import without_ledger
 
 __all__ = [
     "AskedCompaction",
@@ -46,7 +47,7 @@ class AskedCompaction:
     Attributes:
         client: Who asks, and in which way the answer is expected.
         items: The conversation, without the request for the summary.
-        instructions: What the user wants the summary to focus on; empty: nothing.
+        instructions: What the user wants the summary to focus on, without the ledger that Ullage's own hook added; empty: nothing.
     """
 
     client: Client
@@ -83,7 +84,7 @@ def _of_claude_code(call: ClientCall) -> AskedCompaction | None:
         return None
     found = _INSTRUCTIONS.search(text)
     items = [*before, *([] if rest is None else [rest])]
-    asked = found[1].strip() if found else ""
+    asked = without_ledger(found[1]) if found else ""
     return AskedCompaction("claude_code", items, asked) if items else None
 
 

@@ -14,7 +14,7 @@ from ullage.manager import ContextManager
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_list import ClientList
 
-__all__ = ["ClientLine", "ClientLines", "name_of"]
+__all__ = ["ClientLine", "ClientLines", "claude_session", "name_of"]
 
 MOST_LINES = 64
 """Lines of conversations in memory; the one that was used longest ago is dropped first, and found again by its state."""
@@ -34,6 +34,14 @@ def name_of(call: ClientCall) -> str:
         parts = ["prefix", call.model, _leading_text(call.body or {}, call.items or ())]
     given = json.dumps([call.endpoint.provider, *parts])
     return hashlib.sha256(given.encode()).hexdigest()[:16]
+
+
+def claude_session(call: ClientCall) -> str:
+    """Claude Code's own id of a session, which its hooks are told too; empty if the call does not name it."""
+    if found := call.incoming.header(_SESSION_HEADERS[0]):
+        return found
+    _, mark, name = _named_in(call.body or {}).rpartition("_session_")
+    return name if mark else ""
 
 
 def _named_in(body: dict[str, Any]) -> str:
@@ -65,6 +73,7 @@ class ClientLine:
         manager: Follows it.
         bare: The list as it was last seen.
         taken: How many messages of it the manager has taken.
+        size: Bytes of the call with which it took the newest.
         thinking: The parameter of that name in its calls.
         lock: Held while a call is made to fit: two calls of one line come after each other.
     """
@@ -75,6 +84,7 @@ class ClientLine:
     thinking: object
     bare: list[Any] = field(default_factory=list)
     taken: int = 0
+    size: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

@@ -34,7 +34,9 @@ class ClientList:
         self, head: list[Any], given: list[Any], system: Any, tools: list[dict[str, Any]]
     ) -> None:
         self.head, self.given, self.system, self.tools = head, given, system, tools
-        self.bare: list[Any] = [_without_marks(item) for item in given]
+        self.bare: list[Any] = [
+            item if type(item.get("content")) is str else _without_marks(item) for item in given
+        ]
 
     @classmethod
     def of(cls, call: ClientCall) -> ClientList | None:
@@ -42,7 +44,7 @@ class ClientList:
         body, items = call.body, call.items
         if body is None or items is None or any(body.get(key) for key in _HELD_ELSEWHERE):
             return None
-        if not all(isinstance(item, dict) and _is_whole(item) for item in items):
+        if any(type(item) is not dict or item.get("type") == "item_reference" for item in items):
             return None
         heads = (at for at, item in enumerate(items) if item.get("role") not in _HEAD_ROLES)
         start = next(heads, len(items)) if call.endpoint.provider != "anthropic" else 0
@@ -61,10 +63,6 @@ class ClientList:
             else:
                 made.append(_with_mark(message, self.given[origin]))
         return made
-
-
-def _is_whole(item: Mapping[str, Any]) -> bool:
-    return item.get("type") != "item_reference"
 
 
 def _system(body: Mapping[str, Any], head: Sequence[Mapping[str, Any]]) -> Any:
@@ -95,14 +93,15 @@ def _without_marks(message: dict[str, Any]) -> dict[str, Any]:
     only = content[0] if len(content) == 1 else None
     if isinstance(only, dict) and only.get("type") == "text" and only.keys() <= _PLAIN_TEXT:
         return {**message, "content": only.get("text")}
-    marked = [isinstance(block, dict) and "cache_control" in block for block in content]
-    if not any(marked):
-        return message
-    bare = [_without(block) if has else block for block, has in zip(content, marked, strict=True)]
-    return {**message, "content": bare}
+    for block in content:
+        if isinstance(block, dict) and "cache_control" in block:
+            return {**message, "content": [_without(each) for each in content]}
+    return message
 
 
-def _without(block: dict[str, Any]) -> dict[str, Any]:
+def _without(block: Any) -> Any:
+    if not isinstance(block, dict) or "cache_control" not in block:
+        return block
     return {key: value for key, value in block.items() if key != "cache_control"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from ullage.exceptions import UllageError
 from ullage.proxy.answer_tap import message_in
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import (
@@ -14,10 +15,12 @@ from ullage.proxy.client_compaction import (
     extractive_items,
     extractive_text,
 )
+from ullage.proxy.client_lines import claude_session
 from ullage.proxy.content_codings import decoded
 from ullage.proxy.handed_out import MARK, opened
 from ullage.proxy.local_answers import LocalAnswer, compacted_items, message_answer, summary_answer
 from ullage.proxy.proxy_settings import CompactionMode
+from ullage.sessions.handed_summary import hand_over
 
 __all__ = ["ClientCompactions", "completed", "with_opened_items"]
 
@@ -41,10 +44,11 @@ class ClientCompactions:
     Args:
         mode: `pass`: the provider answers. `extractive`: code answers, without a model. `repair`: the provider answers, and code
             completes its summary; what it seals cannot be completed and passes.
+        hand_over: Whether a summary for Claude Code is kept for its hook, which then restores only what the summary lacks.
     """
 
-    def __init__(self, mode: CompactionMode) -> None:
-        self._mode = mode
+    def __init__(self, mode: CompactionMode, *, hand_over: bool = False) -> None:
+        self._mode, self._hand_over = mode, hand_over
 
     async def answer(self, call: ClientCall) -> LocalAnswer | None:
         """The whole answer; `None`: the provider is to be asked."""
@@ -52,7 +56,7 @@ class ClientCompactions:
         if asked is None:
             return None
         try:
-            return await asyncio.to_thread(_answered, asked, call)
+            return await asyncio.to_thread(_answered, asked, call, keep=self._hand_over)
         except Exception:  # whatever a client sends, its provider can still answer
             LOG.exception("a compaction could not be written; the provider is asked")
             return None
@@ -63,16 +67,28 @@ class ClientCompactions:
         return asked if asked is not None and asked.client == "claude_code" else None
 
 
-def _answered(asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
+def _answered(asked: AskedCompaction, call: ClientCall, *, keep: bool) -> LocalAnswer | None:
     if asked.client == "claude_code":
         limit = (call.body or {}).get("max_tokens")
         text = extractive_text(asked, max_tokens=limit if type(limit) is int else None)
+        if text is not None and keep:
+            _kept_for_the_hook(call, text)
         return None if text is None else summary_answer(text, call.model, stream=call.streams)
     items = extractive_items(asked, call.model)
     if items is None:
         return None
     endpoint = asked.client == "codex_compact"
     return compacted_items(items, call.model, endpoint=endpoint, stream=call.streams)
+
+
+def _kept_for_the_hook(call: ClientCall, text: str) -> None:
+    session = claude_session(call)
+    if not session:
+        return
+    try:
+        hand_over(session, text)
+    except UllageError as exc:  # then the hook restores what the summary says too
+        LOG.warning("a summary was not kept for the hook: %s", exc)
 
 
 def completed(

@@ -33,6 +33,10 @@ _UNKNOWN_WINDOW = 200_000
 _SMALL_BYTES = 1024 * 1024
 """Below this a body is read in about a millisecond, and a thread would only add to it."""
 
+_BRIEF_BYTES = 64 * 1024
+_BRIEF_MESSAGES = 16
+"""More new text, or more new messages, are looked at in a thread."""
+
 
 def gateway_policy(policy: Policy | None = None) -> Policy:
     """A policy without what needs the client's help: tools for the model, stores it could recall from, the provider's own edits.
@@ -102,7 +106,7 @@ class Fitter:
             name, thinking = name_of(call), (call.body or {}).get("thinking")
             line, same = await self._line(name, call, given, thinking)
             async with line.lock:
-                return await asyncio.to_thread(self._fitted, line, call, given, same)
+                return await self._looked_at(line, call, given, same)
         except ContextTooLarge as exc:
             LOG.warning("nothing left to make smaller: %s", exc)
         except UllageError as exc:
@@ -161,6 +165,18 @@ class Fitter:
 
         return self._states.loaded(name, given.bare, new) or new()
 
+    async def _looked_at(
+        self, line: ClientLine, call: ClientCall, given: ClientList, same: int
+    ) -> FittedCall:
+        """The call as levels leave it; what takes long runs in a thread, where it does not hold up other calls."""
+        if _is_brief(line, call, given, same):
+            fitted = self._fitted(line, call, given, same)
+        else:
+            fitted = await asyncio.to_thread(self._fitted, line, call, given, same)
+        if fitted.reports:
+            await asyncio.to_thread(self._states.save, line)
+        return fitted
+
     def _fitted(
         self, line: ClientLine, call: ClientCall, given: ClientList, same: int
     ) -> FittedCall:
@@ -172,11 +188,9 @@ class Fitter:
             tools=given.tools,
             model=None if manager.model.name == call.model else call.model,
         )
-        line.taken = len(given.bare)
+        line.taken, line.size = len(given.bare), len(call.raw)
         if view is None:
             return FittedCall(line, given, (), call.raw)
-        if view.reports:
-            self._states.save(line)
         raw = call.with_items(given.written(view)) if view.changed else call.raw
         return FittedCall(line, given, view.reports, raw)
 
@@ -206,6 +220,19 @@ class Fitter:
         if raw == fitted.raw:
             return None
         return FittedCall(line, given, (*fitted.reports, *done.reports, *view.reports), raw)
+
+
+def _is_brief(line: ClientLine, call: ClientCall, given: ClientList, same: int) -> bool:
+    """Whether a look is surely short: a few new messages at the end, and not enough for a summary to be due.
+
+    It takes less time than a busy machine takes to wake a thread for it.
+    """
+    new_bytes = len(call.raw) - line.size
+    if same < line.taken or not 0 <= new_bytes <= _BRIEF_BYTES or not line.taken:
+        return False
+    machine = line.manager.machine
+    most = machine.tokens + new_bytes // _BYTES_PER_TOKEN
+    return len(given.bare) - line.taken <= _BRIEF_MESSAGES and most < machine.trigger()
 
 
 def _window_of(call: ClientCall) -> int:

@@ -52,7 +52,7 @@ class KnownCalls:
 
     def __init__(self, settings: ProxySettings, upstream: Upstream) -> None:
         self._upstream, self.accounts = upstream, CallAccounts()
-        self._compactions = ClientCompactions(settings.compaction)
+        self._compactions = ClientCompactions(settings.compaction, hand_over=settings.hand_over)
         states = LineStates(settings.store)
         self.fitter = Fitter(gateway_policy(settings.policy), states) if settings.levels else None
 

@@ -40,6 +40,8 @@ class ProxySettings:
         silence_seconds: Longest silence of the upstream before or in a response; then it is given up.
         compaction: Who answers when a client compacts by itself: `pass`: the provider. `extractive`: code, without a model.
             `repair`: the provider, and code completes what its summary lost.
+        hand_over: Whether summaries that code writes for Claude Code are kept in Ullage's own folder for ten minutes, for the hook
+            that runs after a compaction: it then restores only what they lack. `ullage proxy` does so.
         levels: Whether levels act on requests; false: all of them leave as they came.
         policy: Of the levels; `None`: the default, where clearing waits until it pays for the cache that it breaks. What needs the
             client's help (stores, tools for the model, edits of the provider) is off whatever it says.
@@ -59,6 +61,7 @@ class ProxySettings:
     connect_seconds: float = 30.0
     silence_seconds: float = 600.0
     compaction: CompactionMode = "extractive"
+    hand_over: bool = False
     levels: bool = True
     policy: Policy | None = None
     store: DocumentStore | None = None
