@@ -216,6 +216,18 @@ def test_an_overflow_is_recovered_before_the_client_sees_it(form):
     assert json.loads(second.body)[FORMS[form][1]][-1] == items[-1]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_after_a_refusal_the_next_call_is_made_to_fit_at_once(form):
+    """The table gives this model 200,000 tokens, its server a tenth of that."""
+    items = talk(form, tokens=25_000)
+    counts = asks(items)[-2:]
+    with OracleServer(window=20_000) as server, Proxy(server.url) as proxy:
+        for count in counts:
+            status, _, said = ask(proxy, form, items[:count], model="claude-opus-4-5")
+            assert status == 200, said
+        assert [each.status for each in server.requests] == [400, 200, 200]
+
+
 def test_an_overflow_that_a_stream_tells_is_recovered_too():
     items = talk("openai_responses", tokens=16_000)
     too_long = Step("overflow", provider="openai_new")

@@ -37,7 +37,7 @@ def name_of(call: ClientCall) -> str:
 
 
 def claude_session(call: ClientCall) -> str:
-    """Claude Code's own id of a session, which its hooks are told too; empty if the call does not name it."""
+    """Claude Code's own id of a session, which its hooks get too; empty if the call does not name it."""
     if found := call.incoming.header(_SESSION_HEADERS[0]):
         return found
     _, mark, name = _named_in(call.body or {}).rpartition("_session_")

@@ -37,6 +37,9 @@ _BRIEF_BYTES = 64 * 1024
 _BRIEF_MESSAGES = 16
 """More new text, or more new messages, are looked at in a thread."""
 
+_MOST_REFUSED = 10_000
+"""Names that are remembered; a call that is not is refused, and then made smaller."""
+
 
 def gateway_policy(policy: Policy | None = None) -> Policy:
     """A policy without what needs the client's help: tools for the model, stores it could recall from, the provider's own edits.
@@ -89,11 +92,16 @@ class Fitter:
     def __init__(self, policy: Policy, states: LineStates) -> None:
         self.policy, self.lines = policy, ClientLines()
         self._states, self._start = states, _start_percent(policy)
+        self._refused: set[str] = (
+            set()
+        )  # names of what was refused as too large: its window is smaller than the table says
 
     def may_be_due(self, call: ClientCall) -> bool:
-        """Whether a level could act on a call; by its size alone, so that small ones leave at once."""
+        """Whether a level could act on a call; by its size alone, so that small ones leave at once, unless one like it was refused."""
         if call.endpoint.kind not in ("messages", "chat", "responses"):
             return False
+        if self._refused and name_of(call) in self._refused:
+            return True
         tokens = _window_of(call) * self._start // 100
         return len(call.raw) > tokens * _BYTES_PER_TOKEN
 
@@ -217,6 +225,8 @@ class Fitter:
         smaller = {} if done.max_tokens is None else {_output_key(call): done.max_tokens}
         raw = call.with_items(given.written(view), **smaller)
         self._states.save(line)
+        if len(self._refused) < _MOST_REFUSED:
+            self._refused.add(line.name)
         if raw == fitted.raw:
             return None
         return FittedCall(line, given, (*fitted.reports, *done.reports, *view.reports), raw)
