@@ -393,6 +393,21 @@ def test_the_status_line_says_fill_next_step_and_cost():
 
 
 @pytest.mark.parametrize(
+    "name", ["Opus 5", "Sonnet 5 (1M context, preview)", "a model of a gateway " * 9]
+)
+@pytest.mark.parametrize("size", [200_000, 1_000_000])
+def test_the_status_line_fits_a_narrow_terminal(name, size):
+    usage = {"cache_read_input_tokens": size - 60_000, "input_tokens": 5}
+    window = {"context_window_size": size, "current_usage": usage}
+    cost = {"total_cost_usd": 1_234.5}
+    line = status_line({"model": {"display_name": name}, "context_window": window, "cost": cost})
+    assert len(line) <= 80
+    assert line.startswith(name[:12])
+    assert "compacts in 2" in line
+    assert "$1,234.50" in line
+
+
+@pytest.mark.parametrize(
     "given", [{}, {"context_window": None}, {"model": "x"}, {"cost": {"total_cost_usd": "1"}}, {"context_window": {"used_percentage": 10**400, "context_window_size": -1}}, {"model": {"display_name": "a\x1b[31m\nb"}}]
 )  # fmt: skip
 def test_a_status_line_of_anything_is_one_printable_line(given):

@@ -385,6 +385,7 @@ def test_the_commands(tmp_path, monkeypatch):
     assert len(listed["parts"]) == 24
     removed = report("edit", IDS["codex"], "--remove", "t1", "r3", "--dry-run")
     assert removed["messages_before"] - removed["messages_after"] == 4
+    assert removed["tokens_after"] < removed["tokens_before"]
     assert ullage("edit", IDS["codex"], "--remove", "t1").returncode == 0
     assert "r1" in ullage("edit", IDS["codex"]).stdout
     refused = ullage("compact", machine.files["gemini"], "--new-session")

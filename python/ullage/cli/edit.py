@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, tokens
 from ullage.cli.session_file import SessionArgument
+from ullage.counting.estimate import weights_for
 from ullage.sessions import Session, open_session
 from ullage.sessions.edit import SessionPart, remove_parts, session_parts
 from ullage.sessions.session_list import context_tokens
@@ -67,11 +68,13 @@ def _said(part: SessionPart) -> str:
 def _remove(out: Output, opened: Session, names: list[str], *, write: bool) -> int:
     before = context_tokens(opened)
     now = remove_parts(opened, names, write=write)
+    # By the estimate on both sides: what the provider reported last is of the longer context.
+    after = max(0, before - _estimated(opened) + _estimated(now))
     report = {
         "file": str(opened.path),
         "removed": names,
         "tokens_before": before,
-        "tokens_after": context_tokens(now) if write else None,
+        "tokens_after": after,
         "messages_before": len(opened.messages),
         "messages_after": len(now.messages),
         "written": write,
@@ -79,6 +82,12 @@ def _remove(out: Output, opened: Session, names: list[str], *, write: bool) -> i
     if out.as_json:
         out.json(report)
         return 0
-    size = f", {tokens(before)} → {tokens(context_tokens(now))} tokens" if write else " (dry run)"
+    size = f", {tokens(before)} → {tokens(after)} tokens" + ("" if write else " (dry run)")
     out.line(f"{', '.join(names)}: {len(opened.messages):,} → {len(now.messages):,} messages{size}")
     return 0
+
+
+def _estimated(session: Session) -> int:
+    from ullage._engine import core
+
+    return int(core.Ledger(weights_for(session.model or None), session.items).tokens())

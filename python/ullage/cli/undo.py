@@ -45,7 +45,7 @@ def undo_command(
         out.json(report)
         return 0
     out.heading(str(file))
-    out.line(f"undone  the compaction of {done.when or 'an unknown time'}")
+    out.line(f"undone  what was changed at {done.when or 'an unknown time'}")
     after = "" if dry_run else f", {tokens(done.tokens_after)} tokens"
     out.line(f"before  {done.messages_before:,} messages, {tokens(done.tokens_before)} tokens")
     out.line(f"now     {done.messages_after:,} messages{after}")

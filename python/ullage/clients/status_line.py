@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 __all__ = ["status_line"]
 
 _CELLS = 10
+_COLUMNS = 80
+"""A narrow terminal's: the client says nothing of its own."""
+
+_NAME_CHARS, _SHORT_NAME_CHARS = 40, 16
 _BUFFER = 13_000
 _RESERVE = 20_000
 """Claude Code compacts at the window less room for a summary and this buffer (docs/behaviour.md, WIN-2)."""
@@ -23,13 +27,23 @@ def status_line(given: Mapping[str, Any]) -> str:
         given: Its JSON: `context_window`, `cost`, `model` and more.
     """
     window = _mapping(given.get("context_window"))
-    parts = [_name(given), _fill(window), _next(window), _cache(window), _cost(given)]
+    fill, due, cost = _fill(window), _next(window), _cost(given)
+    line = _joined(_name(given, _NAME_CHARS), fill, due, _cache(window), cost)
+    if len(line) > _COLUMNS:
+        line = _joined(_name(given, _SHORT_NAME_CHARS), fill, due, _cache(window), cost)
+    return (
+        line if len(line) <= _COLUMNS else _joined(_name(given, _SHORT_NAME_CHARS), fill, due, cost)
+    )
+
+
+def _joined(*parts: str) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _name(given: Mapping[str, Any]) -> str:
-    name = _mapping(given.get("model")).get("display_name")
-    return _plain(name)[:40] if isinstance(name, str) else ""
+def _name(given: Mapping[str, Any], most: int) -> str:
+    found = _mapping(given.get("model")).get("display_name")
+    name = _plain(found) if isinstance(found, str) else ""
+    return name if len(name) <= most else name[: most - 1].rstrip() + "…"
 
 
 def _fill(window: Mapping[str, Any]) -> str:
