@@ -14,6 +14,7 @@ from ullage.exceptions import InvalidMessage
 __all__ = [
     "BOUNDARY",
     "CLEARED",
+    "METADATA_TYPES",
     "THINKING",
     "Block",
     "BlockView",
@@ -51,6 +52,21 @@ LOCAL_FIELDS: Final = frozenset(
     "uuid timestamp".split()
 )
 """Keys of a response or of an entry that no request takes."""
+
+METADATA_TYPES: Final = (
+    "custom-title",
+    "ai-title",
+    "tag",
+    "agent-name",
+    "agent-color",
+    "agent-setting",
+    "mode",
+    "permission-mode",
+    "pr-link",
+    "last-prompt",
+)
+"""Lines about the session, of which the last of each type counts; repeated after a compaction so
+that they lie within the last 16 KB, which is all that a list of sessions reads (POST-5)."""
 
 Block: TypeAlias = dict[str, Any]
 """One content block, such as `{"type": "text", "text": "..."}`."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.kit import said, user
 from ullage import Policy, compact
-from ullage.compaction.put_back import Providers
+from ullage.compaction.context_providers import Providers
 from ullage.facts import collect
 from ullage.facts.answers_found import decided, still_open
 from ullage.facts.corrections import superseded

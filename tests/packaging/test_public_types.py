@@ -13,9 +13,16 @@ import sys
 import types
 import typing
 from collections.abc import Generator, Iterator, Mapping
+from os import PathLike
 from typing import Any
 
+import ullage.compaction.compaction_result
+import ullage.facts
+import ullage.legality
 import ullage.levels.cost
+import ullage.manager.journal
+import ullage.observe
+import ullage.recall
 from tests.kit import top_names
 from ullage import ContextManager
 from ullage.manager.outside import Outside
@@ -54,8 +61,18 @@ LATE = {
     "BetaAbstractMemoryTool": object,
     "StageReport": ullage.levels.StageReport,
     "Cost": ullage.levels.cost.Cost,
+    # What a conversation needs only with a log, a summary or a listener: `from ullage import ContextManager` does not load it.
+    "CompactionResult": ullage.CompactionResult,
+    "Direction": ullage.compaction.compaction_result.Direction,
+    "Facts": ullage.facts.Facts,
+    "Journal": ullage.manager.journal.Journal,
+    "Listener": ullage.observe.Listener,
+    "Log": str | PathLike[str] | ullage.TranscriptLog,
+    "Recall": ullage.recall.Recall,
+    "Repair": ullage.legality.Repair,
+    "TranscriptLog": ullage.TranscriptLog,
 }
-"""Imported for type checkers alone: of an optional package, or of a room that stands above."""
+"""Imported for type checkers alone: of an optional package, of a room that stands above, or slow to load."""
 SPECIAL = ("__init__", "__call__", "__getitem__", "__enter__", "__iter__", "__aenter__")
 
 

@@ -9,9 +9,9 @@ from ullage._lazy import on_first_use
 if TYPE_CHECKING:
     from ullage.compaction.api import acompact, compact
     from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
+    from ullage.compaction.context_providers import Providers, Skill
     from ullage.compaction.flow import compaction_flow
     from ullage.compaction.job import Job
-    from ullage.compaction.put_back import Providers, Skill
 
 __all__ = [
     "CompactionReport",
@@ -37,7 +37,7 @@ _HOMES = {
     ),
     "flow": ("compaction_flow",),
     "job": ("Job",),
-    "put_back": (
+    "context_providers": (
         "Providers",
         "Skill",
     ),

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from ullage.compaction.compaction_result import CompactionResult, Direction
+from ullage.compaction.context_providers import Providers
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import log_store
 from ullage.compaction.job import DEFAULT_WINDOW, Job, ResultStore
-from ullage.compaction.put_back import Providers
 from ullage.compaction.recollection import Memory
 from ullage.counting.estimate import Weights, weights_for
 from ullage.counting.models import ModelTable

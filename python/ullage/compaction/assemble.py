@@ -10,9 +10,9 @@ from ullage._engine import core
 from ullage.compaction.boundary import BoundaryEntries, stable_uuid
 from ullage.compaction.carried import with_item
 from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
+from ullage.compaction.context_providers import Attachment
 from ullage.compaction.kept_media import kept_media, with_media
 from ullage.compaction.prepared import State
-from ullage.compaction.put_back import Attachment
 from ullage.compaction.summary_call import Accepted
 from ullage.compaction.summary_message import summary_message
 from ullage.compaction.summary_repair import SummaryRepair, repair

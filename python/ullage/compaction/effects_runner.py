@@ -6,9 +6,9 @@ import inspect
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ullage.compaction.put_back import Providers
+from ullage.compaction.context_providers import Providers
 from ullage.effects import (
     Call,
     Cancelled,
@@ -28,10 +28,12 @@ from ullage.effects import (
 )
 from ullage.effects.background import await_watched, call_watched
 from ullage.exceptions import InvalidPolicy
-from ullage.observe.events import CompactionProgress, Event, Listener
 from ullage.observe.hooks import arun_hook, run_hook
 from ullage.summarizers.call_watchdog import Watch
 from ullage.summarizers.protocol import SummaryRequest, is_async
+
+if TYPE_CHECKING:
+    from ullage.observe.events import Event, Listener
 
 __all__ = ["AsyncPerformer", "FlowHost", "Performer", "arun_flow", "run_flow", "run_flow_on_thread"]
 
@@ -151,6 +153,8 @@ class Performer:
         given, name = effect.request, str(getattr(effect.summarizer, "name", ""))
 
         def progress(chars: int) -> None:
+            from ullage.observe.events import CompactionProgress
+
             event = CompactionProgress(summarizer=name, attempt=given.attempt, chars=chars)
             self._tell(event)
 

@@ -13,11 +13,12 @@ from typing import Any
 
 from ullage.compaction.assemble import over_target, summary_text, weighed
 from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
+from ullage.compaction.context_providers import Attachment
 from ullage.compaction.floor import LEAST_REMOVED_TOKENS, advice, only_summary, too_little
 from ullage.compaction.from_session_notes import remembered
 from ullage.compaction.job import Job
 from ullage.compaction.prepared import State, prepare, since_last
-from ullage.compaction.put_back import Attachment, rebuild, within
+from ullage.compaction.put_back import rebuild, within
 from ullage.compaction.recollection import SESSION_MEMORY
 from ullage.compaction.summary_call import Accepted, write_summary
 from ullage.compaction.target import LEAST_SUMMARY_TOKENS, frame_tokens

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ullage.compaction.compaction_result import CompactionResult, Direction
-from ullage.compaction.put_back import Providers
+from ullage.compaction.context_providers import Providers
 from ullage.compaction.recollection import Memory
 from ullage.counting.estimate import Weights
 from ullage.exceptions import InvalidPolicy

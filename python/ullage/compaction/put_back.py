@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 from ullage.compaction.announced import Seen, announced, size_of
+from ullage.compaction.context_providers import Attachment, Providers, Skill
 from ullage.effects import Call, Effect, Flow, ReadFile, Together
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts
 from ullage.facts.reading import clean
 from ullage.policy import RestorePolicy
 
-__all__ = ["Attachment", "Providers", "Skill", "rebuild", "recent_files", "within"]
+__all__ = ["rebuild", "recent_files", "within"]
 
-Attachment: TypeAlias = dict[str, Any]
 Measure: TypeAlias = Callable[[str], int]
 
 BYTES_PER_TOKEN = 8
@@ -28,44 +27,6 @@ BYTES_PER_TOKEN = 8
 
 LEAST_TOKENS = 50
 """A smaller part of a file or skill is not worth its frame."""
-
-
-@dataclass(frozen=True, slots=True)
-class Skill:
-    """A skill that was invoked: its instructions, so that it need not be invoked again."""
-
-    name: str
-    content: str
-    path: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Providers:
-    """The providers of the state to restore; each may be absent, and may return nothing.
-
-    Attributes:
-        read_file: The text of a file now, or `None`; `None` here: no files are restored.
-        skip_file: Whether a path is a plan or memory file, which has a provider of its own.
-        plan: `(path, text)` of the plan file.
-        skills: Invoked skills, newest first.
-        plan_mode: Whether plan mode is on.
-        tasks: State of background tasks, as attachments.
-        tools: Changes in deferred tools, announced in full, as attachments.
-        agents: The agent listing, as attachments.
-        mcp: MCP instructions, as attachments.
-        clean_up: Called after a compaction was installed: empties the read-file cache and the like.
-    """
-
-    read_file: Callable[[str], str | None] | None = None
-    skip_file: Callable[[str], bool] | None = None
-    plan: Callable[[], tuple[str, str] | None] | None = None
-    skills: Callable[[], Sequence[Skill]] | None = None
-    plan_mode: Callable[[], bool] | None = None
-    tasks: Callable[[], Sequence[Attachment]] | None = None
-    tools: Callable[[], Sequence[Attachment]] | None = None
-    agents: Callable[[], Sequence[Attachment]] | None = None
-    mcp: Callable[[], Sequence[Attachment]] | None = None
-    clean_up: tuple[Callable[[], object], ...] = ()
 
 
 def recent_files(

@@ -13,8 +13,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ullage.exceptions import UllageError
 
@@ -49,40 +48,35 @@ class Cancelled(UllageError):
     code = "aborted"
 
 
-@dataclass(frozen=True, slots=True)
-class Summarize:
+class Summarize(NamedTuple):
     """One summary call. Result: `SummaryReply`. Raises what the summarizer raises."""
 
     request: SummaryRequest
     summarizer: Any
 
 
-@dataclass(frozen=True, slots=True)
-class RunHook:
+class RunHook(NamedTuple):
     """One hook. Result: `HookReply`, also when the hook failed; never raises."""
 
     hook: Any
     payload: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFile:
+class ReadFile(NamedTuple):
     """The text of a file, or `None` if it is missing, unreadable or binary; of one that is too large, more than the limit is returned."""
 
     path: str
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A function that the host registered: an attachment provider, a clean-up. Result: what it returns."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(NamedTuple):
     """Installs a compaction in the host's log, all or nothing. Result: the draft as it was installed.
 
     Messages appended since are kept. Raises `LogConflict` if what was compacted (`ids`, oldest first)
@@ -93,29 +87,25 @@ class Store:
     ids: tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(NamedTuple):
     """Tokens of messages by a counter outside (a remote endpoint). Result: an int."""
 
     items: Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """A pause. Result: `None`."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(NamedTuple):
     """Notifies the listeners. Result: `None`; a listener that raises does not stop the flow."""
 
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
+class Together(NamedTuple):
     """Effects that may run in parallel. Result: a list in their order, with failures as exceptions."""
 
     effects: tuple[Effect, ...]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from ullage.facts.model import Previous
+if TYPE_CHECKING:
+    from ullage.facts.model import Previous
 
 __all__ = [
     "CLOSING",
@@ -156,6 +158,8 @@ def parse_sections(text: str) -> dict[int, str]:
 
 def parse_summary(text: str) -> Previous:
     """The sections of a summary message by Ullage or another tool."""
+    from ullage.facts.model import Previous
+
     body = text.rpartition(f"\n{CLOSING}")[0] or text
     if not text.lstrip().startswith(OPENING):
         body = strip_draft(body)  # Ullage's has none, and may quote such tags

@@ -29,7 +29,6 @@ from ullage.levels.view import Result, View
 from ullage.messages import CLEARED
 from ullage.policy import Policy
 from ullage.providers.registry import AnyProvider
-from ullage.transcript import records
 
 __all__ = ["LEVEL", "ContextEdits", "apply_context_management", "policy_for"]
 
@@ -128,8 +127,15 @@ def _edited(view: View, overhead_tokens: int, state: ContextEdits) -> StageRepor
         tools=tuple(dict.fromkeys(result.tool for result in cleared)),
         paths=tuple(dict.fromkeys(result.path for result in cleared if result.path)),
         first_changed=min((at for at in changed if at is not None), default=None),
-        records=(records.microcompact([result.id for result in cleared]),) if cleared else (),
+        records=_lines(cleared),
     )
+
+
+def _lines(cleared: Sequence[Result]) -> tuple[dict[str, Any], ...]:
+    """For the transcript."""
+    from ullage.transcript import records
+
+    return (records.microcompact([result.id for result in cleared]),) if cleared else ()
 
 
 def apply_context_management(

@@ -22,7 +22,7 @@ from ullage.levels.view import Result, View
 from ullage.levels.waiting import pays_soon
 from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
-from ullage.recall import RECALL_TOOL
+from ullage.recall.tool_definition import RECALL_NAME
 
 __all__ = ["LEVEL", "line_for", "newest_answer_ms"]
 
@@ -339,7 +339,7 @@ def _pass(
 
 def _with_handle(context: Context, text: str, handle: str) -> str:
     """What stands for a result, with what brings it back where a tool for that is offered."""
-    offered = RECALL_TOOL.name in context.tools
+    offered = RECALL_NAME in context.tools
     return f'{text[:-1]}; recall handle "{handle}"]' if offered else text
 
 

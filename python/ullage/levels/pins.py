@@ -9,7 +9,6 @@ from typing import Any
 
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.reading import clean, text_of
-from ullage.facts.sections import CLOSING, PINS_HEADING, quoted
 
 __all__ = ["Pin", "missing_pins", "pin_of", "read_pins", "unpin", "write_pins"]
 
@@ -69,11 +68,15 @@ def unpin(pins: Iterable[Pin], name: str) -> tuple[Pin, ...]:
 
 def write_pins(pins: Iterable[Pin]) -> str:
     """The pins as a summary message carries them."""
+    from ullage.facts.sections import quoted
+
     return "\n".join(f"- {pin.name}:\n{quoted(pin.text)}" for pin in pins)
 
 
 def read_pins(text: str) -> tuple[Pin, ...]:
     """The pins that a summary message carries; `()` if it has none."""
+    from ullage.facts.sections import CLOSING, PINS_HEADING
+
     _, closed, after = text.rpartition(f"\n{CLOSING}\n")
     start = after.find(f"## {PINS_HEADING}\n") if closed else -1
     if start < 0:

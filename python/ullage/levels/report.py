@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ullage.transcript import records
-
 if TYPE_CHECKING:
     from ullage.levels.cost import Cost
 
@@ -117,6 +115,8 @@ def decided_records(
     cleared = {each.tool_use_id: each.text for each in decided
                if stage == "microcompact" or each.tool_use_id in known}  # fmt: skip
     first = {each.tool_use_id: each.text for each in decided if each.tool_use_id not in cleared}
+    from ullage.transcript import records
+
     lines = [records.content_replacement(first)] if first else []
     if cleared:
         lines.append(records.microcompact(list(cleared), texts=cleared))

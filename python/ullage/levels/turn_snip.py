@@ -20,9 +20,8 @@ from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.report import StageReport, unrecorded
 from ullage.levels.view import View
 from ullage.messages import uuid_of
-from ullage.recall.archive import NamedSpan
+from ullage.recall.named_span import NamedSpan
 from ullage.recall.tool_definition import Tool, ToolAnswer
-from ullage.transcript import records
 
 __all__ = ["LEVEL", "REMINDER", "SNIP_TOOL", "TurnSnip", "answer", "short_id"]
 
@@ -247,6 +246,8 @@ def _remove(view: View, state: TurnSnip) -> StageReport | None:
     if len(uuids) < len(gone):
         # A line that names some of them would leave calls without results.
         return replace(report, failures=(unrecorded(len(gone) - len(uuids)),))
+    from ullage.transcript import records
+
     return replace(report, records=(records.snip(uuids, reason=why, freed_tokens=report.freed),))
 
 

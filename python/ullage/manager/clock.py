@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ullage.transcript.log import TranscriptLog
+if TYPE_CHECKING:
+    from ullage.transcript.log import TranscriptLog
 
 __all__ = ["new_uuid", "now_in_ms", "opened_log"]
 
@@ -19,6 +20,8 @@ def now_in_ms() -> int:
 
 def new_uuid() -> str:
     """A random one."""
+    import uuid  # slow to import
+
     return str(uuid.uuid4())
 
 
@@ -26,4 +29,6 @@ def opened_log(
     path: str | os.PathLike[str], clock: Callable[[], int | None], *, create: bool
 ) -> TranscriptLog:
     """The log of a file, stamped by the host's clock."""
+    from ullage.transcript.log import TranscriptLog
+
     return TranscriptLog.open(path, create=create, clock=lambda: clock() or now_in_ms())

@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ullage.compaction import CompactionResult
-from ullage.compaction.compaction_result import Direction
-from ullage.compaction.prefetch import fitted
 from ullage.compaction.recollection import SESSION_MEMORY
 from ullage.counting.window import FULL_WINDOW_TOKENS
 from ullage.effects import Flow
@@ -25,6 +22,8 @@ from ullage.manager.request_writer import RequestWriter
 from ullage.policy import KeepPolicy
 
 if TYPE_CHECKING:
+    from ullage.compaction import CompactionResult
+    from ullage.compaction.compaction_result import Direction
     from ullage.compaction.job import Job
 
 __all__ = ["Asked", "Autocompaction", "answered", "compact", "job_for"]
@@ -63,6 +62,7 @@ class Autocompaction:
     def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
         """Memory first, then a full summary. A failure is counted, never raised (AUTO-5)."""
         from ullage.compaction.flow import compaction_flow
+        from ullage.compaction.prefetch import fitted
 
         machine, host = self._machine, self._host
         self.result = None

@@ -7,7 +7,6 @@ from typing import Any, overload
 
 from ullage.levels.view import View
 from ullage.messages import Item, message_of
-from ullage.transcript.log import iso_of
 
 __all__ = ["History", "as_entries"]
 
@@ -82,6 +81,8 @@ def as_entries(
     history: Sequence[Item], view: View, start: int, ids: Callable[[], str]
 ) -> list[dict[str, Any]]:
     """Messages from a position on as entries; one without a uuid is given one, and keeps it."""
+    from ullage.transcript.log import iso_of
+
     made = []
     for at in range(len(history))[start:]:
         item = history[at]

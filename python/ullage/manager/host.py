@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ullage._engine import core
-from ullage.compaction.prefetch import Ahead
-from ullage.compaction.put_back import Providers
+from ullage.compaction.context_providers import Providers
 from ullage.counting.estimate import Weights, weights_for
 from ullage.counting.models import Model
 from ullage.levels.level import Writer
 from ullage.manager.background_flow import BackgroundFlow
-from ullage.observe.events import Listener
 from ullage.recall.store import OffloadStore
+
+if TYPE_CHECKING:
+    from ullage.compaction.prefetch import Ahead
+    from ullage.observe.events import Listener
 
 __all__ = ["Host", "names_of", "overhead_of"]
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, NoReturn, Self, Unpack
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from ullage.exceptions import InvalidPolicy, LogConflict, UllageError
 from ullage.manager.accessors import Accessors
 from ullage.manager.clock import now_in_ms, opened_log
 from ullage.manager.history import History, as_entries
 from ullage.manager.host import Host
-from ullage.manager.journal import Journal
-from ullage.manager.journal_read import Added, Found, ms_of, read_journal, read_message, uuids_of
 from ullage.manager.lighter import Lighter, trim_account
 from ullage.manager.outside import Log, Outside
 from ullage.manager.request_writer import RequestWriter
@@ -22,7 +21,11 @@ from ullage.manager.saved_changes import change_of, with_changes
 from ullage.manager.saved_state import dump, load, load_account, policy_of, set_state, state_of
 from ullage.messages import Item
 from ullage.policy import Policy
-from ullage.transcript.log import TranscriptLog
+
+if TYPE_CHECKING:
+    from ullage.manager.journal import Journal
+    from ullage.manager.journal_read import Added, Found
+    from ullage.transcript.log import TranscriptLog
 
 __all__ = ["Keeping"]
 
@@ -132,9 +135,10 @@ class Keeping(Accessors):
             LogConflict: Another writer holds the file.
             StoreError: There is no such file, or it cannot be read.
         """
-        owned = not isinstance(path, TranscriptLog)
-        clock = outside.get("clock") or now_in_ms
-        log = opened_log(path, clock, create=False) if not isinstance(path, TranscriptLog) else path
+        from ullage.manager.journal_read import read_journal
+
+        owned, clock = isinstance(path, str | PathLike), outside.get("clock") or now_in_ms
+        log = opened_log(path, clock, create=False) if isinstance(path, str | PathLike) else path
         try:
             found = read_journal(log)
             made = cls._begun(log, policy, outside) if not found.state else None
@@ -156,6 +160,9 @@ class Keeping(Accessors):
         policy: Policy | str | None,
         outside: Mapping[str, Any],
     ) -> Self:
+        from ullage.manager.journal import Journal
+        from ullage.manager.journal_read import ms_of, uuids_of
+
         made = cls._of_state(found.state, policy, outside)
         machine, journal = made.machine, Journal(log, owned=False, ids=made._ids)
         set_state(machine, found.state, [each.item for each in found.history])
@@ -177,6 +184,8 @@ class Keeping(Accessors):
     def _begun(
         cls, log: TranscriptLog, policy: Policy | str | None, outside: Mapping[str, Any]
     ) -> Self:
+        from ullage.manager.journal import Journal
+
         if "model" not in outside:
             raise InvalidPolicy(
                 "model",
@@ -203,9 +212,12 @@ class Keeping(Accessors):
 
     def _keep_in(self, log: Log) -> None:
         """Begin a log with this conversation, which is still empty."""
-        owned = not isinstance(log, TranscriptLog)
+        from ullage.manager.journal import Journal
+        from ullage.manager.journal_read import read_journal
+
+        owned = isinstance(log, str | PathLike)
         opened = (
-            opened_log(log, self._clock, create=True) if not isinstance(log, TranscriptLog) else log
+            opened_log(log, self._clock, create=True) if isinstance(log, str | PathLike) else log
         )
         try:
             if opened.leaf is not None or read_journal(opened).state:
@@ -262,6 +274,8 @@ class Keeping(Accessors):
 
     def _added(self, at: int) -> Added | None:
         """What the log records about a message of the history."""
+        from ullage.manager.journal_read import read_message
+
         journal = self._journal
         if journal is None or not 0 <= at < len(journal.offsets) or journal.offsets[at] < 0:
             return None
@@ -269,6 +283,8 @@ class Keeping(Accessors):
 
     def _name(self, positions: Iterable[int]) -> None:
         """Have names and times of these messages of the history in memory again, which left it."""
+        from ullage.manager.journal_read import ms_of
+
         view, history = self.machine.view, self.machine.history
         for at in positions:
             if not isinstance(history, History) or history.held(at):

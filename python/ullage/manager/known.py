@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ullage.exceptions import InvalidMessage
-from ullage.messages import Item
+from ullage.messages import METADATA_TYPES, Item
 from ullage.providers.registry import Provider
-from ullage.transcript.records import METADATA_TYPES
 
 __all__ = ["check_answer", "check_item"]
 

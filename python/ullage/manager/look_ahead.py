@@ -6,14 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ullage.compaction.prefetch import Prewritten
 from ullage.effects import Call, Flow
 from ullage.manager.due import decided
 from ullage.manager.machine import Machine
-from ullage.observe.events import BackgroundStarted
 
 if TYPE_CHECKING:
     from ullage.compaction.job import Job
+    from ullage.compaction.prefetch import Prewritten
 
 __all__ = ["look_ahead", "taken"]
 
@@ -37,6 +36,8 @@ def look_ahead(
     if ahead.busy or found.code != "below" or found.tokens * 100 < found.limit_tokens * percent:
         return
     job = job_for(machine, host, list(machine.view.messages), "auto")
+    from ullage.observe.events import BackgroundStarted
+
     event = BackgroundStarted(tokens=found.tokens, trigger_tokens=found.limit_tokens)
     for listener in host.listeners:
         with suppress(Exception):

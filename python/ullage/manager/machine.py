@@ -29,7 +29,6 @@ from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.known import check_answer, check_item
 from ullage.manager.values import Usage
 from ullage.messages import Item, message_of
-from ullage.observe.events import LevelActed
 from ullage.policy import Policy
 from ullage.providers.manual_thinking import Thinking, is_manual
 from ullage.providers.native_lists import read_item
@@ -360,6 +359,8 @@ class Machine:
 
     def noted(self, report: StageReport) -> Flow[StageReport]:
         """A report, numbered and priced, in the account and passed to the listeners."""
+        from ullage.observe.events import LevelActed
+
         report = replace(report, request=self.requests + 1, cost=self.cost_of(report))
         self.reports.append(report)
         yield Emit(LevelActed(report=report))

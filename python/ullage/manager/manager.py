@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ullage.compaction import CompactionResult
-from ullage.compaction.compaction_result import Direction
+from ullage.compaction.context_providers import Providers
 from ullage.compaction.effects_runner import arun_flow, run_flow
-from ullage.compaction.prefetch import Ahead
-from ullage.compaction.put_back import Providers
 from ullage.compaction.recollection import KeptNotes
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, warn_without_trigger
@@ -19,7 +16,7 @@ from ullage.levels import context_edits, pipeline
 from ullage.levels.level import Level
 from ullage.levels.pins import pin_of, unpin
 from ullage.levels.report import StageReport
-from ullage.manager import compactions, prepare, tools
+from ullage.manager import compactions, prepare
 from ullage.manager.clock import new_uuid, now_in_ms
 from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed
@@ -33,18 +30,23 @@ from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
 from ullage.manager.whole_list import WholeLists
 from ullage.messages import Item, SystemPrompt
-from ullage.observe.events import Listener
 from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
 from ullage.policy.arguments import known_arguments
 from ullage.policy.given import policy_given
 from ullage.providers.manual_thinking import Thinking, read_thinking
 from ullage.providers.registry import AnyProvider, provider_of
-from ullage.recall import Recall
 from ullage.recall.store import OffloadStore
 from ullage.recall.tool_definition import ToolAnswer
 from ullage.summarizers.named import writer_of
 from ullage.summarizers.protocol import WriterLike
+
+if TYPE_CHECKING:
+    from ullage.compaction import CompactionResult
+    from ullage.compaction.compaction_result import Direction
+    from ullage.compaction.prefetch import Ahead
+    from ullage.observe.events import Listener
+    from ullage.recall import Recall
 
 __all__ = ["ContextManager"]
 
@@ -173,7 +175,7 @@ class ContextManager(WholeLists):
             providers=providers or Providers(),
             listeners=tuple(listeners),
             options={name: given[name] for name in _OF_JOBS},
-            ahead=Ahead(tuple(listeners)),
+            ahead=None if summarizer is None else _ahead(tuple(listeners)),
         )
         self._exclusive, self._lighter = ExclusiveGuard(), Lighter()
         self._turns = IdleTurns()
@@ -389,7 +391,9 @@ class ContextManager(WholeLists):
     @property
     def recall(self) -> Recall:
         """Returns removed content: `recall.get(handle)` for the host, `recall.call(input)` for the model."""
-        return tools.recall_of(self.machine, self.host)
+        from ullage.manager.tools import recall_of
+
+        return recall_of(self.machine, self.host)
 
     def answer(self, name: str, given: object) -> ToolAnswer:
         """The answer to a model's call of one of the library's tools, for a tool result: `recall`, `Snip`, `compact_context`, `context_usage`.
@@ -401,7 +405,9 @@ class ContextManager(WholeLists):
         Raises:
             InvalidPolicy: The library has no such tool.
         """
-        told = tools.answer(self.machine, self.host, name, given)
+        from ullage.manager.tools import answer
+
+        told = answer(self.machine, self.host, name, given)
         self._commit("answer")
         return told
 
@@ -454,3 +460,9 @@ class ContextManager(WholeLists):
         machine = self.machine
         size = f"{len(machine.view)} of {len(machine.history)} messages"
         return f"ContextManager({machine.model.name!r}, {size}, ≈{machine.tokens:_} tokens)"
+
+
+def _ahead(listeners: tuple[Listener, ...]) -> Ahead:
+    from ullage.compaction.prefetch import Ahead
+
+    return Ahead(listeners)

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from ullage.compaction.put_back import Providers
+from ullage.compaction.context_providers import Providers
 from ullage.compaction.recollection import KeptNotes
 from ullage.counting.models import ModelTable
 from ullage.counting.window_settings import WindowSettings
 from ullage.levels.level import Level
 from ullage.messages import SystemPrompt, Tools
-from ullage.observe.events import Listener
 from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy
 from ullage.providers.manual_thinking import Thinking
 from ullage.providers.registry import AnyProvider
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import WriterLike
-from ullage.transcript.log import TranscriptLog
+
+if TYPE_CHECKING:
+    from ullage.observe.events import Listener
+    from ullage.transcript.log import TranscriptLog
 
 __all__ = ["Log", "Outside", "Surroundings"]
 
-Log: TypeAlias = str | PathLike[str] | TranscriptLog
+Log: TypeAlias = "str | PathLike[str] | TranscriptLog"
 """A log's file, or the open log of it."""
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ullage.compaction import CompactionResult
 from ullage.legality.repairs import Repair, Repaired, Repairer
 from ullage.levels.level import Extras
 from ullage.levels.report import StageReport
@@ -17,7 +16,9 @@ from ullage.messages import Item, SystemPrompt, as_sent
 from ullage.providers import Loss, anthropic
 from ullage.providers.manual_thinking import Thinking
 from ullage.providers.registry import AnyProvider, provider_of
-from ullage.requests.to_request import outgoing
+
+if TYPE_CHECKING:
+    from ullage.compaction import CompactionResult
 
 __all__ = ["RequestWriter"]
 
@@ -223,6 +224,8 @@ class RequestWriter:
         return self._repairer.repair(sent, ledger=ledger), [*self._head_losses, *losses]
 
     def _translated(self, items: Sequence[Any], tools: Sequence[Any]) -> _Written:
+        from ullage.requests.to_request import outgoing
+
         done = outgoing(
             items,
             provider=self._provider,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ullage.compaction import CompactionResult
-from ullage.legality.repairs import Repair
 from ullage.levels.report import StageReport
 from ullage.messages import Item
 from ullage.providers import Loss
+
+if TYPE_CHECKING:
+    from ullage.compaction import CompactionResult
+    from ullage.legality.repairs import Repair
 
 __all__ = ["Decided", "Recovery", "Request", "Usage"]
 

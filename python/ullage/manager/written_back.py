@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ullage.legality.repairs import repair
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.manager.followed import Followed
 from ullage.messages import Item, as_sent, message_of
 from ullage.providers.registry import Provider
-from ullage.requests.to_request import rules_model
 
 __all__ = [
     "Action", "ListView", "PlanStep", "Written", "legal_again", "plan_of", "standing", "written_back",
@@ -171,6 +169,9 @@ def legal_again(
     written: Sequence[Written], form: Provider, model: str, system: Any
 ) -> list[Written]:
     """The messages as the provider takes them; legal ones are the same objects, the others keep their origin."""
+    from ullage.legality.repairs import repair
+    from ullage.requests.to_request import rules_model
+
     messages = [each.message for each in written]
     if not messages:
         return []

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.recall.archive import Archive, NamedSpan, Recalled
+    from ullage.recall.archive import Archive, Recalled
     from ullage.recall.evicted import Left, left
+    from ullage.recall.named_span import NamedSpan
     from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits
 
 __all__ = [
@@ -31,13 +32,13 @@ __all__ = [
 _HOMES = {
     "archive": (
         "Archive",
-        "NamedSpan",
         "Recalled",
     ),
     "evicted": (
         "Left",
         "left",
     ),
+    "named_span": ("NamedSpan",),
     "tool": (
         "RECALL_TOOL",
         "Recall",

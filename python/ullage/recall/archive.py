@@ -11,37 +11,19 @@ from typing import Any
 from ullage.exceptions import UnknownHandle
 from ullage.facts.reading import blocks_of
 from ullage.messages import Item, message_of, uuid_of
+from ullage.recall.named_span import NamedSpan
 from ullage.recall.searched_text import call_title, content_text, render
 from ullage.recall.store import OffloadStore, digest_of
 from ullage.transcript import records
 from ullage.transcript.index import Transcript
 
-__all__ = ["Archive", "NamedSpan", "Recalled"]
+__all__ = ["Archive", "Recalled"]
 
 
 _MESSAGES = re.compile(r"m(\d{1,9})(?:-m?(\d{1,9}))?\Z")
 _USER = re.compile(r"u(\d{1,6})(?:-u?(\d{1,6}))?\Z")
 _TALK = ("user", "assistant", "attachment")
 _OFFSET = re.compile(r"@(\d{1,18})\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class NamedSpan:
-    """Messages [first, last] of the history under one name, such as a snipped turn or a collapse.
-
-    Attributes:
-        first: Position in the history.
-        last: Position of the last message, inclusive.
-        title: Its description, one line.
-    """
-
-    first: int
-    last: int
-    title: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """For saving."""
-        return {"first": self.first, "last": self.last, "title": self.title}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
 from ullage.recall.archive import Archive, Recalled
 from ullage.recall.evicted import Left
-from ullage.recall.tool_definition import Tool, ToolAnswer
+from ullage.recall.tool_definition import RECALL_NAME, Tool, ToolAnswer
 
 __all__ = ["RECALL_TOOL", "Recall", "RecallLimits"]
 
@@ -20,7 +20,7 @@ def _whole(about: str, least: int) -> dict[str, Any]:
 
 
 RECALL_TOOL = Tool(
-    name="recall",
+    name=RECALL_NAME,
     description=(
         "Returns content that was removed from this conversation to save room: shortened or cleared tool results, removed or "
         "summarised messages. Without `handle` and `query` it lists what was removed, each with its handle. With `handle` it returns "

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ullage.providers.registry import AnyProvider, provider_of
 
-__all__ = ["Tool", "ToolAnswer"]
+__all__ = ["RECALL_NAME", "Tool", "ToolAnswer"]
+
+RECALL_NAME: Final = "recall"
+"""The tool that returns removed content, as the model calls it."""
 
 
 @dataclass(frozen=True, slots=True)

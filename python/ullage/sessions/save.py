@@ -14,9 +14,9 @@ from typing import Any, Literal
 from ullage.compaction import CompactionResult, compact
 from ullage.compaction.chain import entries_to_write, on_one_chain
 from ullage.compaction.compaction_result import Direction
+from ullage.compaction.context_providers import Providers
 from ullage.compaction.flow import notice_of
 from ullage.compaction.input import read_source
-from ullage.compaction.put_back import Providers
 from ullage.compaction.recollection import Memory
 from ullage.counting.estimate import Weights, weights_for
 from ullage.effects import CancelToken

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from ullage.facts.model import Facts
 from ullage.summarizers.call_watchdog import Watch
+
+if TYPE_CHECKING:
+    from ullage.facts.model import Facts
 
 __all__ = [
     "AsyncSummarizer",
@@ -23,6 +25,13 @@ __all__ = [
     "WriterLike",
     "is_async",
 ]
+
+
+def _no_facts() -> Facts:
+    from ullage.facts.model import Facts
+
+    return Facts()
+
 
 _CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "incomplete", "model_length"})
 _REFUSALS = frozenset({"refusal", "content_filter", "safety", "prohibited_content", "recitation"})
@@ -57,7 +66,7 @@ class SummaryRequest:
     mode: Literal["shared", "plain", "native"] = "plain"
     system: str | None = None
     max_output_tokens: int = 20_000
-    facts: Facts = field(default_factory=Facts, repr=False)
+    facts: Facts = field(default_factory=_no_facts, repr=False)
     instructions: str = ""
     user_messages_tokens: int = 20_000
     newest_apart: bool = False

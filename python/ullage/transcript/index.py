@@ -11,8 +11,7 @@ from ullage._engine import core
 from ullage._engine.digests import MessageFlag
 from ullage.counting.estimate import Ledger, Weights
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
-from ullage.messages import BOUNDARY, Item, message_of
-from ullage.transcript import records
+from ullage.messages import BOUNDARY, METADATA_TYPES, Item, message_of
 from ullage.transcript.apply_records import RecordLine, RowFlag
 from ullage.transcript.conversation import Conversation, converse
 from ullage.transcript.pin import FilePin
@@ -155,7 +154,7 @@ class Transcript:
     @cached_property
     def metadata(self) -> dict[str, Item]:
         """The newest line of each type that says something about the session, by type."""
-        newest = {row.type: row.at for row in self._rows if row.type in records.METADATA_TYPES}
+        newest = {row.type: row.at for row in self._rows if row.type in METADATA_TYPES}
         return {kind: self.load(at) for kind, at in newest.items()}
 
     def _newest_response(self) -> Item | None:

@@ -18,7 +18,6 @@ __all__ = [
     "COLLAPSE_EXPAND",
     "COLLAPSE_SNAPSHOT",
     "CONTENT_REPLACEMENT",
-    "METADATA_TYPES",
     "CollapseCommit",
     "CollapseSnapshot",
     "Microcompact",
@@ -50,22 +49,6 @@ COLLAPSE_EXPAND = "collapse-expand"
 
 COMMIT_TYPES = (COLLAPSE_COMMIT, "marble-origami-commit")
 SNAPSHOT_TYPES = (COLLAPSE_SNAPSHOT, "marble-origami-snapshot")
-
-METADATA_TYPES = (
-    "custom-title",
-    "ai-title",
-    "tag",
-    "agent-name",
-    "agent-color",
-    "agent-setting",
-    "mode",
-    "permission-mode",
-    "pr-link",
-    "last-prompt",
-)
-"""Lines about the session, of which the last of each type counts; repeated after a compaction so
-that they lie within the last 16 KB, which is all that a list of sessions reads (POST-5)."""
-
 
 # ---- tool-result budget ----------------------------------------------------------------------
 

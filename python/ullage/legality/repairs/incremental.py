@@ -13,7 +13,6 @@ from ullage.legality.documents import documents_of, pages_of
 from ullage.legality.originals import Original, Originals
 from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.params import check_params
-from ullage.legality.repairs.entry import repair
 from ullage.legality.repairs.result import Repaired
 from ullage.legality.repairs.thinking_history import Track
 from ullage.messages import Item, SystemPrompt, Tools
@@ -257,6 +256,8 @@ class Repairer:
     # ---- inside ------------------------------------------------------------------------------
 
     def _whole(self, messages: Sequence[Any], resume: str) -> Repaired:
+        from ullage.legality.repairs.entry import repair
+
         original = self.originals if self._tracking else None
         return repair(messages, original=original, resume=resume, **self._options)
 

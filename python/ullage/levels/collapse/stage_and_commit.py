@@ -17,7 +17,6 @@ from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.report import Made, StageReport, spans, unrecorded
 from ullage.levels.view import View
 from ullage.messages import uuid_of
-from ullage.transcript import records
 
 __all__ = ["LEVEL", "QUIET_SOURCES", "STAGE", "expand", "percent", "stage", "stage_now"]
 
@@ -330,6 +329,8 @@ def expand(view: View, state: Collapse, collapse_id: str, history: Sequence[Any]
     Raises:
         UnknownHandle: No placeholder with that id is in the context.
     """
+    from ullage.transcript import records
+
     key = f"{STAGE}:{collapse_id}"
     found = state.commits.get(collapse_id)
     if found is None or key not in view.sources:

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from ullage.recall.archive import NamedSpan
-from ullage.transcript import records
+from ullage.recall.named_span import NamedSpan
 
 __all__ = ["Collapse", "Committed", "Staged"]
 
@@ -130,6 +129,8 @@ class Collapse:
 
     def snapshot_record(self) -> dict[str, Any]:
         """The transcript's line with this state; the last one counts."""
+        from ullage.transcript import records
+
         spans = tuple(
             records.StagedSpan(
                 each.first_uuid, each.last_uuid, each.summary, each.risk / 1000, each.staged_ms
@@ -144,6 +145,8 @@ class Collapse:
 
 def commit_records(pairs: Iterable[tuple[Staged, str]]) -> list[dict[str, Any]]:
     """The transcript's lines for spans and the exact texts of their placeholders; those without uuids are left out."""
+    from ullage.transcript import records
+
     lines = []
     for span, text in pairs:
         if span.first_uuid and span.last_uuid:
