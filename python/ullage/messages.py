@@ -132,7 +132,7 @@ def listed(items: Iterable[Item]) -> list[Item]:
     """
     found = list(items)
     for index, item in enumerate(found):
-        if not isinstance(item, Mapping):
+        if type(item) is not dict and not isinstance(item, Mapping):
             raise InvalidMessage("must be a mapping", index=index, got=type(item).__name__)
     return found
 
@@ -152,7 +152,9 @@ def message_of(item: object) -> Mapping[str, Any] | None:
     if "role" in item:
         return item
     inner = item.get("message")
-    return inner if isinstance(inner, Mapping) and "role" in inner else None
+    if type(inner) is not dict and not isinstance(inner, Mapping):
+        return None
+    return inner if "role" in inner else None
 
 
 def role_of(item: object) -> str:
@@ -190,7 +192,7 @@ def as_sent(item: Item) -> Item | None:
 
 def uuid_of(item: object) -> str:
     """The id of an entry, or of a bare message that carries one; empty if there is none."""
-    if not isinstance(item, Mapping):
+    if type(item) is not dict and not isinstance(item, Mapping):
         return ""
     for key in ("uuid", "id"):
         value = item.get(key)
@@ -202,7 +204,7 @@ def uuid_of(item: object) -> str:
 def is_boundary(item: object) -> bool:
     """Whether an entry separates what was compacted from what follows."""
     return (
-        isinstance(item, Mapping)
+        (type(item) is dict or isinstance(item, Mapping))
         and item.get("type") == "system"
         and item.get("subtype") == BOUNDARY
     )
@@ -210,4 +212,6 @@ def is_boundary(item: object) -> bool:
 
 def is_summary(item: object) -> bool:
     """Whether an item is the summary message of an earlier compaction."""
-    return isinstance(item, Mapping) and item.get("isCompactSummary") is True
+    if type(item) is not dict and not isinstance(item, Mapping):
+        return False
+    return item.get("isCompactSummary") is True

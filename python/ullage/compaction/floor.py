@@ -19,10 +19,13 @@ def only_summary(state: State) -> bool:
     if state.job.trigger != "manual":
         return False
     removed = state.source.context[state.cut.start : state.cut.stop]
-    summaries = [is_summary(item) or looks_like_summary(text_of(item)) for item in removed]
-    restored = [item.get("isMeta") is True for item in removed]
-    both = zip(summaries, restored, strict=True)
-    return any(summaries) and all(summary or back for summary, back in both)
+    seen = False
+    for item in removed:
+        summary = is_summary(item) or looks_like_summary(text_of(item))
+        if not summary and item.get("isMeta") is not True:
+            return False
+        seen = seen or summary
+    return seen
 
 
 def too_little(state: State, freed: int) -> bool:

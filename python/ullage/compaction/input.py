@@ -12,7 +12,7 @@ from ullage.messages import Item, is_boundary, listed, message_of, role_of
 from ullage.transcript.after_boundary import resume
 from ullage.transcript.render import to_messages
 
-__all__ = ["CompactionInput", "read_source"]
+__all__ = ["CompactionInput", "ReadItems", "read_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,30 @@ def _only_reminders(message: Item) -> bool:
     return text.startswith("<system-reminder>") and words_of(text).kind is Kind.NONE
 
 
+class ReadItems(tuple[Item, ...]):
+    """Items that were split already, for a caller that asks about them before and after a compaction."""
+
+    parts: CompactionInput
+
+    @classmethod
+    def of(cls, given: Sequence[Item]) -> ReadItems:
+        """The items with their parts."""
+        items = cls(given)
+        items.parts = read_source(given)
+        return items
+
+
 def read_source(given: Sequence[Item]) -> CompactionInput:
     """Split a list into its parts.
 
     Args:
-        given: Bare messages or entries, oldest first; not changed.
+        given: Bare messages or entries, oldest first; not changed. `ReadItems` are not read again.
 
     Raises:
         InvalidMessage: Something in the list is not a mapping; names its position.
     """
+    if isinstance(given, ReadItems):
+        return given.parts
     items = tuple(listed(given))
     if any(("message" in item and "role" not in item) or is_boundary(item) for item in items):
         return _of_entries(items)

@@ -34,7 +34,7 @@ def plain_messages(messages: Sequence[Item]) -> list[Item]:
     unknown ones become a line of text. A message that needs none of this is the same object; one that
     is empty then is left out.
     """
-    plain = (_message(message) for message in strip_media(messages))
+    plain = (_message(message) for message in strip_media(messages, provider="anthropic"))
     return [message for message in plain if message is not None]
 
 
@@ -47,13 +47,13 @@ def _message(message: Item) -> Item | None:
 
 
 def _fits(block: Any) -> bool:
-    if not isinstance(block, Mapping):
+    if not isinstance(block, (dict, Mapping)):
         return True
     return block.get("type") in _KEPT and not any(key in block for key in _SENT_ONLY)
 
 
 def _block(block: Any) -> Any:
-    if not isinstance(block, Mapping):
+    if not isinstance(block, (dict, Mapping)):
         return block
     kind = block.get("type")
     if kind in _DROPPED:

@@ -100,13 +100,13 @@ def read_call(name: Any, given: Any) -> tuple[CallEffect, ...]:
 
 def _script(given: Any) -> str:
     """The one string of an input that holds nothing else, if it calls tools."""
-    values = list(given.values()) if isinstance(given, Mapping) and len(given) == 1 else []
+    values = list(given.values()) if isinstance(given, (dict, Mapping)) and len(given) == 1 else []
     only = values[0] if values else ""
     return only if isinstance(only, str) and "tools." in only else ""
 
 
 def _read(name: str, given: Any) -> tuple[CallEffect, ...]:
-    body = given if isinstance(given, Mapping) else {}
+    body = given if isinstance(given, (dict, Mapping)) else {}
     raw = given if isinstance(given, str) else _first(body, ("input", "patch", *_COMMAND_KEYS))
     raw = raw if isinstance(raw, str) else flat_text(raw)
     if "*** Begin Patch" in raw:
@@ -182,7 +182,7 @@ def _file_change(action: Action, name: str, body: Mapping[str, Any], raw: str) -
     code = _first(body, _NEW_KEYS) or _first(body, _BODY_KEYS) or body.get("diff")
     edits = body.get("edits")
     if code is None and isinstance(edits, Sequence) and not isinstance(edits, str):
-        parts = (_first(edit, _NEW_KEYS) for edit in edits if isinstance(edit, Mapping))
+        parts = (_first(edit, _NEW_KEYS) for edit in edits if isinstance(edit, (dict, Mapping)))
         code = "\n…\n".join(clean(part) for part in parts if isinstance(part, str))
     return CallEffect(action, name, _path(body), code=clean(code))
 

@@ -115,8 +115,12 @@ def _not_human(item: Mapping[str, Any]) -> str:
 
 
 def _hidden(item: Any) -> bool:
-    return isinstance(item, Mapping) and any(
-        item.get(key) is True for key in ("isMeta", "isCompactSummary", "isSidechain")
+    if type(item) is not dict and not isinstance(item, Mapping):
+        return False
+    return (
+        item.get("isMeta") is True
+        or item.get("isCompactSummary") is True
+        or item.get("isSidechain") is True
     )
 
 
@@ -127,6 +131,7 @@ class _Open(NamedTuple):
     at: int
     given: Any
     id: str
+    home: str
 
 
 class _Answer(NamedTuple):
@@ -183,9 +188,11 @@ class Collector:
     def feed(self, index: int, item: Any) -> None:
         """Read one item. Never raises, whatever it contains."""
         self._end = index
-        if is_boundary(item) or (isinstance(item, Mapping) and item.get("isSidechain") is True):
+        if type(item) is not dict and not isinstance(item, Mapping):
             return
-        if isinstance(item, Mapping) and item.get("type") == "attachment":
+        if is_boundary(item) or item.get("isSidechain") is True:
+            return
+        if item.get("type") == "attachment":
             self._attachment(index, item)
         elif message_of(item) is not None:
             self._message(index, item)
@@ -204,7 +211,9 @@ class Collector:
             self._user_text(index, item)
 
     def _user_text(self, index: int, item: Mapping[str, Any]) -> None:
-        text = text_of(item)
+        text, origin = text_of(item), _not_human(item)
+        if not (text or origin or is_summary(item)):
+            return  # results alone
         if is_summary(item) or (not _hidden(item) and looks_like_summary(text)):
             self._listed(index, text)
             self._previous = replace(parse_summary(text), index=index)
@@ -216,7 +225,7 @@ class Collector:
                 self._open.restored(said)
             self._carry_inputs(index, [*read_numbered_messages(known.section(6)), *kept])
         elif not _hidden(item):
-            self._words(index, text, uuid_of(item), _not_human(item))
+            self._words(index, text, uuid_of(item), origin)
 
     def _listed(self, index: int, summary: str) -> None:
         """The names that a summary holds; those that it lists with a file or command stay with it."""
@@ -345,15 +354,15 @@ class Collector:
         self._tool_uses += 1
         given = block.get("input")
         calls = read_call(block.get("name"), given)
-        name = clean(block.get("id"), 200)
-        self._calls[name] = _Open(calls, index, given, name)
-        first = calls[0]
+        name, first = clean(block.get("id"), 200), calls[0]
+        home = _home(first)
+        self._calls[name] = _Open(calls, index, given, name, home)
         self._pending_question = asked_by(first, given)
         if not self._pending_question:
             self._interrupted = False
         source = "edit" if first.action in (Action.EDIT, Action.WRITE) else "call"
         text = _ends(flat_text(given))
-        self._names.add(text, source, index, _home(first))
+        self._names.add(text, source, index, home)
         self._shown.named(text)
         for call in calls:
             if call.action is Action.COMMAND:
@@ -372,7 +381,7 @@ class Collector:
         opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
         text = result_text(block)
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
-        home = _home(opened.calls[0]) if opened else ""
+        home = opened.home if opened else ""
         self._names.add(_ends(text), "result", index, home)
         read = opened is not None and opened.calls[0].action is Action.READ
         self._shown.showed(text, index, read=read)

@@ -44,13 +44,13 @@ def blocks_of(item: Any) -> Iterator[BlockView]:
         yield {"type": "text", "text": content}
     elif _is_sequence(content):
         for block in content:
-            if type(block) is dict or isinstance(block, Mapping):  # dicts are recognised at once
+            if isinstance(block, (dict, Mapping)):  # dicts are recognised at once
                 yield block
             elif isinstance(block, str):
                 yield {"type": "text", "text": block}
     calls = message.get("tool_calls")
     if calls is not None and _is_sequence(calls):
-        yield from (_openai_call(call) for call in calls if isinstance(call, Mapping))
+        yield from (_openai_call(call) for call in calls if isinstance(call, (dict, Mapping)))
 
 
 def _is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
@@ -69,7 +69,7 @@ def _openai_result(message: Mapping[str, Any]) -> BlockView:
 
 def _openai_call(call: Mapping[str, Any]) -> BlockView:
     function = call.get("function")
-    function = function if isinstance(function, Mapping) else call
+    function = function if isinstance(function, (dict, Mapping)) else call
     return {
         "type": "tool_use",
         "id": call.get("id", ""),
@@ -102,8 +102,14 @@ def clean(given: Any, limit: int = MAX_TEXT) -> str:
 
 def text_of(item: Any) -> str:
     """The text blocks of a message, one per paragraph."""
-    texts = (clean(b.get("text")) for b in blocks_of(item) if _is_text(b))
-    return "\n\n".join(text for text in texts if text.strip())
+    message = message_of(item)
+    if message is None:
+        return ""
+    content = message.get("content")
+    if type(content) is str and message.get("role") != "tool":
+        return clean(content) if not content.isspace() else ""
+    texts = [clean(b.get("text")) for b in blocks_of(item) if _is_text(b)]
+    return "\n\n".join([text for text in texts if text and not text.isspace()])
 
 
 _TEXT_TYPES = ("text", "input_text", "output_text")
@@ -120,7 +126,7 @@ def result_text(block: BlockView) -> str:
     content = block.get("content", block.get("output"))
     if isinstance(content, str):
         return clean(content)
-    if isinstance(content, Mapping):
+    if isinstance(content, (dict, Mapping)):
         return flat_text(content)
     if not isinstance(content, Sequence):
         return ""
@@ -128,7 +134,7 @@ def result_text(block: BlockView) -> str:
 
 
 def _result_part(part: Any) -> str:
-    if not isinstance(part, Mapping):
+    if not isinstance(part, (dict, Mapping)):
         return clean(part)
     kind = part.get("type")
     if kind in ("image", "document"):
@@ -142,7 +148,7 @@ def flat_text(value: Any, depth: int = 0) -> str:
         return clean(value)
     if depth >= MAX_DEPTH:
         return ""
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return "\n".join(filter(None, (flat_text(v, depth + 1) for v in value.values())))
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return "\n".join(filter(None, (flat_text(v, depth + 1) for v in value)))

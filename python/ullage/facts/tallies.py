@@ -98,22 +98,23 @@ class FileTally:
         if not path or len(path) > 1000 or "\n" in path:
             return
         old = self._files.get(path) or FileUse(path, first=index, last=index)
-        self._files[path] = replace(_updated(old, call), last=index)
+        self._files[path] = _updated(old, call, index)
 
     def files(self) -> tuple[FileUse, ...]:
         """All files."""
         return tuple(self._files.values())
 
 
-def _updated(file: FileUse, call: CallEffect) -> FileUse:
+def _updated(file: FileUse, call: CallEffect, last: int) -> FileUse:
     if call.action is Action.READ:
-        return replace(file, reads=file.reads + 1, ranges=_with_range(file.ranges, call))
+        ranges = _with_range(file.ranges, call)
+        return replace(file, last=last, reads=file.reads + 1, ranges=ranges)
     if call.action is Action.DELETE:
-        return replace(file, deleted=True, code="")
+        return replace(file, last=last, deleted=True, code="")
     edits = file.edits + (call.action is Action.EDIT)
     writes = file.writes + (call.action is Action.WRITE)
     code = call.code if call.code.strip() else file.code
-    return replace(file, edits=edits, writes=writes, deleted=False, code=code)
+    return replace(file, last=last, edits=edits, writes=writes, deleted=False, code=code)
 
 
 def _with_range(

@@ -16,7 +16,7 @@ from ullage.compaction.chain import entries_to_write, on_one_chain
 from ullage.compaction.compaction_result import Direction
 from ullage.compaction.context_providers import Providers
 from ullage.compaction.flow import notice_of
-from ullage.compaction.input import read_source
+from ullage.compaction.input import ReadItems
 from ullage.compaction.recollection import Memory
 from ullage.counting.estimate import Weights, weights_for
 from ullage.effects import CancelToken
@@ -197,11 +197,9 @@ def compact_session(
     return _as_claude_code(session, target, options)
 
 
-def _compacted(
-    session: Session, target: Path | None, options: Mapping[str, Any]
-) -> CompactionResult:
+def _compacted(session: Session, items: ReadItems, options: Mapping[str, Any]) -> CompactionResult:
     """The compaction, not written; its size before is the provider's figure where there is one, as in `inspect`."""
-    result = compact(session.items, **options)
+    result = compact(items, **options)
     weights = options.get("weights") or weights_for(options["model"])
     before = session.reported_tokens(weights)
     told = result.report
@@ -229,12 +227,13 @@ def _as_claude_code(
         reason = f"is a {session.format} file, to which a compaction cannot be appended"
         raise StoreError(reason, path=str(target), hint="name another file to write")
     session, losses = _writable(session)
-    result = _compacted(session, target, options)
+    items = ReadItems.of(session.items)
+    result = _compacted(session, items, options)
     # As the log will hold it: kept messages whole. `Session.request` leaves out what may not be sent of them.
     messages = resume([*session.items, *result.new_entries]).messages
     if target is None or not result.compacted:
         return CompactedSession(result, None, messages, losses)
-    _whole(session, result)
+    _whole(session, items, result)
     with draft_of(target) as draft:
         _copy(session, draft)
         size = draft.stat().st_size
@@ -292,11 +291,12 @@ def _in_own_format(
     session: Session, target: Path | None, options: Mapping[str, Any]
 ) -> CompactedSession | None:
     """The compaction as lines of the session's format; `None` if that format cannot say it."""
-    result = _compacted(session, target, options)
+    items = ReadItems.of(session.items)
+    result = _compacted(session, items, options)
     messages = resume([*session.items, *result.new_entries]).messages
     if not result.compacted:
         return CompactedSession(result, None, messages, format=session.format)
-    _whole(session, result)
+    _whole(session, items, result)
     with _draft(target, session.path.name) as draft:
         copy_of(session.path, draft, session.pin)
         size = draft.stat().st_size
@@ -319,9 +319,9 @@ def _add(path: Path, lines: list[dict[str, Any]]) -> None:
 # ---- both ------------------------------------------------------------------------------------
 
 
-def _whole(session: Session, result: CompactionResult) -> None:
+def _whole(session: Session, items: ReadItems, result: CompactionResult) -> None:
     """Everything that the model was shown is in the summary or kept: else a line would be lost."""
-    known = read_source(session.items).ids
+    known = items.parts.ids
     told = (*result.report.removed, *result.report.kept)
     if Counter(told) != Counter(known):
         raise LogConflict(

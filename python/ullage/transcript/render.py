@@ -17,6 +17,9 @@ from ullage.transcript.attachment_text import USER_KINDS, render
 __all__ = ["MessageView", "project", "rendered", "to_messages"]
 
 
+# A type that is asked for by name is recognised at once; `Mapping` alone asks its registry for each dict.
+
+
 class MessageView(NamedTuple):
     """Messages of a request, and for each the uuids of the entries that it came from."""
 
@@ -40,8 +43,8 @@ def rendered(item: Item) -> Item | None:
     if item.get("type") != "attachment":
         return item if message_of(item) is not None else None
     attachment = item.get("attachment")
-    content = render(attachment) if isinstance(attachment, Mapping) else None
-    if content is None or not isinstance(attachment, Mapping):
+    content = render(attachment) if isinstance(attachment, (dict, Mapping)) else None
+    if content is None or not isinstance(attachment, (dict, Mapping)):
         return None
     rest = {key: value for key, value in item.items() if key != "attachment"}
     meta = attachment.get("type") not in USER_KINDS
@@ -71,7 +74,7 @@ def project(item: Item, texts: Mapping[str, str]) -> Item:
 
 
 def _replaced(block: Any, texts: Mapping[str, str]) -> Any:
-    if not isinstance(block, Mapping) or block.get("type") != "tool_result":
+    if not isinstance(block, (dict, Mapping)) or block.get("type") != "tool_result":
         return block
     text = texts.get(_text(block.get("tool_use_id")))
     return block if text is None else {**block, "content": text}
@@ -147,7 +150,9 @@ def _assign(answers: Iterable[_Part], by_call: Mapping[str, _Step]) -> list[tupl
     orphans = []
     answered: set[str] = set()
     for part in answers:
-        call = _text(part.block.get("tool_use_id")) if isinstance(part.block, Mapping) else ""
+        call = (
+            _text(part.block.get("tool_use_id")) if isinstance(part.block, (dict, Mapping)) else ""
+        )
         step = by_call.get(call)
         if step is None or call in answered:
             orphans.append((part.owner, call))
@@ -166,12 +171,12 @@ def _parts(owner: int, message: Mapping[str, Any]) -> Iterable[_Part]:
 
 def _calls(parts: Iterable[_Part]) -> Iterable[str]:
     for part in parts:
-        if isinstance(part.block, Mapping) and part.block.get("type") == "tool_use":
+        if isinstance(part.block, (dict, Mapping)) and part.block.get("type") == "tool_use":
             yield _text(part.block.get("id"))
 
 
 def _is_result(block: Block | str) -> bool:
-    return isinstance(block, Mapping) and block.get("type") == "tool_result"
+    return isinstance(block, (dict, Mapping)) and block.get("type") == "tool_result"
 
 
 def _message(role: str, parts: Sequence[_Part], items: Sequence[Item]) -> dict[str, Any] | None:

@@ -191,6 +191,9 @@ impl Tally {
         }
         let mut found = Vec::new();
         for_each_run(text, |run| {
+            if is_word(run) {
+                return;
+            }
             let number = self.runs.intern(run.as_bytes()) as usize;
             if number > self.run.len() {
                 self.read_run(run);
@@ -330,6 +333,17 @@ impl Tally {
         // What was interned was a `str`.
         std::str::from_utf8(self.names.get(number)).unwrap_or("")
     }
+}
+
+/// Whether a run is a plain word, which names nothing: letters without a hump, perhaps with a point or colon at their end.
+fn is_word(run: &str) -> bool {
+    let mut bytes = run.trim_end_matches(['.', ':']).bytes();
+    let mut before = b'A';
+    bytes.all(|byte| {
+        let hump = before.is_ascii_lowercase() && byte.is_ascii_uppercase();
+        before = byte;
+        byte.is_ascii_alphabetic() && !hump
+    })
 }
 
 /// A path's last two parts.
