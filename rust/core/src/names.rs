@@ -38,7 +38,8 @@ pub(crate) fn is_wide_letter(c: char) -> bool {
     matches!(c, '\u{c0}'..='\u{24f}' | '\u{370}'..='\u{4ff}')
 }
 
-/// `W` a letter, digit or underscore; `P` punctuation of names; 0 what ends a run; `B` a byte of a wider character.
+/// `W` a letter, digit or underscore; `P` punctuation of names; 0 what ends a run; `M` what also marks what follows it; `B` a byte of a
+/// wider character.
 const CLASSES: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
@@ -49,6 +50,7 @@ const fn classes() -> [u8; 256] {
         table[byte] = match c {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' => b'W',
             b'@' | b'~' | b'.' | b'#' | b'/' | b':' | b'+' | b'-' => b'P',
+            b'\\' | b'<' => b'M',
             128.. => b'B',
             _ => 0,
         };
@@ -87,6 +89,10 @@ fn for_each_run<'a>(text: &'a str, mut take: impl FnMut(&'a str)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
+        if CLASSES[bytes[at] as usize] == 0 {
+            at += 1;
+            continue;
+        }
         let (start, tagged) = match bytes[at] {
             b'\\' => {
                 at += 1 + usize::from(matches!(bytes.get(at + 1), Some(b'n' | b'r' | b't')));
@@ -114,7 +120,7 @@ fn run_end(text: &str, start: usize) -> (usize, usize) {
     let (mut at, mut chars) = (start, 0);
     while at < bytes.len() {
         match CLASSES[bytes[at] as usize] {
-            0 => break,
+            0 | b'M' => break,
             b'B' => match text[at..].chars().next() {
                 Some(c) if is_wide_letter(c) => at += c.len_utf8(),
                 _ => break,
