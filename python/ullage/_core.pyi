@@ -48,6 +48,20 @@ def read_result(text: str, is_error: bool) -> tuple[bool, int | None, str]: ... 
 def is_framing(line: str) -> bool: ...
 
 @final
+class PatternSet:
+    """Which of some patterns may be in a sentence: a filter in front of Python's own search, which decides.
+
+    Args:
+        patterns: In Python's syntax; letters of any case match.
+
+    Raises:
+        ValueError: More than 63, or one that cannot be read.
+    """
+
+    def __new__(cls, patterns: Sequence[str]) -> Self: ...
+    def may_match(self, text: str) -> int: ...  # a bit for each; all where it is not plain ASCII
+
+@final
 class NameTally:
     """Names with their uses, over many texts; one thread at a time may use it.
 

@@ -23,6 +23,7 @@ from ullage._reference.media import media_indices
 from ullage._reference.name_tally import NameTally
 from ullage._reference.names import find_names
 from ullage._reference.outcome import is_framing, read_result
+from ullage._reference.patterns import PatternSet
 from ullage._reference.rules import Verifier, check
 from ullage._reference.telling import telling_lines
 from ullage._reference.text import (
@@ -48,6 +49,7 @@ __all__ = [
     "MessageDigest",
     "MessageFlag",
     "NameTally",
+    "PatternSet",
     "Role",
     "TranscriptIndex",
     "Verifier",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ullage.facts.answers import asked_by, question_answers, tool_references
-from ullage.facts.answers_found import decided, still_open
+from ullage.facts.answers_found import findings
 from ullage.facts.calls import Action, CallEffect, describe, read_call
 from ullage.facts.commitments import is_answer
 from ullage.facts.compaction_items import family_of, readable
@@ -339,9 +339,10 @@ class Collector:
         self._pending_question = asks(text)
         self._statements.append(Statement(index, text, closing=False))
         self._names.add(_ends(text), "assistant", index)
-        self._settled += [Statement(index, part, closing=False) for part in decided(text)]
+        decided, still_open = findings(text)
+        self._settled += [Statement(index, part, closing=False) for part in decided]
         self._open.said(text, index)
-        for part in still_open(text):
+        for part in still_open:
             self._open.opened(WorkItem(index, part))
         self._shown.named(text)
         self._urls.update(dict.fromkeys(urls_in(text)))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ullage.facts.prose import typed_sentences
+from ullage.facts.searched import SearchedPatterns
 
 __all__ = ["Commitment", "CommitmentKind", "commitments_in", "is_answer", "kind_of"]
 
@@ -48,8 +49,8 @@ _QUESTIONS = ("?", "？", "؟")
 
 
 class _Patterns(NamedTuple):
-    not_binding: re.Pattern[str]
-    kinds: tuple[tuple[CommitmentKind, re.Pattern[str]], ...]
+    kinds: tuple[CommitmentKind | None, ...]  # `None`: what binds nobody, which is asked first
+    sentences: SearchedPatterns
     yes: re.Pattern[str]
     no: re.Pattern[str]
 
@@ -58,14 +59,15 @@ class _Patterns(NamedTuple):
 def _patterns() -> _Patterns:
     path = Path(__file__).with_name("commitments.toml")
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    kinds = ((CommitmentKind(name), _joined(data[name])) for name in data["order"])
+    kinds = tuple(CommitmentKind(name) for name in data["order"])
+    texts = [_joined(data[name]) for name in ("not_binding", *data["order"])]
     yes, no = (_reply(data["answer"][name]) for name in ("yes", "no"))
-    return _Patterns(_joined(data["not_binding"]), tuple(kinds), yes, no)
+    return _Patterns((None, *kinds), SearchedPatterns(texts), yes, no)
 
 
-def _joined(languages: dict[str, str]) -> re.Pattern[str]:
+def _joined(languages: dict[str, str]) -> str:
     lines = (line for text in languages.values() for line in text.strip().split("\n"))
-    return re.compile("|".join(line for line in lines if line), re.IGNORECASE)
+    return "|".join(line for line in lines if line)
 
 
 def _reply(text: str) -> re.Pattern[str]:
@@ -86,9 +88,8 @@ def kind_of(sentence: str) -> CommitmentKind | None:
     if not MIN_SENTENCE <= len(text) <= MAX_SENTENCE or text.endswith(_QUESTIONS):
         return None
     found = _patterns()
-    if found.not_binding.search(text):
-        return None
-    return next((kind for kind, pattern in found.kinds if pattern.search(text)), None)
+    place = found.sentences.first(text)
+    return found.kinds[place] if place >= 0 else None
 
 
 def is_answer(text: str) -> CommitmentKind | None:

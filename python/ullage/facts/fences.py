@@ -17,6 +17,8 @@ def unfenced(text: str, *, open_too: bool = False) -> str:
         open_too: Also leave out what follows a fence that is never closed; false: keep it, since a
             stray mark does not open a block.
     """
+    if "```" not in text and "~~~" not in text:
+        return text
     lines = text.split("\n")
     closers = _closers(lines)
     kept: list[str] = []

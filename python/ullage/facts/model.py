@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from ullage.facts.calls import Action
 from ullage.facts.identifiers import NameKind
@@ -136,7 +135,8 @@ class FailedCall:
     origin: Origin = Origin.TOOL
 
 
-class Name(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Name:
     """An identifier in use. `score` falls with age and with the room that it takes, and rises with the weight of who used it."""
 
     text: str

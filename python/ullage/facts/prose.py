@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ullage.facts.fences import unfenced
+from ullage.facts.searched import SearchedPatterns
 
 __all__ = [
     "Strength",
@@ -118,14 +119,14 @@ def _typed_lines(text: str) -> Iterator[str]:
             spoken = False
             yield ""
             continue
-        if _MAIL.match(line) or _WROTE.search(line[-80:]):
+        bare = line.rstrip()
+        if _MAIL.match(line) or (bare.endswith(":") and _WROTE.search(line[-80:])):
             return
         item = bool(_LIST_ITEM.match(line))
         spoken = spoken or bool(_SPEAKER.match(line))
         shown = _NOT_TYPED.match(line) is not None and not (item and in_list)
         in_list = item or (in_list and line[:1] in " \t")
         yield "" if spoken or shown else line
-        bare = line.rstrip()
         if bare.endswith((":", "：")) and _LEADS_IN.search(bare[-200:]):
             return
 
@@ -211,14 +212,13 @@ def typed_sentences(text: str) -> list[tuple[str, str]]:
 
 # ---- which sentences bind -------------------------------------------------------------------------
 
-_LASTING = re.compile(
+_LASTING = (
     r"\b(?:always|never(?! mind\b)|from now on|from here on|don'?t ever|remember to|in future|in the future|going forward|"
     r"at all times|every time|whenever|immer|niemals?|ab jetzt|künftig|siempre|nunca|a partir de ahora|toujours|"
     r"jamais|désormais|sempre|mai più|d'ora in poi|zawsze|nigdy|alltid|aldrig|всегда|никогда|впредь|"
-    r"завжди|ніколи|her zaman|asla)\b|^mai\b|总是|永远|始终|以后都|今後|常に|항상|절대",
-    re.IGNORECASE,
+    r"завжди|ніколи|her zaman|asla)\b|^mai\b|总是|永远|始终|以后都|今後|常に|항상|절대"
 )
-_CONSTRAINT = re.compile(
+_CONSTRAINT = (
     # prohibitions
     r"(?:^|[,;:(—–-]\s?|\b(?:please|pls|and|but|so|then|you|just|also|or)\s)(?:do not|don['’]?t|dont|no longer|not)\s\w|"
     r"\b(?:must|may|should|shall|can|could|need)(?: not|n['’]?t)\b|\bcannot\b|\bcan['’]t (?:use|touch|change|have|be)\b|"
@@ -235,9 +235,9 @@ _CONSTRAINT = re.compile(
     r"favou?r|please use|use (?:the|only|a|an|our|my)?\s?\S{1,60} (?:for|instead|as|when|everywhere)|"
     r"(?:answer|reply|respond|write|comment|speak|talk)\b[^.\n]{0,40}\b(?:in|with|using)|call (?:me|it))\b|"
     r"\b(?:muss|müssen|darf|dürfen|soll|sollen|nicht|kein\w{0,2}|nur|bitte|debes?|no \w{2,20}(?:es|as)|solo|sólo|doit|doivent|"
-    r"ne pas|seulement|deve|devono|non|soltanto|нельзя|должен|только|не)\b|不要|必须|务必|只能|请|必ず|しないで|ください|반드시",
-    re.IGNORECASE,
+    r"ne pas|seulement|deve|devono|non|soltanto|нельзя|должен|только|не)\b|不要|必须|务必|只能|请|必ず|しないで|ください|반드시"
 )
+_BINDING = SearchedPatterns((_LASTING, _CONSTRAINT))
 _IMPERATIVE = re.compile(
     r"^(?:(?:please|and|also|so|but|ok(?:ay)?|in general|generally|note|important|rule|reminder)\b[,:]?\s+){0,2}"
     r"(?:from now on|from here on|going forward|in (?:the )?future|at all times|always|never|whenever|every time|remember to|"
@@ -270,10 +270,9 @@ def _rules(given: list[tuple[str, str]]) -> Iterator[UserRule]:
     for whole, bare in given:
         if not MIN_RULE <= len(whole) <= MAX_RULE or bare.endswith(("?", "？")):
             continue
-        if _LASTING.search(bare):
-            yield UserRule(whole, Strength.LASTING)
-        elif _CONSTRAINT.search(bare):
-            yield UserRule(whole, Strength.CONSTRAINT)
+        found = _BINDING.first(bare)
+        if found >= 0:
+            yield UserRule(whole, (Strength.LASTING, Strength.CONSTRAINT)[found])
 
 
 def is_all_prose(text: str) -> bool:

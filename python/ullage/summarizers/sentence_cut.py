@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ullage.facts.answers_found import decided, still_open
+from ullage.facts.answers_found import findings
 from ullage.facts.commitments import CommitmentKind, commitments_in
 from ullage.facts.prose import rules_of, typed_sentences
+from ullage.facts.searched import SearchedPatterns
 from ullage.summarizers.budgeted_text import cost, shorten
 
 __all__ = [
@@ -30,23 +31,23 @@ _SAYS_NOTHING = re.compile(
 LOW_CONTENT_CHARS = 160
 """Longer messages have something to say; they are shortened instead."""
 
-_TELLS = re.compile(
+_TELLS = (
     r"\d|[/\\_@#`?？؟]|\w\.\w|\w::|--\w|(?-i:[a-z][A-Z])|\n|[\"“„«]|"  # a number, a path, a name, a question, a quotation
     r"\b(?:not?|never|none|nothing|without|don['’]?t|can['’]?t|won['’]?t|isn['’]?t|stop|wrong|instead|but|because|if|unless|error|fail\w*|"
-    r"nicht|kein\w*|nie|ohne|nunca|sin|pas|jamais|sans|não|sem|нет|не|без)\b|[不没無别莫ない]|لا|لم|नहीं|मत",
-    re.IGNORECASE,
+    r"nicht|kein\w*|nie|ohne|nunca|sin|pas|jamais|sans|não|sem|нет|не|без)\b|[不没無别莫ない]|لا|لم|नहीं|मत"
 )
-_REQUESTS = re.compile(
+_REQUESTS = (
     r"^\W*(?:(?:please|now|then|also|and|so|ok(?:ay)?|first|next|let['’]?s|can you|could you|would you|you (?:can|should)|we (?:need|should)|i (?:want|need|would like)|"
     r"bitte|jetzt|por favor|ahora|s'il (?:vous|te) pla[iî]t|maintenant|пожалуйста|теперь|agora)\b[\s,]*)*"
     r"(?:add|allow|analy[sz]e|apply|ask|build|bump|change|check|clean|compare|compute|convert|copy|create|debug|delete|deploy|describe|disable|document|draft|drop|enable|"
     r"ensure|explain|extend|extract|find|fix|format|generate|handle|implement|improve|include|increase|inspect|install|investigate|keep|list|load|log|look|make|measure|merge|"
     r"migrate|move|open|optimi[sz]e|parse|port|prepare|print|publish|push|put|read|rebase|reduce|refactor|release|remove|rename|replace|report|rerun|restart|return|revert|"
     r"review|rewrite|run|save|search|send|set|show|simplify|skip|sort|split|start|store|summari[sz]e|support|swap|switch|test|translate|try|turn|undo|update|upgrade|use|"
-    r"validate|verify|wait|wire|write)\b|\b(?:let['’]?s|let us)\s+(?!see\b|go\b)\w|\bneeds?\b|\bmust\b|\bshould\b|\bwant\b|[一-龥ぁ-んァ-ン가-힣]{5,}",
-    re.IGNORECASE,
+    r"validate|verify|wait|wire|write)\b|\b(?:let['’]?s|let us)\s+(?!see\b|go\b)\w|\bneeds?\b|\bmust\b|\bshould\b|\bwant\b|[一-龥ぁ-んァ-ン가-힣]{5,}"
 )
 """What asks for work; in scripts without spaces, anything longer than an interjection."""
+
+_SAYS = SearchedPatterns((_TELLS, _REQUESTS))
 
 
 def says_nothing(text: str) -> bool:
@@ -94,7 +95,7 @@ def is_low_content(text: str, rules: Sequence[str] | None = None) -> bool:
     """
     if says_nothing(text):
         return True
-    if len(text) > LOW_CONTENT_CHARS or _TELLS.search(text) or _REQUESTS.search(text):
+    if len(text) > LOW_CONTENT_CHARS or _SAYS.first(text) >= 0:
         return False
     return not (binding(text) if rules is None else rules)
 
@@ -197,8 +198,7 @@ _FIRST = 1 << 20
 
 
 def _matters(unit: str) -> bool:
-    telling = _TELLS.search(unit) or _REQUESTS.search(unit)
-    return bool(telling or decided(unit) or still_open(unit))
+    return _SAYS.first(unit) >= 0 or any(findings(unit))
 
 
 def _chosen(text: str, spans: Sequence[Span], ranks: Sequence[int], tokens: int) -> set[int]:

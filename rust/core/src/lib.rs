@@ -51,6 +51,7 @@ pub mod limits;
 pub mod media;
 pub mod names;
 pub mod outcome;
+pub mod patterns;
 pub mod read;
 pub mod rounds;
 pub mod rules;

@@ -45,6 +45,7 @@ mod media;
 mod names;
 mod once;
 mod outcome;
+mod patterns;
 mod rules;
 mod telling;
 mod text;
@@ -61,6 +62,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     media::register(m)?;
     names::register(m)?;
     outcome::register(m)?;
+    patterns::register(m)?;
     rules::register(m)?;
     telling::register(m)?;
     text::register(m)?;

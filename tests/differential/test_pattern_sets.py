@@ -1,0 +1,70 @@
+"""Both engines leave out the same patterns, and none that Python's search finds."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ullage import _reference as twin
+from ullage.facts import answers_found, commitments, prose
+from ullage.facts.searched import SearchedPatterns
+from ullage.summarizers import sentence_cut
+from ullage.testing import conversation
+
+core: Any = pytest.importorskip("ullage._core")
+
+SETS = (
+    prose._BINDING,
+    answers_found._SAID,
+    commitments._patterns().sentences,
+    sentence_cut._SAYS,
+    SearchedPatterns((r"a(?!b)[\[&~]", r"^(?<=x(?:y|z))é?[’']\s\Bq$", r"[^é]\b(?=\)|])[)]{2}")),
+)
+FILTERS = [(core.PatternSet(each._texts), twin.PatternSet(each._texts)) for each in SETS]
+WORDS = st.sampled_from(
+    "always never mind from now on do not don't don’t must should make sure use instead of tabs we decided to I'll go with TODO : still need to "
+    "not yet done open [ ] please prefer no longer keep it before you ask me first decision is agreed that nie immer nicht siempre a[ a& yq )) "
+    "it works ? . , ; ! ( - * > actually wrong approved yes stop leave the file alone unless only exactly fixed that was said they".split(
+        " "
+    )
+)
+SENTENCES = st.lists(WORDS, max_size=14).map(" ".join)
+ANY = st.text(st.characters(codec=None, exclude_categories=[]), max_size=60)
+
+
+@given(SENTENCES | ANY)
+@example("Never mind\n")
+@example("always\x1cx")
+@example("İ must K")
+@example("stop working on it")
+def test_what_may_be_in_a_sentence(text: str) -> None:
+    for each, (fast, slow) in zip(SETS, FILTERS, strict=True):
+        maybe = fast.may_match(text)
+        assert maybe == slow.may_match(text)
+        for at, pattern in enumerate(each._texts):
+            if re.compile(pattern, re.IGNORECASE).search(text):
+                assert maybe >> at & 1
+
+
+def test_sentences_of_long_conversations() -> None:
+    for item in conversation(seed=2, tokens=20_000):
+        for line in str(item["content"]).split("\\n"):
+            for each, (fast, slow) in zip(SETS, FILTERS, strict=True):
+                maybe = fast.may_match(line[:400])
+                assert maybe == slow.may_match(line[:400])
+                found = [at for at, p in enumerate(each._texts) if re.search(p, line[:400], re.I)]
+                assert all(maybe >> at & 1 for at in found)
+                assert list(each.found(line[:400])) == found
+
+
+@pytest.mark.parametrize("module", [core, twin])
+def test_patterns_that_cannot_be_read(module: Any) -> None:
+    with pytest.raises(ValueError, match="at most 63 patterns, not 64"):
+        module.PatternSet(["a"] * 64)
+    with pytest.raises(ValueError, match=r"."):
+        module.PatternSet(["(a"])
+    assert module.PatternSet([]).may_match("é") == 0
