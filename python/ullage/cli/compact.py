@@ -284,14 +284,13 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.heading("The summary")
         out.text(text)
     if "resume" in report:
-        out.line(f"written {report['written']}")
+        out.field("written", str(report["written"]), width=8)
         elsewhere = report["folder"] not in ("", str(Path.cwd()))
         where = f"  (in {report['folder']})" if elsewhere else ""
         out.line(f"resume  {report['resume']}{where}")
     elif report["written"]:
-        out.line(
-            f"written {report['written']}  (format: {NAMES[report['format']]}; includes the whole history; resume it with: ullage resume)"
-        )
+        how = f"format: {NAMES[report['format']]}; includes the whole history; resume it with: ullage resume"
+        out.field("written", f"{report['written']}  ({how})", width=8)
     else:
         out.line("nothing written (dry run)")
     for what, count in report["losses"].items():
