@@ -116,8 +116,9 @@ def test_each_undo_takes_back_one_compaction_more(path):
     assert open_session(path).messages == views[1]
     assert undo_compaction(open_session(path)).left == 0
     assert open_session(path).messages == views[0]
-    with pytest.raises(InvalidPolicy, match="no compaction to take back"):
+    with pytest.raises(InvalidPolicy, match="no compaction to take back") as caught:
         undo_compaction(open_session(path))
+    assert "going on from this one" in caught.value.hint
 
 
 def test_a_compaction_after_an_undo_is_taken_back_as_well(path):

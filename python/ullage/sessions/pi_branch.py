@@ -31,6 +31,7 @@ __all__ = [
     "appended",
     "copied_below",
     "newest_change",
+    "nothing_to_undo",
     "path_to_tip",
     "record",
     "without_change",
@@ -74,6 +75,13 @@ def path_to_tip(session: Session) -> list[PiEntry]:
     return path
 
 
+def nothing_to_undo(session: Session) -> InvalidPolicy:
+    """The error for a session that holds neither a compaction nor an edit that stands."""
+    hint = "what `ullage compact` wrote to another file is undone by going on from this one"
+    limit = "holds no compaction to take back"
+    return InvalidPolicy("FILE", str(session.path), limit, hint=hint)
+
+
 def newest_change(session: Session) -> PiChange:
     """What an undo takes back.
 
@@ -83,7 +91,7 @@ def newest_change(session: Session) -> PiChange:
     path = path_to_tip(session)
     places = [at for at, entry in enumerate(path) if _is_change(entry)]
     if not places:
-        raise InvalidPolicy("FILE", str(session.path), "holds no compaction to take back")
+        raise nothing_to_undo(session)
     entry, left = path[places[-1]], len(places) - 1
     if tip := _edited_tip(entry):
         left = sum(map(_is_change, path_of(OpenedFile(session.path), tip) or ()))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.compaction.chain import COPY_OF
-from ullage.exceptions import InvalidPolicy
 from ullage.messages import BOUNDARY, Item, is_summary
 from ullage.sessions.append_view import append_view, check_rewritable
 from ullage.sessions.load import Session
-from ullage.sessions.pi_branch import newest_change, without_change
+from ullage.sessions.pi_branch import newest_change, nothing_to_undo, without_change
 from ullage.sessions.session_list import context_tokens
 from ullage.transcript import resume
 
@@ -63,7 +62,7 @@ def undo_compaction(session: Session, *, write: bool = True) -> Undone:
     lines = list(session.transcript.entries()) if session.transcript else list(session.history)
     open_ = _standing(lines)
     if not open_:
-        raise InvalidPolicy("FILE", str(session.path), "holds no compaction to take back")
+        raise nothing_to_undo(session)
     at = open_[-1]
     view = resume(_without(lines, at))
     name = str(lines[at].get("uuid"))

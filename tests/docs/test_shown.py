@@ -1,0 +1,25 @@
+"""What `docs/protocols.md` names as shown is there: each file, and each test in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECTION = (ROOT / "docs" / "protocols.md").read_text().split("## What is shown, and by what")[1]
+NAMED = sorted(set(re.findall(r"`((?:tests|benches)/[\w/]+\.py(?:::\w+)?)`", SECTION)))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_is_named_exists(name):
+    file, _, test = name.partition("::")
+    text = (ROOT / file).read_text()
+    assert f"def {test}(" in text if test else "def " in text
+
+
+def test_each_line_of_the_table_names_something():
+    rows = [line for line in SECTION.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) >= 14
+    assert all("`tests/" in row or "`benches/" in row for row in rows)
