@@ -114,6 +114,16 @@ def test_a_file_that_was_not_there_is_removed_again(machine):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("others", [False, True])
+def test_an_empty_folder_of_a_project_is_not_left(machine, others):
+    path = settings_path("project", machine.home / "project")
+    install(machine, scope="project")
+    if others:
+        (path.parent / "notes.md").write_text("mine")
+    uninstall(machine, scope="project")
+    assert path.parent.exists() == others
+
+
 def test_twice_is_once(machine):
     install(machine)
     data = settings_path("user", machine.home).read_bytes()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ MARKS = ("ullage.clients.hook", "ullage-hook", "ullage.clients.mcp_server")
 """Words of a command by which an entry of Ullage's is known."""
 
 _BOM = "\ufeff"
+
+_MADE_FOLDERS = (".claude", ".codex")
+"""Folders of a project that exist for such files alone: an empty one is not left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,9 @@ class FileChange:
             raise StoreError("was changed by another program meanwhile", path=str(self.path))
         if self.after is None:
             self.path.unlink(missing_ok=True)
+            if self.path.parent.name in _MADE_FOLDERS:
+                with suppress(OSError):  # one that holds anything else stays
+                    self.path.parent.rmdir()
             return
         private_folder(self.path.parent)
         _remember(self)
