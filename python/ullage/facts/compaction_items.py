@@ -66,8 +66,12 @@ def newest_item(messages: Sequence[Item]) -> CompactionItem | None:
         messages: Bare messages of the internal view, or entries.
     """
     for at in range(len(messages) - 1, -1, -1):
-        for block in reversed(_blocks(messages[at])):
-            if family_of(block):
+        item = messages[at]
+        # A view is asked several times by a level that acts: bare messages are looked into here.
+        content = item.get("content") if type(item) is dict and "role" in item else _blocks(item)
+        for block in reversed(content) if isinstance(content, list) else ():
+            kind = block.get("type") if type(block) is dict else "compaction"
+            if (kind == "compaction" or kind == "foreign") and family_of(block):
                 return CompactionItem(at, block)
     return None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage._engine.digests import BlockKind, MessageDigest, MessageFlag, Role
 
 __all__ = ["newest_input", "turn_starts", "turn_starts_from", "whole_cuts"]
 
@@ -23,19 +24,19 @@ def whole_cuts(ledger: Any, stop: int | None = None) -> list[int]:
         stop: Last position to look at; `None`: the end, which counts too.
     """
     end = len(ledger) if stop is None else stop
-    last_piece = {ledger.message(at).response_id: at for at in range(len(ledger))}
+    messages = [ledger.message(at) for at in range(len(ledger))]
+    last_piece = {message.response_id: at for at, message in enumerate(messages)}
     cuts, reach = [0], -1
     for at in range(end):
-        reach = max(reach, _reach(ledger, at, last_piece))
+        reach = max(reach, _reach(ledger, at, messages[at], last_piece))
         # Position at + 1: everything that was begun up to here has ended.
-        if reach <= at and not _between_assistants(ledger, at):
+        if reach <= at and not _between_assistants(messages, at):
             cuts.append(at + 1)
     return cuts
 
 
-def _reach(ledger: Any, at: int, last_piece: dict[int, int]) -> int:
+def _reach(ledger: Any, at: int, message: MessageDigest, last_piece: dict[int, int]) -> int:
     """The last message that belongs together with this one."""
-    message = ledger.message(at)
     reach = last_piece[message.response_id] if message.response_id else at
     for block in ledger.blocks(at):
         if block.kind in _CALLS and block.id:
@@ -44,10 +45,10 @@ def _reach(ledger: Any, at: int, last_piece: dict[int, int]) -> int:
     return reach
 
 
-def _between_assistants(ledger: Any, at: int) -> bool:
-    if at + 1 >= len(ledger):
+def _between_assistants(messages: Sequence[MessageDigest], at: int) -> bool:
+    if at + 1 >= len(messages):
         return False
-    return bool(ledger.message(at).role == ledger.message(at + 1).role == Role.ASSISTANT)
+    return messages[at].role == messages[at + 1].role == Role.ASSISTANT
 
 
 def turn_starts(ledger: Any) -> list[int]:

@@ -72,7 +72,9 @@ def outcome(text: str, *, is_error: bool = False) -> list[str]:
     if first:
         parts.append(f"{'failed' if is_error else 'begins'}: {one_line(first, FIRST_LINE_CHARS)}")
     # Tools write it in their first line or at their end.
-    if found := _EXIT.search(f"{text[:EXIT_CHARS]}\n{text[-EXIT_CHARS:]}"):
+    ends = f"{text[:EXIT_CHARS]}\n{text[-EXIT_CHARS:]}"
+    # Most results do not say it, and a pattern that ignores case looks at every letter.
+    if "exit" in ends.lower() and (found := _EXIT.search(ends)):
         parts.append(f"exit {found[1]}")
     return parts
 
@@ -130,6 +132,9 @@ def _words_in(view: View, at: int, text: str, history: Sequence[Mapping[str, Any
     return [*(word for word in told if word[:KNOWN_BY] not in known), *typed]
 
 
+# Plain numbers: an enum's own `&` is slow, and every message is asked.
+_SUMMARY, _USER_INPUT = int(MessageFlag.SUMMARY), int(MessageFlag.USER_INPUT)
+
 LEAST_WORDS = 8
 KNOWN_BY = 60
 """Characters at its beginning by which a user message is recognised."""
@@ -144,14 +149,15 @@ def _message(
     message = message_of(item)
     if message is None:
         return
-    if isinstance(view.sources[at], str) or view.ledger.message(at).flags & MessageFlag.SUMMARY:
+    digest = view.ledger.message(at)
+    if isinstance(view.sources[at], str) or digest.flags & _SUMMARY:
         text = content_text(message.get("content"))
         yield from _apart(text, _words_in(view, at, text, history))
-    elif view.ledger.message(at).role == Role.ASSISTANT:
+    elif digest.role == Role.ASSISTANT:
         yield from _assistant(view, item, results)
     else:
         texts = (block for block in blocks_of(item) if block.get("type") != "tool_result")
-        person = bool(view.ledger.message(at).flags & MessageFlag.USER_INPUT)
+        person = bool(digest.flags & _USER_INPUT)
         text = content_text(list(texts))
         yield Line("user", text) if person else Line("made", text)
 

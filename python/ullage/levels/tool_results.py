@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ullage._engine.digests import BlockFlag, BlockKind, Role
 from ullage.messages import Item, message_of
@@ -45,8 +44,7 @@ def fresh_from(ledger: Any) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """A tool result in the view, with the call that it answers.
 
     Attributes:

@@ -225,7 +225,9 @@ class View:
         Returns:
             The first changed message that was sent before (`None`: none), and which parts of the history left.
         """
-        parts = with_item(self.messages, self.sources, parts)
+        return self._rearrange(with_item(self.messages, self.sources, parts))
+
+    def _rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
         kept = {part for part in parts if isinstance(part, int)}
         gone = [source for at, source in enumerate(self.sources) if at not in kept]
         same = next((at for at, part in enumerate(parts) if part != at), len(parts))
@@ -417,7 +419,7 @@ class View:
         parts = with_item(self.messages, self.sources, parts)
         before, count = self.ledger.tokens(), len(self)
         kept = sum(isinstance(part, int) for part in parts)
-        changed, removed = self.rearrange(parts)
+        changed, removed = self._rearrange(parts)
         return StageReport(
             stage=stage,
             why=why,

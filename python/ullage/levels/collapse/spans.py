@@ -24,6 +24,10 @@ WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "u
 """Percent of the worth; each part goes from 0 to 1000."""
 
 
+# A plain number: an enum's own `&` is slow, and every message is asked.
+_USER_INPUT = int(MessageFlag.USER_INPUT)
+
+
 class Candidate(NamedTuple):
     """Messages [start, stop) of the view. `worth`: 0 to 1000, higher is better to collapse."""
 
@@ -44,7 +48,7 @@ def protected(view: View, policy: Policy) -> set[int]:
             found.add(at)
         elif message.role == Role.ASSISTANT:
             kinds["assistant"].append(at)
-        elif message.flags & MessageFlag.USER_INPUT:
+        elif message.flags & _USER_INPUT:
             kinds["input"].append(at)
         kinds["result"] += [
             at for block in ledger.blocks(at) if block.kind == BlockKind.TOOL_RESULT
@@ -138,7 +142,7 @@ def _full(
 
 
 def _is_input(view: View, at: int) -> bool:
-    return at < len(view) and bool(view.ledger.message(at).flags & MessageFlag.USER_INPUT)
+    return at < len(view) and bool(view.ledger.message(at).flags & _USER_INPUT)
 
 
 # ---- worth -----------------------------------------------------------------------------------
@@ -155,9 +159,7 @@ def _parts(
     results = list(view.results(start, stop))
     tokens = max(1, view.ledger.tokens(start, stop))
     failed = sum(result.is_error for result in results)
-    spoken = sum(
-        bool(view.ledger.message(at).flags & MessageFlag.USER_INPUT) for at in range(start, stop)
-    )
+    spoken = sum(bool(view.ledger.message(at).flags & _USER_INPUT) for at in range(start, stop))
     targets = {name for result in results for name in _names(flat_text(result.given)[:2_000])}
     later = sum(mentions.get(name, -1) >= stop for name in targets)
     return {
