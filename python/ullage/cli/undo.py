@@ -51,7 +51,7 @@ def undo_command(
     out.line(f"now     {done.messages_after:,} messages{after}")
     out.notes([f"the provider would refuse this context: {detail}" for detail in left])
     more = (
-        f"{done.left:,} earlier ones can be taken back too"
+        f"{done.left:,} earlier {'one' if done.left == 1 else 'ones'} can be taken back too"
         if done.left
         else "nothing is left to undo"
     )
