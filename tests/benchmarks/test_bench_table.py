@@ -116,3 +116,14 @@ def test_what_is_broken_is_seen(table, monkeypatch) -> None:
     assert row.legal == 0
     assert row.prefix_percent == 0
     assert row.broken
+
+
+def test_an_acting_turn_acts_once_for_each_state_that_was_made(table, monkeypatch, tmp_path):
+    users = table.users
+    monkeypatch.setattr(users, "POOL", 2)
+    monkeypatch.setattr(users, "PEERS", ())
+    case = users.acting_turn(tmp_path)
+    assert list(case.runs) == ["ullage"]
+    case.runs["ullage"]()
+    with pytest.raises(StopIteration):
+        case.runs["ullage"]()
