@@ -107,7 +107,7 @@ def test_spellings_of_one_path_are_one_name():
     facts = collect(
         [user("see core/config.go and app/core/config.go"), said("in /w/app/core/config.go")]
     )
-    assert [(name.text, name.count) for name in facts.names] == [("/w/app/core/config.go", 3)]
+    assert [(name.text, name.uses) for name in facts.names] == [("/w/app/core/config.go", 3)]
     apart = collect([user("core/config.go, /v/core/config.go, /w/core/config.go")])
     assert [name.text for name in apart.names] == ["/w/core/config.go", "/v/core/config.go"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ullage.facts.calls import Action
 from ullage.facts.identifiers import NameKind
@@ -135,13 +136,12 @@ class FailedCall:
     origin: Origin = Origin.TOOL
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(NamedTuple):
     """An identifier in use. `score` falls with age and with the room that it takes, and rises with the weight of who used it."""
 
     text: str
     kind: NameKind
-    count: int
+    uses: int
     last: int
     score: int
     origin: Origin

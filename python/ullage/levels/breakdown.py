@@ -35,7 +35,10 @@ CATEGORIES = (
 BESIDE = "system prompt and tools"
 """What a usage figure holds beyond the messages."""
 
-_CATEGORY = {
+# Plain numbers: an operation of a flag makes an object of its class.
+_SUMMARY, _USER_INPUT = int(MessageFlag.SUMMARY), int(MessageFlag.USER_INPUT)
+_IS_ERROR = int(BlockFlag.IS_ERROR)
+_CATEGORY: dict[int, str] = {
     BlockKind.TOOL_USE: "tool calls",
     BlockKind.SERVER_TOOL_USE: "tool calls",
     BlockKind.TOOL_RESULT: "tool results",
@@ -146,23 +149,24 @@ def inspect_messages(
     count = ledger.anchored()
     whole = int(count.total) + (0 if count.anchor is not None else overhead_tokens)
     rounds = _round_sizes(ledger)
-    results = list(_results(ledger, items))
+    read = list(_digests(ledger))
+    results = list(_results(ledger, items, read))
     scale = _Scale(whole, int(ledger.tokens()))
     return Inspection(
         messages=len(items),
         tokens=ledger.tokens(),
         anchored_tokens=whole,
         anchored=count.anchor is not None,
-        categories=_shares(_categories(ledger), int(ledger.tokens()), whole),
-        tools=scale.all(_tools(ledger, results)),
+        categories=_shares(_categories(read), int(ledger.tokens()), whole),
+        tools=scale.all(_tools(ledger, results, read)),
         files=scale.all(_files(results)),
         rounds=len(rounds),
         largest_round=scale.of(max(rounds, default=0)),
         user_inputs=sum(
-            1 for index in range(len(items)) if ledger.message(index).flags & MessageFlag.USER_INPUT
+            1 for index in range(len(items)) if ledger.message(index).flags & _USER_INPUT
         ),
         open_calls=len(ledger.open_calls()),
-        freeable=scale.all(_freeable(ledger, results, policy or Policy.buffered())),
+        freeable=scale.all(_freeable(ledger, results, read, policy or Policy.buffered())),
     )
 
 
@@ -181,16 +185,19 @@ class _Scale(NamedTuple):
         return [replace(row, tokens=self.of(row.tokens)) for row in rows]
 
 
-def _digests(ledger: Any) -> Iterator[tuple[int, MessageDigest, BlockDigest]]:
+_Read = tuple[int, MessageDigest, BlockDigest]
+
+
+def _digests(ledger: Any) -> Iterator[_Read]:
     for index in range(len(ledger)):
         message = ledger.message(index)
         for block in ledger.blocks(index):
             yield index, message, block
 
 
-def _categories(ledger: Any) -> dict[str, int]:
+def _categories(read: Iterable[_Read]) -> dict[str, int]:
     found: Counter[str] = Counter()
-    for _, message, block in _digests(ledger):
+    for _, message, block in read:
         found[_category(message, block)] += block.tokens
     return {name: found[name] for name in CATEGORIES if found[name]}
 
@@ -211,13 +218,13 @@ def _shares(found: dict[str, int], estimated: int, whole: int) -> dict[str, int]
 
 
 def _category(message: MessageDigest, block: BlockDigest) -> str:
-    if message.flags & MessageFlag.SUMMARY:
+    if message.flags & _SUMMARY:
         return "summary"
     if block.kind == BlockKind.TEXT:
         if message.role == Role.ASSISTANT:
             return "assistant"
-        return "user" if message.flags & MessageFlag.USER_INPUT else "other"
-    return _CATEGORY.get(BlockKind(block.kind), "other")
+        return "user" if message.flags & _USER_INPUT else "other"
+    return _CATEGORY.get(block.kind, "other")
 
 
 def _round_sizes(ledger: Any) -> list[int]:
@@ -230,8 +237,8 @@ def _round_sizes(ledger: Any) -> list[int]:
     ]
 
 
-def _results(ledger: Any, items: Sequence[Item]) -> Iterator[_Result]:
-    for index, _, block in _digests(ledger):
+def _results(ledger: Any, items: Sequence[Item], read: Iterable[_Read]) -> Iterator[_Result]:
+    for index, _, block in read:
         if block.kind != BlockKind.TOOL_RESULT:
             continue
         call = ledger.find_call(ledger.string(block.id)) if block.id else None
@@ -252,18 +259,18 @@ def _path(item: Item, block: int) -> str:
     return next((value for key in _PATH_KEYS if isinstance(value := given.get(key), str)), "")
 
 
-def _tools(ledger: Any, results: Iterable[_Result]) -> list[ToolUsage]:
+def _tools(ledger: Any, results: Iterable[_Result], read: Iterable[_Read]) -> list[ToolUsage]:
     calls: Counter[str] = Counter()
     spent: Counter[str] = Counter()
     errors: Counter[str] = Counter()
-    for _, _, block in _digests(ledger):
+    for _, _, block in read:
         if block.kind in (BlockKind.TOOL_USE, BlockKind.SERVER_TOOL_USE):
             name = ledger.string(block.name) if block.name else ""
             calls[name] += 1
             spent[name] += block.tokens
     for result in results:
         spent[result.tool] += result.tokens
-        errors[result.tool] += bool(result.flags & BlockFlag.IS_ERROR)
+        errors[result.tool] += bool(result.flags & _IS_ERROR)
     return [
         ToolUsage(name or "(unknown)", calls[name], errors[name], total)
         for name, total in sorted(spent.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -283,7 +290,9 @@ def _files(results: Iterable[_Result]) -> list[FileUsage]:
     ]
 
 
-def _freeable(ledger: Any, results: list[_Result], policy: Policy) -> list[Freeable]:
+def _freeable(
+    ledger: Any, results: list[_Result], read: Iterable[_Read], policy: Policy
+) -> list[Freeable]:
     kept = ledger.keep_window(
         len(ledger),
         min_tokens=policy.keep.min_tokens,
@@ -294,7 +303,7 @@ def _freeable(ledger: Any, results: list[_Result], policy: Policy) -> list[Freea
         _budget(results, policy),
         _snip(results, policy),
         _clear(results, policy),
-        _media(ledger),
+        _media(read),
         Freeable(
             "summary",
             ledger.tokens(0, kept.start),
@@ -347,11 +356,9 @@ def _clear(results: list[_Result], policy: Policy) -> Freeable:
     return Freeable("microcompact", freed, len(old), how)
 
 
-def _media(ledger: Any) -> Freeable:
+def _media(read: Iterable[_Read]) -> Freeable:
     media = [
-        block.tokens
-        for _, _, block in _digests(ledger)
-        if block.kind in (BlockKind.IMAGE, BlockKind.DOCUMENT)
+        block.tokens for _, _, block in read if block.kind in (BlockKind.IMAGE, BlockKind.DOCUMENT)
     ]
     return Freeable(
         "media", sum(media), len(media), "images and documents are removed for a summary call"

@@ -234,6 +234,7 @@ def _as_claude_code(
     if target is None or not result.compacted:
         return CompactedSession(result, None, messages, losses)
     _whole(session, items, result)
+    del items  # as large as the context, while the copy is read back
     with draft_of(target) as draft:
         _copy(session, draft)
         size = draft.stat().st_size
@@ -297,6 +298,7 @@ def _in_own_format(
     if not result.compacted:
         return CompactedSession(result, None, messages, format=session.format)
     _whole(session, items, result)
+    del items  # as large as the context, while the copy is read back
     with _draft(target, session.path.name) as draft:
         copy_of(session.path, draft, session.pin)
         size = draft.stat().st_size
