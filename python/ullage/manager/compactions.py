@@ -14,7 +14,6 @@ from ullage.levels import microcompact, pipeline
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.report import Made, StageReport
 from ullage.manager.due import collapse_failed, is_due
-from ullage.manager.growth import target_tokens
 from ullage.manager.host import Host
 from ullage.manager.look_ahead import taken
 from ullage.manager.machine import Machine
@@ -228,8 +227,7 @@ def _share_kept(machine: Machine) -> int | None:
     auto = machine.policy.auto
     if not auto.start_percent:
         return None
-    pace = machine.tracking.pace(machine.requests, machine.tokens)
-    target = target_tokens(auto, machine.trigger(), pace) - machine.overhead_tokens
+    target = machine.trigger() * auto.target_percent // 100 - machine.overhead_tokens
     # A quarter is the summary's own room.
     return max(0, target) * 3 // 4
 
@@ -259,7 +257,6 @@ def _installed(
     machine.reset_levels()
     refill_turns = machine.policy.auto.refill_turns
     machine.tracking.compacted(refill_turns=refill_turns, automatic=automatic)
-    machine.tracking.measure(max(machine.requests, 1), machine.tokens)
     return after(report, view, machine.model)
 
 

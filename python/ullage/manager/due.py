@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ullage.levels.collapse import QUIET_SOURCES
-from ullage.manager.growth import LEAST_REQUESTS
 from ullage.manager.values import Decided
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ class Tracking:
         compactions: How many were installed.
         compacted_turn: Turn of the newest; `None`: there was none.
         last_failure: Why the newest try failed; empty: it did not.
-        measured_request: Number of the request from which growth is measured: the first, then that of the newest compaction; 0: none.
-        measured_tokens: Size of the context there.
     """
 
     turns: int = 0
@@ -36,24 +33,11 @@ class Tracking:
     compactions: int = 0
     compacted_turn: int | None = None
     last_failure: str = ""
-    measured_request: int = 0
-    measured_tokens: int = 0
 
     @property
     def turns_since(self) -> int | None:
         """Turns since the newest compaction; `None`: there was none."""
         return None if self.compacted_turn is None else self.turns - self.compacted_turn
-
-    def measure(self, request: int, tokens: int) -> None:
-        """Growth is measured from here."""
-        self.measured_request, self.measured_tokens = request, tokens
-
-    def pace(self, request: int, tokens: int) -> int:
-        """Tokens by which the context has grown with each request; 0: unknown."""
-        requests = request - self.measured_request
-        if not self.measured_request or requests < LEAST_REQUESTS:
-            return 0
-        return max((tokens - self.measured_tokens) // requests, 1)
 
     def failed(self, why: str) -> None:
         """One more failure in a row."""

@@ -383,8 +383,6 @@ class Machine:
         if self.tracking.turns < self.requests:
             self.tracking.turns = self.requests
         self.requests += 1
-        if not self.tracking.measured_request:
-            self.tracking.measure(self.requests, tokens)
         shown = len(self.view.messages)
         self.account.note(self.requests, messages, len(self.history), tokens, now_ms, shown)
         return tokens

@@ -35,9 +35,6 @@ class AutocompactPolicy(Group):
         low=1,
         high=100,
     )
-    follow_growth: bool = switch(
-        False, "the share falls where the context grows fast, and rises where it grows slowly"
-    )
     target_tokens: int = number(
         0,
         "tokens",
