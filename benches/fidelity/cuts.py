@@ -39,14 +39,14 @@ class Cut:
 def cuts(folder: Path) -> Iterator[Cut]:
     """All cuts of all sessions under a folder, in the order of the paths."""
     for path in sorted(path for path in folder.rglob("*.json*") if path.is_file()):
-        for at, items in enumerate(_conversations(path)):
+        for at, items in enumerate(conversations(path)):
             yield from _of(f"{path.parent.name}/{path.stem}#{at}", items)
 
 
 def boundaries(folder: Path) -> Iterator[Cut]:
     """Every compaction that an agent made, whatever followed it; `written` is what can be read of what replaced the context."""
     for path in sorted(path for path in folder.rglob("*.json*") if path.is_file()):
-        for at, items in enumerate(_conversations(path)):
+        for at, items in enumerate(conversations(path)):
             session = f"{path.parent.name}/{path.stem}#{at}"
             for part, after in _parts(items):
                 made = _replacement(after)
@@ -78,7 +78,8 @@ def _replacement(after: Sequence[Message]) -> Sequence[Message]:
     return after[:count]
 
 
-def _conversations(path: Path) -> Iterator[list[Message]]:
+def conversations(path: Path) -> Iterator[list[Message]]:
+    """The conversations of a file, as entries or messages."""
     try:
         session = open_session(path)
     except UllageError:

@@ -63,7 +63,8 @@ class Row:
 
 
 def repository(cut: Cut) -> str:
-    return re.sub(r"^[a-z]+_(?:[a-z]+-)?|/.*", "", cut.session)
+    """Its last word: sessions of two agents in one repository are one group."""
+    return re.sub(r"/.*", "", cut.session).rsplit("-", 1)[-1]
 
 
 def with_constants(chosen: Constants) -> None:
