@@ -14,6 +14,7 @@ from ullage.exceptions import InvalidMessage
 __all__ = [
     "BOUNDARY",
     "CLEARED",
+    "COPY_OF",
     "METADATA_TYPES",
     "THINKING",
     "Block",
@@ -52,6 +53,9 @@ LOCAL_FIELDS: Final = frozenset(
     "uuid timestamp".split()
 )
 """Keys of a response or of an entry that no request takes."""
+
+COPY_OF: Final = "copyOfUuid"
+"""Field of an entry that is a copy: the entry that it repeats."""
 
 METADATA_TYPES: Final = (
     "custom-title",

@@ -23,6 +23,7 @@ import ullage.levels.cost
 import ullage.manager.journal
 import ullage.observe
 import ullage.recall
+import ullage.requests
 from tests.kit import top_names
 from ullage import ContextManager
 from ullage.manager.outside import Outside
@@ -67,6 +68,7 @@ LATE = {
     "Facts": ullage.facts.Facts,
     "Journal": ullage.manager.journal.Journal,
     "Listener": ullage.observe.Listener,
+    "Outgoing": ullage.requests.Outgoing,
     "Log": str | PathLike[str] | ullage.TranscriptLog,
     "Recall": ullage.recall.Recall,
     "Repair": ullage.legality.Repair,

@@ -22,7 +22,7 @@ _LOOKED_AT = 12
 
 def recall(given: Mapping[str, Any]) -> ToolReply:
     """Content that left this session's context: see `ullage.recall.Recall`."""
-    from ullage.compaction.chain import COPY_OF
+    from ullage.messages import COPY_OF
     from ullage.recall.archive import Archive
     from ullage.recall.evicted import left
     from ullage.recall.store import FileStore, file_stem

@@ -12,14 +12,11 @@ from typing import Any
 
 from ullage.compaction.boundary import stable_uuid
 from ullage.compaction.compaction_result import CompactionResult
-from ullage.messages import Item
+from ullage.messages import COPY_OF, Item
 from ullage.transcript import Transcript
 from ullage.transcript.apply_records import RecordLine
 
-__all__ = ["COPY_OF", "entries_to_write", "on_one_chain"]
-
-COPY_OF = "copyOfUuid"
-"""Field of a copy: the entry that it repeats."""
+__all__ = ["entries_to_write", "on_one_chain"]
 
 
 def on_one_chain(result: CompactionResult, transcript: Transcript) -> CompactionResult:

@@ -11,9 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ullage.compaction.chain import COPY_OF
 from ullage.exceptions import InvalidPolicy, StoreError
-from ullage.messages import Item
+from ullage.messages import COPY_OF, Item
 from ullage.sessions.drafts import copy_of, draft_of
 from ullage.sessions.load import CLAUDE_CODE, Session, open_session
 from ullage.sessions.native_append import replaced_history, shown

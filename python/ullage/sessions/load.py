@@ -7,20 +7,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
-from ullage.compaction.chain import COPY_OF
 from ullage.counting.estimate import Weights
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.legality import Originals, Report
-from ullage.messages import BOUNDARY, Item, SystemPrompt, message_of
+from ullage.messages import BOUNDARY, COPY_OF, Item, SystemPrompt, message_of
 from ullage.providers.registry import AnyProvider
-from ullage.requests.to_request import Outgoing, outgoing, report_of
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.formats import detect, read
 from ullage.transcript.pin import FilePin
+
+if TYPE_CHECKING:
+    from ullage.requests.to_request import Outgoing
 
 __all__ = ["CLAUDE_CODE", "Session", "open_session"]
 
@@ -82,6 +83,8 @@ class Session:
         Raises:
             InvalidPolicy: An unknown provider.
         """
+        from ullage.requests.to_request import outgoing
+
         return outgoing(self.messages, **self._asked(provider, model))
 
     def check(self, *, provider: AnyProvider = "anthropic", model: str | None = None) -> Report:
@@ -94,6 +97,8 @@ class Session:
         Raises:
             InvalidPolicy: An unknown provider.
         """
+        from ullage.requests.to_request import report_of
+
         return report_of(self.messages, **self._asked(provider, model))
 
     def overhead_tokens(self, weights: Weights | None = None) -> int:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.compaction.chain import COPY_OF
-from ullage.messages import BOUNDARY, Item, is_summary
+from ullage.messages import BOUNDARY, COPY_OF, Item, is_summary
 from ullage.sessions.append_view import append_view, check_rewritable
 from ullage.sessions.load import Session
 from ullage.sessions.pi_branch import newest_change, nothing_to_undo, without_change
