@@ -112,7 +112,7 @@ impl Tally {
     /// use ullage_core::names::tally::{Source, Tally};
     ///
     /// let mut tally = Tally::new(vec![8, 1]);
-    /// tally.add("see src/a.py and a.py", Source::default());
+    /// tally.add("see src/a.py", Source::default());
     /// tally.add("src/a.py", Source { author: 1, index: 2, ..Source::default() });
     /// let found = tally.ranked(2, 10);
     /// assert_eq!((found[0].text, found[0].count, found[0].last), ("src/a.py", 2, 2));
