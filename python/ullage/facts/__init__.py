@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.facts.collector import collect, is_user_input, note_inputs
+    from ullage.facts.collector import collect, note_inputs
     from ullage.facts.commitment_list import AgreedItem, AgreedState, CommitmentList, commitments_of
     from ullage.facts.commitments import CommitmentKind
     from ullage.facts.model import Facts
+    from ullage.facts.whose_words import is_user_input
 
 __all__ = [
     "AgreedItem",
@@ -25,14 +26,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "collector": (
-        "collect",
-        "is_user_input",
-        "note_inputs",
-    ),
+    "collector": ("collect", "note_inputs"),
     "commitment_list": ("AgreedItem", "AgreedState", "CommitmentList", "commitments_of"),
     "commitments": ("CommitmentKind",),
     "model": ("Facts",),
+    "whose_words": ("is_user_input",),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

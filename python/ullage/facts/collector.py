@@ -6,14 +6,14 @@ be read is left out, never an error.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ullage.facts.answers import asked_by, question_answers, tool_references
 from ullage.facts.answers_found import findings
-from ullage.facts.calls import Action, CallEffect, describe, read_call
+from ullage.facts.call_log import MAX_STEPS, CallLog, home_of
+from ullage.facts.calls import Action, CallEffect, read_call
 from ullage.facts.commitments import is_answer
 from ullage.facts.compaction_items import family_of, readable
 from ullage.facts.corrections import superseded
@@ -21,13 +21,11 @@ from ullage.facts.identifiers import command_heads, commits_in, urls_in
 from ullage.facts.model import (
     AgentRun,
     AnsweredQuestion,
-    Command,
     Commit,
     Facts,
     Origin,
     Previous,
     Statement,
-    ToolStep,
     UserInput,
     WorkItem,
 )
@@ -38,29 +36,22 @@ from ullage.facts.prose import Strength, note_rules, rules_of
 from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
 from ullage.facts.result_facts import FactTally
 from ullage.facts.sections import looks_like_summary, parse_summary, read_numbered_messages
-from ullage.facts.tallies import FailureTally, FileTally, NameTally
+from ullage.facts.tallies import NameTally
 from ullage.facts.tasks import TaskBoard
 from ullage.facts.tried_work import Tried, acts
+from ullage.facts.whose_words import author_of, is_hidden
 from ullage.facts.words import Kind, Other, asks, others_in, words_of
 from ullage.messages import BlockView, Item, is_boundary, is_summary, message_of, role_of, uuid_of
 
-__all__ = ["Collector", "collect", "is_user_input", "note_inputs"]
+__all__ = ["Collector", "collect", "note_inputs"]
 
 NAMES_CHARS = 20_000
 """Characters of one text that are searched for names: half at each end."""
-
-MAX_STEPS = 400
-"""Newest calls that are kept as lines; the tallies count all."""
 
 _SHORT_ANSWER = 300
 
 ERROR_CHARS = 120
 """Of the line of an error that stands next to the work that failed."""
-
-MAX_CALLS = 12
-"""Effects of one call that are listed line by line."""
-
-_TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
 
 
 def collect(items: Iterable[Item], *, first_index: int = 0) -> Facts:
@@ -77,17 +68,6 @@ def collect(items: Iterable[Item], *, first_index: int = 0) -> Facts:
     for index, item in enumerate(items, first_index):
         collector.feed(index, item)
     return collector.finish()
-
-
-def is_user_input(item: object) -> bool:
-    """Whether the user wrote (part of) this message."""
-    return bool(_user_words(item).text)
-
-
-def _user_words(item: Any) -> Any:
-    if role_of(item) != "user" or _hidden(item) or _not_human(item):
-        return words_of("")
-    return words_of(text_of(item))
 
 
 def note_inputs(items: Iterable[Item]) -> list[UserInput]:
@@ -107,23 +87,6 @@ def note_inputs(items: Iterable[Item]) -> list[UserInput]:
     return list(found.values())
 
 
-def _not_human(item: Mapping[str, Any]) -> str:
-    """The author of a user entry other than the user, as the host recorded it; empty: the user, or unknown."""
-    origin = item.get("origin")
-    kind = origin.get("kind") if isinstance(origin, Mapping) else None
-    return clean(kind, 80) if isinstance(kind, str) and kind not in ("", "human", "user") else ""
-
-
-def _hidden(item: Any) -> bool:
-    if type(item) is not dict and not isinstance(item, Mapping):
-        return False
-    return (
-        item.get("isMeta") is True
-        or item.get("isCompactSummary") is True
-        or item.get("isSidechain") is True
-    )
-
-
 class _Open(NamedTuple):
     """A call that waits for its result."""
 
@@ -140,7 +103,6 @@ class _Answer(NamedTuple):
     at: int
     item: Any
     text: str
-    outcome: CallOutcome
 
 
 class Collector:
@@ -155,16 +117,13 @@ class Collector:
         self._end = 0
         self._inputs: list[UserInput] = []
         self._standing: list[UserInput] = []
-        self._commands: list[Command] = []
-        self._steps: list[ToolStep] = []
         self._decisions: list[AnsweredQuestion] = []
         self._statements: list[Statement] = []
-        self._agents: list[AgentRun] = []
         self._skills: dict[str, None] = {}
         self._found_tools: dict[str, None] = {}
         self._urls: dict[str, None] = {}
         self._commits: dict[str, Commit] = {}
-        self._files, self._failures, self._names = FileTally(), FailureTally(), NameTally()
+        self._log, self._names = CallLog(), NameTally()
         self._board = TaskBoard()
         self._calls: dict[str, _Open] = {}
         self._shown = FactTally()
@@ -211,10 +170,10 @@ class Collector:
             self._user_text(index, item)
 
     def _user_text(self, index: int, item: Mapping[str, Any]) -> None:
-        text, origin = text_of(item), _not_human(item)
+        text, origin = text_of(item), author_of(item)
         if not (text or origin or is_summary(item)):
             return  # results alone
-        if is_summary(item) or (not _hidden(item) and looks_like_summary(text)):
+        if is_summary(item) or (not is_hidden(item) and looks_like_summary(text)):
             self._listed(index, text)
             self._previous = replace(parse_summary(text), index=index)
             known = self._previous
@@ -224,7 +183,7 @@ class Collector:
             for said in read_work(listed, index):
                 self._open.restored(said)
             self._carry_inputs(index, [*read_numbered_messages(known.section(6)), *kept])
-        elif not _hidden(item):
+        elif not is_hidden(item):
             self._words(index, text, uuid_of(item), origin)
 
     def _listed(self, index: int, summary: str) -> None:
@@ -295,7 +254,7 @@ class Collector:
         """Read what teammates and sub-agents say in the user's role as data, like a tool's output."""
         for other in others:
             self._names.add(_ends(other.text), "result", index)
-            self._agents.append(AgentRun(index, other.who, other.text[:2000]))
+            self._log.agents.append(AgentRun(index, other.who, other.text[:2000]))
 
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
         body = item.get("attachment")
@@ -306,7 +265,7 @@ class Collector:
                 if isinstance(prompt, str)
                 else text_of({"role": "user", "content": prompt})
             )
-            self._words(index, text, uuid_of(item), _not_human(body))
+            self._words(index, text, uuid_of(item), author_of(body))
 
     def _assistant(self, index: int, item: Mapping[str, Any]) -> None:
         message = message_of(item) or {}
@@ -356,7 +315,7 @@ class Collector:
         given = block.get("input")
         calls = read_call(block.get("name"), given)
         name, first = clean(block.get("id"), 200), calls[0]
-        home = _home(first)
+        home = home_of(first)
         self._calls[name] = _Open(calls, index, given, name, home)
         self._pending_question = asked_by(first, given)
         if not self._pending_question:
@@ -389,46 +348,12 @@ class Collector:
         for branch, digest, subject in commits_in(text[:4000]):
             self._commits[digest] = Commit(index, branch, digest, subject)
         if opened is not None:
-            for call in opened.calls:
-                self._effect(call, opened.at, outcome)
-            self._answered(opened, _Answer(index, item, text, outcome))
+            self._log.ended(opened.calls, opened.at, outcome, text)
+            self._tried(opened, outcome)
+            if outcome.ok and opened.calls[0].action not in (Action.COMMAND, Action.AGENT):
+                self._succeeded(opened, _Answer(index, item, text))
         if outcome.feedback:
             self._input(index, outcome.feedback, Kind.FEEDBACK)
-
-    def _effect(self, call: CallEffect, index: int, outcome: CallOutcome) -> None:
-        if call.action is Action.POLL:
-            self._polled(index, outcome)
-        elif outcome.ok:
-            self._failures.succeeded(call, index)
-            if call.action in (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE):
-                self._files.add(call, index)
-        else:
-            self._failures.failed(call, outcome, index)
-
-    def _polled(self, index: int, outcome: CallOutcome) -> None:
-        """Complete a command that continued in the background from the later call that reports its end."""
-        if self._commands and outcome.exit_code is not None:
-            last = self._commands[-1]
-            self._commands[-1] = replace(
-                last, ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
-            )
-            if not outcome.ok:
-                self._failures.failed(CallEffect(Action.COMMAND, "", last.text), outcome, index)
-
-    def _answered(self, opened: _Open, answer: _Answer) -> None:
-        call, index, outcome = opened.calls[0], opened.at, answer.outcome
-        self._tried(opened, outcome)
-        for step in opened.calls[:MAX_CALLS]:
-            self._steps.append(
-                ToolStep(index, step.action, describe(step), outcome.ok, outcome.line)
-            )
-        if call.action is Action.COMMAND:
-            told = (outcome.ok, outcome.exit_code, outcome.line)
-            self._commands.append(Command(index, call.target, *told, _spent(answer.text)))
-        elif call.action is Action.AGENT:
-            self._agents.append(AgentRun(index, call.target[:2000], answer.text.strip()[:2000]))
-        elif outcome.ok:
-            self._succeeded(opened, answer)
 
     def _tried(self, opened: _Open, outcome: CallOutcome) -> None:
         call, tasks = opened.calls[0], self._board.open_subjects()
@@ -470,10 +395,10 @@ class Collector:
         return Facts(
             inputs=tuple(superseded(self._inputs) if ranked else self._inputs),
             standing=tuple({rule.text: rule for rule in self._standing}.values()),
-            files=self._files.files(),
-            commands=tuple(self._commands),
-            failures=self._failures.failures(),
-            steps=tuple(self._steps[-MAX_STEPS:]),
+            files=self._log.files.files(),
+            commands=tuple(self._log.commands),
+            failures=self._log.failures.failures(),
+            steps=tuple(self._log.steps[-MAX_STEPS:]),
             names=self._names.ranked(self._end) if ranked else (),
             urls=tuple(self._urls),
             commits=tuple(self._commits.values()),
@@ -484,7 +409,7 @@ class Collector:
             settled=tuple({said.text: said for said in self._settled}.values()),
             still_open=self._open.items(),
             closed_work=self._open.closed(),
-            agents=tuple(self._agents),
+            agents=tuple(self._log.agents),
             skills=tuple(self._skills),
             found_tools=tuple(self._found_tools),
             plan=self._plan,
@@ -501,17 +426,3 @@ def _ends(text: str) -> str:
     if len(text) <= NAMES_CHARS:
         return text
     return text[: NAMES_CHARS // 2] + "\n" + text[-NAMES_CHARS // 2 :]
-
-
-def _home(call: CallEffect) -> str:
-    """What the names in a call and its result belong to: its file, or its command."""
-    if call.action in (Action.READ, Action.EDIT, Action.WRITE):
-        return call.target if "\n" not in call.target else ""
-    heads = command_heads(call.target) if call.action is Action.COMMAND else []
-    return heads[0] if heads else ""
-
-
-def _spent(text: str) -> int:
-    """Milliseconds, where the tool reports them. Times of entries are not used: they include the wait for a permission."""
-    told = _TIME.search(text[:300])
-    return int(told[1]) * 1000 + int((told[2] or "0").ljust(3, "0")) if told else 0

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from ullage._engine import core
 from ullage.counting.estimate import weights_for
 from ullage.exceptions import InvalidPolicy
-from ullage.facts.collector import is_user_input
 from ullage.facts.reading import blocks_of, text_of
+from ullage.facts.whose_words import is_user_input
 from ullage.messages import CLEARED, Item, is_summary
 from ullage.recall.searched_text import call_title, content_text
 from ullage.sessions.append_view import append_view, check_rewritable
