@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage.facts.reading import clean, text_of
 from ullage.facts.words import words_of
-from ullage.messages import role_of
+from ullage.messages import is_summary, role_of
 
 __all__ = ["author_of", "is_hidden", "is_user_input"]
 
@@ -34,8 +34,4 @@ def is_hidden(item: Any) -> bool:
     """Whether the host wrote this entry for the model, or another part of it holds the conversation."""
     if type(item) is not dict and not isinstance(item, Mapping):
         return False
-    return (
-        item.get("isMeta") is True
-        or item.get("isCompactSummary") is True
-        or item.get("isSidechain") is True
-    )
+    return is_summary(item) or item.get("isMeta") is True or item.get("isSidechain") is True
