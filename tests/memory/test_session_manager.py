@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit import result, said, use, user
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.facts.sections import OPENING
@@ -82,18 +83,11 @@ def test_growth_after_a_compaction_is_counted_from_the_new_size(tmp_path):
 
 def test_what_comes_back_after_a_compaction_is_no_growth(tmp_path):
     manager = made(tmp_path / "m")
-    manager.add({"role": "user", "content": "Work through this list. " + WORDS * 1_500})
+    manager.add(user("Work through this list. " + WORDS * 1_500))
     sizes = []
     for at in range(100):
-        call = {
-            "type": "tool_use",
-            "id": f"t{at}",
-            "name": "Bash",
-            "input": {"command": f"make {at}"},
-        }
-        manager.observe({"role": "assistant", "content": [call]})
-        result = {"type": "tool_result", "tool_use_id": f"t{at}", "content": f"{at} {WORDS * 60}"}
-        manager.add({"role": "user", "content": [result]})
+        manager.observe(said([use(f"t{at}", "Bash", command=f"make {at}")]))
+        manager.add(user([result(f"t{at}", f"{at} {WORDS * 60}")]))
         request = manager.prepare()
         if any(each.stage == "pins" for each in request.reports):
             sizes.append((manager.host.memory._progress.tokens, manager.machine.tokens))

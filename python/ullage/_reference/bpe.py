@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from ullage._engine import vocabulary as _vocabulary
 from ullage._engine.vocabulary import ENCODINGS, R50K_TOKENS, Packed
-from ullage._reference.stored import stored_text
+from ullage._reference.stored import stored_text, valid_text
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["Packed", "count_text", "count_text_up_to", "encode_text", "encodings"]
@@ -204,7 +204,7 @@ def encode_text(text: str, encoding: str = "o200k_base") -> list[int]:
 
 def _pieces(text: str, encoding: str) -> Iterator[list[int]]:
     text = _required(text, encoding)
-    return _encoder(stored_text(encoding)).pieces(_without_surrogates(text))
+    return _encoder(stored_text(encoding)).pieces(valid_text(text))
 
 
 def _required(text: str, encoding: str) -> str:
@@ -212,12 +212,3 @@ def _required(text: str, encoding: str) -> str:
         if not isinstance(value, str):
             raise TypeError(f"argument {name!r} must be a str, not {type(value).__name__}")
     return stored_text(text)
-
-
-def _without_surrogates(text: str) -> str:
-    """Repairs as tiktoken does: surrogate pairs become their character, lone ones U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

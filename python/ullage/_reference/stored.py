@@ -19,7 +19,7 @@ def stored_text(text: str) -> str:
 
 
 def valid_text(text: str) -> str:
-    """The text as UTF-8 can hold it: pairs of surrogates are their character, lone ones U+FFFD."""
+    """The text as UTF-8 can hold it, as tiktoken does it: pairs of surrogates are their character, lone ones U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

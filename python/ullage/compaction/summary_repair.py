@@ -102,7 +102,7 @@ def _tasks(facts: Facts, summary: str) -> list[str]:
 def _closed(facts: Facts, summary: str) -> list[str]:
     """What is closed, where the summary names it without saying so, or the user's words do."""
     flat = " ".join(summary.split())
-    words = "\n".join(" ".join(entry.text.split()) for entry in facts.inputs)
+    words = work_lines.words_by_line(facts)
     told = {work.text for work in read_work(summary, 0)}
     tasks = (task for task in facts.tasks if task.subject and not task.open)
     rows = [work_lines.task_line(t) for t in tasks if _as_open(flat, one_line(t.subject, 300))]

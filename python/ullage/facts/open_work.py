@@ -58,7 +58,8 @@ class OpenWork:
         """A summary says so: not news, and not where more is known, except who said it first."""
         text = " ".join(work.text.split())
         still = work.state in (WorkState.OPEN, WorkState.FAILED)
-        group = self._closed if text in self._closed else self._open if still or text in self._open else self._closed  # fmt: skip
+        goes_on = text not in self._closed and (still or text in self._open)
+        group = self._open if goes_on else self._closed
         known = group.get(text)
         group[text] = replace(known, origin=work.origin) if known else replace(work, text=text)
 

@@ -92,9 +92,8 @@ class Fitter:
     def __init__(self, policy: Policy, states: LineStates) -> None:
         self.policy, self.lines = policy, ClientLines()
         self._states, self._start = states, _start_percent(policy)
-        self._refused: set[str] = (
-            set()
-        )  # names of what was refused as too large: its window is smaller than the table says
+        # Names of what was refused as too large: its window is smaller than the table says.
+        self._refused: set[str] = set()
 
     def may_be_due(self, call: ClientCall) -> bool:
         """Whether a level could act on a call; by its size alone, so that small ones leave at once, unless one like it was refused."""

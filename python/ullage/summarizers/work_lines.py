@@ -8,7 +8,7 @@ from ullage.facts.sections import quoted
 from ullage.summarizers.budgeted_text import Unit, one_line, shorten
 from ullage.summarizers.essentials import ESSENTIAL
 
-__all__ = ["pending", "task_line", "work_line"]
+__all__ = ["pending", "task_line", "words_by_line", "work_line"]
 
 STILL_OPEN = 40
 CLOSED = 12
@@ -38,13 +38,18 @@ def pending(facts: Facts) -> list[Unit]:
 
 def _said(facts: Facts) -> list[Unit]:
     """What was said to be to do: everything that is open, and the newest that no longer is."""
-    words = "\n".join(" ".join(entry.text.split()) for entry in facts.inputs)
+    words = words_by_line(facts)
     told = [work for work in facts.still_open if work.call or work.text not in words][-STILL_OPEN:]
     units = [Unit(work_line(work), len(told) - at - ESSENTIAL) for at, work in enumerate(told)]
     own = [work for work in facts.closed_work if work.text in words]
     others = [work for work in facts.closed_work if work.text not in words][-CLOSED:]
     units += [Unit(work_line(work), len(own) - at - ESSENTIAL) for at, work in enumerate(own)]
     return units + [Unit(work_line(work), 100 + len(others) - at) for at, work in enumerate(others)]
+
+
+def words_by_line(facts: Facts) -> str:
+    """The user's messages, each on one line, in which the words of work are looked for."""
+    return "\n".join(" ".join(entry.text.split()) for entry in facts.inputs)
 
 
 def work_line(work: WorkItem) -> str:
