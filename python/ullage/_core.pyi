@@ -59,7 +59,9 @@ class PatternSet:
     """
 
     def __new__(cls, patterns: Sequence[str]) -> Self: ...
-    def may_match(self, text: str) -> int: ...  # a bit for each; all where it is not plain ASCII
+    def look(
+        self, text: str
+    ) -> tuple[int, int]: ...  # bits of those that may be there, and that are
 
 @final
 class NameTally:

@@ -1,4 +1,4 @@
-"""Both engines leave out the same patterns, and none that Python's search finds."""
+"""Both engines leave out the same patterns and are sure of the same ones, as Python's search is."""
 
 from __future__ import annotations
 
@@ -43,21 +43,22 @@ ANY = st.text(st.characters(codec=None, exclude_categories=[]), max_size=60)
 @example("stop working on it")
 def test_what_may_be_in_a_sentence(text: str) -> None:
     for each, (fast, slow) in zip(SETS, FILTERS, strict=True):
-        maybe = fast.may_match(text)
-        assert maybe == slow.may_match(text)
+        maybe, sure = fast.look(text)
+        assert (maybe, sure) == slow.look(text)
         for at, pattern in enumerate(each._texts):
-            if re.compile(pattern, re.IGNORECASE).search(text):
-                assert maybe >> at & 1
+            found = bool(re.compile(pattern, re.IGNORECASE).search(text))
+            assert sure >> at & 1 <= found <= maybe >> at & 1
 
 
 def test_sentences_of_long_conversations() -> None:
     for item in conversation(seed=2, tokens=20_000):
         for line in str(item["content"]).split("\\n"):
             for each, (fast, slow) in zip(SETS, FILTERS, strict=True):
-                maybe = fast.may_match(line[:400])
-                assert maybe == slow.may_match(line[:400])
+                maybe, sure = fast.look(line[:400])
+                assert (maybe, sure) == slow.look(line[:400])
                 found = [at for at, p in enumerate(each._texts) if re.search(p, line[:400], re.I)]
                 assert all(maybe >> at & 1 for at in found)
+                assert all(at in found for at in range(len(each._texts)) if sure >> at & 1)
                 assert list(each.found(line[:400])) == found
 
 
@@ -67,4 +68,14 @@ def test_patterns_that_cannot_be_read(module: Any) -> None:
         module.PatternSet(["a"] * 64)
     with pytest.raises(ValueError, match=r"."):
         module.PatternSet(["(a"])
-    assert module.PatternSet([]).may_match("é") == 0
+    assert module.PatternSet([]).look("é") == (0, 0)
+
+
+@pytest.mark.parametrize("module", [core, twin])
+def test_alternatives_that_need_no_second_look(module: Any) -> None:
+    set_of = module.PatternSet([r"a(?!b)|[|(]c|\(d|(?:e|f(?=g))", "h|i", "(?<!j)k"])
+    assert set_of.look("a") == (1, 0)
+    assert set_of.look("|C, a") == (1, 1)
+    assert set_of.look("(d") == (1, 1)
+    assert set_of.look("e") == (1, 0)
+    assert set_of.look("hi k") == (6, 2)

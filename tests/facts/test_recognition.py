@@ -9,7 +9,7 @@ from ullage.facts import collect
 from ullage.facts.identifiers import NameKind, command_heads, find_names
 from ullage.facts.name_lists import homes_in, plain
 from ullage.facts.well_known import is_well_known
-from ullage.summarizers.listed_names import names, names_tokens
+from ullage.summarizers.listed_names import candidates, names, names_tokens
 
 
 @pytest.mark.parametrize(
@@ -129,14 +129,14 @@ def test_hashes_of_a_listing_are_not_names():
 
 def test_the_list_groups_names_and_ends_with_what_any_model_knows():
     facts = collect(SESSION)
-    assert names(facts, "", 400).split("\n") == [
+    assert names(candidates(facts), "", 400).split("\n") == [
         "- Paths: app/core, /w/app/core/config.go, app/core/config_test.go",
         "- Names in core/config.go: cfg.Source, defaultSource, loadConfig",
         "- Names: TestSource",
         "- Options: --run",
         "- Well-known names in use: go test, fmt.Errorf",
     ]  # fmt: skip
-    assert names_tokens(facts) > 20
+    assert names_tokens(candidates(facts)) > 20
 
 
 @pytest.mark.parametrize("tokens", [0, 5, 20, 60, 200])
@@ -151,12 +151,12 @@ def test_the_list_stays_within_its_room(tokens):
             user(text[:2000]),
         ]
     )
-    assert len(names(facts, "", tokens)) <= tokens * 4
+    assert len(names(candidates(facts), "", tokens)) <= tokens * 4
 
 
 def test_names_that_stand_elsewhere_are_not_listed_again():
     facts = collect(SESSION)
-    assert names(facts, "cfg.Source core/config.go", 400).startswith(
+    assert names(candidates(facts), "cfg.Source core/config.go", 400).startswith(
         "- Paths: app/core, app/core/config_test.go\n"
     )
 

@@ -1,13 +1,13 @@
-"""Which of some patterns may be in a sentence: a filter in front of Python's own search, which decides.
+"""Which of some patterns are in a sentence, and which may be: Python's own search decides about the latter.
 
-Twin of `rust/core/src/patterns.rs`. Only plain ASCII is judged, where both read a pattern alike; lookarounds
-are left out, so that a pattern is found rather too often than not.
+Twin of `rust/core/src/patterns.rs`. Only plain ASCII is judged, where both read a pattern alike. Lookarounds are left
+out, so that a pattern with one may be there; its alternatives without any are there if they are found.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ullage._reference.stored import stored_text
@@ -33,18 +33,65 @@ class PatternSet:
         if len(patterns) > MOST_PATTERNS:
             raise ValueError(f"at most {MOST_PATTERNS} patterns, not {len(patterns)}")
         try:
-            plain = [_without_looks(pattern) for pattern in patterns]
-            self._patterns = [re.compile(each, re.ASCII | re.IGNORECASE) for each in plain]
+            self._patterns = [_pattern(each) for each in patterns]
         except re.error as exc:
             raise ValueError(str(exc)) from exc
 
-    def may_match(self, text: str) -> int:
-        """A bit for each pattern that may be in the text; all of them where it is not judged."""
+    def look(self, text: str) -> tuple[int, int]:
+        """A bit for each pattern that may be in the text (all of them where it is not judged), and for each that is."""
         text = stored_text(text)
         if not _JUDGED.fullmatch(text):
-            return (1 << len(self._patterns)) - 1
-        found = (bool(pattern.search(text)) << at for at, pattern in enumerate(self._patterns))
-        return sum(found)
+            return (1 << len(self._patterns)) - 1, 0
+        maybe = sure = 0
+        for at, (pattern, certain) in enumerate(self._patterns):
+            if pattern.search(text):
+                maybe |= 1 << at
+                sure |= (certain is None or certain.search(text) is not None) << at
+        return maybe, sure
+
+
+def _pattern(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+    """What may be there, and the alternatives that need no second look, where that is not all of them."""
+    parts = _alternatives(pattern)
+    sure = [part for part in parts if not _has_looks(part)]
+    rest = None if len(sure) == len(parts) else _made("|".join(sure) if sure else _NOTHING)
+    return _made(_without_looks(pattern)), rest
+
+
+_NOTHING = r"\x01"
+"""In no judged text."""
+
+
+def _made(plain: str) -> re.Pattern[str]:
+    return re.compile(plain, re.ASCII | re.IGNORECASE)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The parts between the bars that stand in no group and no class."""
+    parts, start, depth = [], 0, 0
+    for at in _unescaped(pattern):
+        here = pattern[at]
+        depth = max(depth + (here == "(") - (here == ")"), 0)
+        if here == "|" and depth == 0:
+            parts.append(pattern[start:at])
+            start = at + 1
+    return [*parts, pattern[start:]]
+
+
+def _has_looks(pattern: str) -> bool:
+    return any(pattern.startswith(_LOOKS, at) for at in _unescaped(pattern))
+
+
+def _unescaped(pattern: str) -> Iterator[int]:
+    """The places of the characters that stand for themselves neither by a backslash nor in a class."""
+    in_class = escaped = False
+    for at, here in enumerate(pattern):
+        if escaped or here == "\\":
+            escaped = not escaped
+            continue
+        outside, in_class = not in_class, here != "]" if in_class else here == "["
+        if outside:
+            yield at
 
 
 def _without_looks(pattern: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ _SCRIPTS = (
     ("Japanese", 0x3040, 0x30FF),
     ("Han", 0x4E00, 0x9FFF),
 )
+
+_OTHER = re.compile(r"[\u0370-\U0010ffff]")
 
 
 def script_of(inputs: Sequence[Any]) -> str:
@@ -38,6 +41,8 @@ def has_script(text: str, script: str) -> bool:
 def script_of_text(text: str) -> str:
     """The script of most letters of a text if it is not Latin; empty else."""
     counts = dict(_script_counts(text))
+    if not counts:
+        return ""
     latin = sum(1 for char in text if char.isascii() and char.isalpha())
     if counts.get("Japanese", 0) * 10 > counts.get("Han", 0) + counts.get("Japanese", 0) > 0:
         counts["Japanese"] += counts.pop("Han", 0)
@@ -47,7 +52,7 @@ def script_of_text(text: str) -> str:
 
 
 def _script_counts(text: str) -> Iterator[tuple[str, int]]:
-    points = [ord(char) for char in text if ord(char) >= 0x0370]
+    points = [ord(char) for char in _OTHER.findall(text)]
     for name, first, last in _SCRIPTS:
         count = sum(1 for point in points if first <= point <= last)
         if count:

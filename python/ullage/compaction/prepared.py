@@ -25,6 +25,7 @@ from ullage.levels.pins import Pin, read_pins
 from ullage.messages import Item, is_boundary, is_summary, message_of, role_of
 from ullage.providers.manual_thinking import is_manual, is_torn
 from ullage.summarizers.extractive import needed_tokens
+from ullage.summarizers.listed_names import MOST_NAMES
 from ullage.summarizers.users_words import trimmed
 
 __all__ = ["State", "prepare", "recut", "since_last"]
@@ -314,7 +315,7 @@ def _facts(source: CompactionInput, cut: Cut) -> tuple[Facts, Facts]:
     collector = Collector(earlier)
     for index in range(cut.start, cut.stop):
         collector.feed(index, source.context[index])
-    facts = collector.finish()
+    facts = collector.finish(most_names=MOST_NAMES)
     if cut.start > 0:
         return facts, _unranked(source.context)
     for index in range(cut.stop, len(source.context)):

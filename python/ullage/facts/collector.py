@@ -32,11 +32,11 @@ from ullage.facts.model import (
 from ullage.facts.name_lists import homes_in, plain
 from ullage.facts.open_work import OpenWork, read_tasks, read_work, todos_of
 from ullage.facts.outcomes import CallOutcome, read_outcome
-from ullage.facts.prose import Strength, note_rules, rules_of
+from ullage.facts.prose import Strength, note_rules, rules_in, typed_sentences
 from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
 from ullage.facts.result_facts import FactTally
 from ullage.facts.sections import looks_like_summary, parse_summary, read_numbered_messages
-from ullage.facts.tallies import NameTally
+from ullage.facts.tallies import MAX_NAMES, NameTally
 from ullage.facts.tasks import TaskBoard
 from ullage.facts.tried_work import Tried, acts
 from ullage.facts.whose_words import author_of, is_hidden
@@ -202,8 +202,9 @@ class Collector:
             for number, text in sorted(told, key=lambda row: row[0]):
                 if text not in seen:
                     self._add(UserInput(index, text, origin=Origin.SUMMARY, number=number))
-                    self._lasting(index, text, Origin.SUMMARY)
-                    for work in todos_of(index, text):
+                    typed = typed_sentences(text)
+                    self._lasting(index, typed, Origin.SUMMARY)
+                    for work in todos_of(index, typed):
                         self._open.restored(work)
 
     def _add(self, entry: UserInput) -> None:
@@ -241,12 +242,15 @@ class Collector:
         self._urls.update(dict.fromkeys(urls_in(text)))
         self._shown.named(text)
         if kind is Kind.PROMPT:
-            self._lasting(index, text)
-            for work in todos_of(index, text):
+            typed = typed_sentences(text)
+            self._lasting(index, typed)
+            for work in todos_of(index, typed):
                 self._open.opened(work)
 
-    def _lasting(self, index: int, text: str, origin: Origin = Origin.USER) -> None:
-        for rule in rules_of(text):
+    def _lasting(
+        self, index: int, typed: list[tuple[str, str]], origin: Origin = Origin.USER
+    ) -> None:
+        for rule in rules_in(typed):
             lasting = rule.strength is Strength.LASTING
             self._standing.append(UserInput(index, rule.text, origin=origin, lasting=lasting))
 
@@ -382,11 +386,12 @@ class Collector:
             self._decisions.append(AnsweredQuestion(index, question, answer))
             self._names.add(answer, "user", index)
 
-    def finish(self, *, ranked: bool = True) -> Facts:
+    def finish(self, *, ranked: bool = True, most_names: int = MAX_NAMES) -> Facts:
         """The facts from all items so far.
 
         Args:
             ranked: Whether names, facts of results and corrections are wanted, which takes longer than all else.
+            most_names: How many names, the best.
         """
         statements = self._statements
         if statements:
@@ -399,7 +404,7 @@ class Collector:
             commands=tuple(self._log.commands),
             failures=self._log.failures.failures(),
             steps=tuple(self._log.steps[-MAX_STEPS:]),
-            names=self._names.ranked(self._end) if ranked else (),
+            names=self._names.ranked(self._end, most_names) if ranked else (),
             urls=tuple(self._urls),
             commits=tuple(self._commits.values()),
             decisions=tuple(self._decisions),

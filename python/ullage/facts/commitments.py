@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache, lru_cache
 from pathlib import Path
@@ -16,7 +17,14 @@ from typing import NamedTuple
 from ullage.facts.prose import typed_sentences
 from ullage.facts.searched import SearchedPatterns
 
-__all__ = ["Commitment", "CommitmentKind", "commitments_in", "is_answer", "kind_of"]
+__all__ = [
+    "Commitment",
+    "CommitmentKind",
+    "commitments_among",
+    "commitments_in",
+    "is_answer",
+    "kind_of",
+]
 
 
 class CommitmentKind(StrEnum):
@@ -121,9 +129,11 @@ def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> lis
     """
     if answers and by_user and (reply := is_answer(text)):
         return [Commitment(reply, text.strip())]
-    found = [(kind_of(bare), whole) for whole, bare in typed_sentences(text)]
-    return [
-        Commitment(kind, whole)
-        for kind, whole in found
-        if kind is not None and (by_user or kind in _OF_ASSISTANT)
-    ]
+    found = commitments_among(typed_sentences(text))
+    return found if by_user else [each for each in found if each.kind in _OF_ASSISTANT]
+
+
+def commitments_among(given: Sequence[tuple[str, str]]) -> list[Commitment]:
+    """The commitments of the user among sentences that `typed_sentences` found."""
+    found = ((kind_of(bare), whole) for whole, bare in given)
+    return [Commitment(kind, whole) for kind, whole in found if kind is not None]

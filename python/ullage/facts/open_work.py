@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ullage.facts.commitments import CommitmentKind, commitments_in
+from ullage.facts.commitments import CommitmentKind, commitments_among
 from ullage.facts.fences import unfenced
 from ullage.facts.model import Origin, Task, WorkItem, WorkState
 from ullage.facts.tried_work import Tried, TriedWork, same_work
@@ -114,16 +114,16 @@ def _after(tried: Tried | None, work: WorkItem) -> WorkItem:
     return replace(work, state=state, call=tried.call, error=tried.error)
 
 
-def todos_of(index: int, text: str) -> list[WorkItem]:
+def todos_of(index: int, given: Sequence[tuple[str, str]]) -> list[WorkItem]:
     """What the user says is still to do.
 
     Args:
         index: Of the message.
-        text: The user's words in it.
+        given: The user's sentences in it, as `typed_sentences` finds them.
     """
     return [
         WorkItem(index, found.text, origin=Origin.USER)
-        for found in commitments_in(text)
+        for found in commitments_among(given)
         if found.kind is CommitmentKind.TODO
     ]
 

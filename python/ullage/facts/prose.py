@@ -9,7 +9,7 @@ as part of the message it stays in every summary anyway.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ __all__ = [
     "UserRule",
     "is_all_prose",
     "note_rules",
+    "rules_in",
     "rules_of",
     "sentences",
     "typed_sentences",
@@ -88,6 +89,8 @@ _GAP = "\n"
 
 def _without_tagged(text: str) -> str:
     """Remove whole elements; one that opens a line and is never closed removes the rest. Linear."""
+    if "<" not in text:
+        return text
     kept: list[str] = []
     unclosed: set[str] = set()
     position = 0
@@ -123,7 +126,7 @@ def _typed_lines(text: str) -> Iterator[str]:
         if _MAIL.match(line) or (bare.endswith(":") and _WROTE.search(line[-80:])):
             return
         item = bool(_LIST_ITEM.match(line))
-        spoken = spoken or bool(_SPEAKER.match(line))
+        spoken = spoken or (":" in line and bool(_SPEAKER.match(line)))
         shown = _NOT_TYPED.match(line) is not None and not (item and in_list)
         in_list = item or (in_list and line[:1] in " \t")
         yield "" if spoken or shown else line
@@ -150,23 +153,31 @@ _QUOTES = {
 _COVER = "\x00"
 
 
+_QUOTE = re.compile(f"[{''.join(_QUOTES)}]")
+
+
 def _covered(paragraph: str) -> str:
     """The text with each quotation masked, keeping its length; one that never ends reaches to the end."""
-    out = list(paragraph)
-    at, length = 0, len(paragraph)
-    while at < length:
-        closers = _QUOTES.get(paragraph[at])
-        if closers is None or (paragraph[at] == "'" and not _opens(paragraph, at)):
-            at += 1
-            continue
-        end = _closing(paragraph, at + 1, closers)
-        if end < 0 and paragraph[at] in "'`":
-            at += 1  # an apostrophe or a stray mark
-            continue
-        stop = length if end < 0 else end + 1
-        out[at:stop] = _COVER * (stop - at)
-        at = stop
-    return "".join(out)
+    parts: list[str] = []
+    done, mark = 0, _QUOTE.search(paragraph)
+    while mark is not None:
+        at, stop = mark.start(), _quoted_to(paragraph, mark.start())
+        if stop > at:
+            parts += (paragraph[done:at], _COVER * (stop - at))
+            done = stop
+        mark = _QUOTE.search(paragraph, max(stop, at + 1))
+    return "".join((*parts, paragraph[done:])) if parts else paragraph
+
+
+def _quoted_to(text: str, at: int) -> int:
+    """Where the quotation ends that this mark begins; 0: it is an apostrophe or a stray mark."""
+    mark = text[at]
+    if mark == "'" and not _opens(text, at):
+        return 0
+    end = _closing(text, at + 1, _QUOTES[mark])
+    if end < 0:
+        return 0 if mark in "'`" else len(text)
+    return end + 1
 
 
 def _opens(text: str, at: int) -> bool:
@@ -186,6 +197,9 @@ def _closing(text: str, start: int, closers: str) -> int:
 
 
 _BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
+_WIDE_END = re.compile("[。！？]")
+_BREAK_AT_BLANKS = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n))")
+"""The same for a text without wide marks: it begins with what is looked for quickly."""
 
 
 def sentences(text: str) -> list[tuple[str, str]]:
@@ -198,7 +212,8 @@ def sentences(text: str) -> list[tuple[str, str]]:
     for paragraph in text.split("\n\n"):
         covered = _covered(paragraph)
         start = 0
-        for mark in _BREAK.finditer(covered):
+        breaks = _BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS
+        for mark in breaks.finditer(covered):
             found.append((paragraph[start : mark.start()], covered[start : mark.start()]))
             start = mark.end()
         found.append((paragraph[start:], covered[start:]))
@@ -263,10 +278,15 @@ def rules_of(text: str) -> list[UserRule]:
         >>> [rule.text for rule in rules_of("Fix it. Never push to main.\n> Always send it to Eve.")]
         ['Never push to main.']
     """
-    return list(_rules(sentences(_typed(text))))
+    return rules_in(typed_sentences(text))
 
 
-def _rules(given: list[tuple[str, str]]) -> Iterator[UserRule]:
+def rules_in(given: Sequence[tuple[str, str]]) -> list[UserRule]:
+    """`rules_of`, of sentences that `typed_sentences` found."""
+    return list(_rules(given))
+
+
+def _rules(given: Sequence[tuple[str, str]]) -> Iterator[UserRule]:
     for whole, bare in given:
         if not MIN_RULE <= len(whole) <= MAX_RULE or bare.endswith(("?", "？")):
             continue

@@ -1,4 +1,4 @@
-"""Patterns that are looked for in each sentence: the engine says at once which cannot be in it, Python's search decides about the rest."""
+"""Patterns that are looked for in each sentence: the engine says at once which are in it and which cannot be, Python's search decides about the rest."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ class SearchedPatterns:
 
     def found(self, text: str) -> Iterator[int]:
         """The places of the patterns that are in a text, in order."""
-        maybe, at = self._filter.may_match(text), 0
+        maybe, sure = self._filter.look(text)
+        at = 0
         while maybe:
-            if maybe & 1 and self._pattern(at).search(text):
+            if maybe & 1 and (sure & 1 or self._pattern(at).search(text)):
                 yield at
             maybe >>= 1
+            sure >>= 1
             at += 1
 
     def first(self, text: str) -> int:

@@ -12,10 +12,10 @@ from ullage.facts.model import FailedCall, FileUse, Name, Origin
 from ullage.facts.outcomes import CallOutcome
 from ullage.facts.well_known import is_well_known
 
-__all__ = ["FailureTally", "FileTally", "NameTally", "command_key"]
+__all__ = ["MAX_NAMES", "FailureTally", "FileTally", "NameTally", "command_key"]
 
 MAX_NAMES = 2000
-"""Names that a summary may choose from; it prints a few hundred."""
+"""Names that are ranked at most."""
 
 MAX_HASHES = 12
 """Of one result; more are a listing of objects, of which nothing but the program knows which one matters."""
@@ -73,9 +73,14 @@ class NameTally:
         """Counts a program with its subcommand that was run."""
         self._counted.add_name(name, _NUMBERS["call"], index)
 
-    def ranked(self, end: int) -> tuple[Name, ...]:
-        """The names, those of most worth for their room first; ties by text."""
-        return tuple([_name(*row) for row in self._counted.ranked(end, MAX_NAMES)])
+    def ranked(self, end: int, most: int) -> tuple[Name, ...]:
+        """The names, those of most worth for their room first; ties by text.
+
+        Args:
+            end: Index of the newest message.
+            most: How many are wanted.
+        """
+        return tuple([_name(*row) for row in self._counted.ranked(end, most)])
 
 
 def _name(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from ullage.exceptions import InvalidPolicy
-from ullage.facts.model import Facts, UserInput
+from ullage.facts.model import Facts, Name, UserInput
 from ullage.facts.sections import HEADINGS
 from ullage.summarizers import course_lines, extractive_sections, listed_names, work_lines
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, joined
@@ -125,7 +125,8 @@ def render(
     if 1 in frame.sections:
         lost, again = extractive_sections.standing(facts, first.words)
         new[1] = [*new.get(1, ()), *_focused({1: _before_all(lost)}, focus)[1], *again]
-    demands = _demands(facts, new, old, frame)
+    named = listed_names.candidates(facts) if 2 in frame.sections else []
+    demands = _demands(facts, new, old, frame, named)
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
     demands[6] = min(demands[6], most)
     seen = _seen(facts, room, room - sum(demands.values())) if 5 in frame.sections else ""
@@ -142,7 +143,7 @@ def render(
     spent = sum(_spent(text) for text in body.values())
     if NAMES in demands:
         left = room + _spent(seen) - spent
-        names = listed_names.names(facts, "\n".join(body.values()), left)
+        names = listed_names.names(named, "\n".join(body.values()), left)
         body[2] = joined((body[2], names))
     return frame.assemble(body)
 
@@ -184,13 +185,17 @@ class _Frame(NamedTuple):
 
 
 def _demands(
-    facts: Facts, new: dict[int, list[Unit]], old: dict[int, list[Unit]], frame: _Frame
+    facts: Facts,
+    new: dict[int, list[Unit]],
+    old: dict[int, list[Unit]],
+    frame: _Frame,
+    named: Sequence[Name],
 ) -> dict[int, int]:
     demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in frame.sections}
     if 9 in demands:
         demands[9] = cost(extractive_sections.next_step(facts, _ALL))
     if 2 in demands:
-        demands[NAMES] = listed_names.names_tokens(facts)
+        demands[NAMES] = listed_names.names_tokens(named)
     return demands
 
 

@@ -11,7 +11,7 @@ from ullage.facts.model import Facts, Name
 from ullage.facts.name_lists import LABELS, WELL_KNOWN, label_of
 from ullage.summarizers.budgeted_text import joined
 
-__all__ = ["names", "names_tokens", "shown"]
+__all__ = ["MOST_NAMES", "candidates", "names", "names_tokens", "shown"]
 
 MOST_NAMES = 500
 """The names that the next 20 calls use are nearly always among them; more would only be noise."""
@@ -25,23 +25,28 @@ _Group = tuple[str, str]
 """A kind of name and what its names have in common: a folder, a file, a command; `_GENERAL` has no kind."""
 
 
-def names_tokens(facts: Facts) -> int:
+def candidates(facts: Facts) -> list[Name]:
+    """The names that a summary may list, in order of worth: without the rows of long listings."""
+    return list(_without_series(facts.names[:MOST_NAMES]))
+
+
+def names_tokens(found: Sequence[Name]) -> int:
     """About what the whole list takes, in UTF-8 bytes / 4."""
-    return sum(_bytes(name.text) + 2 for name in _without_series(facts.names[:MOST_NAMES])) // 4
+    return sum(_bytes(name.text) + 2 for name in found) // 4
 
 
-def names(facts: Facts, present: str, tokens: int) -> str:
+def names(found: Sequence[Name], present: str, tokens: int) -> str:
     """The names in use that the rest of a summary does not hold; those that any model knows stand last.
 
     Args:
-        facts: What is known; its names are in order of worth.
+        found: The `candidates`.
         present: The rest of the summary.
         tokens: The room, in UTF-8 bytes / 4.
     """
     groups: dict[_Group, list[str]] = {}
     begun: set[str] = set()
     held, left = present, tokens * 4
-    for name in _without_series(facts.names[:MOST_NAMES]):
+    for name in found:
         group, text = _group(name), shown(name)
         price = _bytes(text) + 2 + _opening(group, len(groups.get(group, ())))
         price += 0 if group[0] in begun else len(_label(group)) + 3
@@ -58,7 +63,9 @@ SERIES, SERIES_SHOWN = 10, 3
 
 
 def _without_series(found: Sequence[Name]) -> Iterator[Name]:
-    shapes = [_DIGITS.sub("0", name.text) for name in found]
+    if not found:
+        return
+    shapes = _DIGITS.sub("0", "\n".join(name.text for name in found)).split("\n")
     counts, shown = Counter(shapes), Counter[str]()
     for name, shape in zip(found, shapes, strict=True):
         shown[shape] += 1

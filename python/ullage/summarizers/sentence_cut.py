@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from ullage.facts.answers_found import findings
-from ullage.facts.commitments import CommitmentKind, commitments_in
-from ullage.facts.prose import rules_of, typed_sentences
+from ullage.facts.commitments import CommitmentKind, commitments_among
+from ullage.facts.prose import rules_in, typed_sentences
 from ullage.facts.searched import SearchedPatterns
 from ullage.summarizers.budgeted_text import cost, shorten
 
@@ -68,9 +68,10 @@ _RULES = frozenset(
 
 def binding(text: str) -> tuple[str, ...]:
     """The sentences of the user's words that bind, the weightiest first: in any language that is recognised."""
-    found = [rule.text for rule in sorted(rules_of(text), key=lambda rule: -rule.strength)]
+    typed = typed_sentences(text)
+    found = [rule.text for rule in sorted(rules_in(typed), key=lambda rule: -rule.strength)]
     if len(text) <= MAX_PROSE:
-        found += [each.text for each in commitments_in(text) if each.kind in _RULES]
+        found += [each.text for each in commitments_among(typed) if each.kind in _RULES]
     return tuple(dict.fromkeys(found))
 
 

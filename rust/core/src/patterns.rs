@@ -1,7 +1,7 @@
-//! Which of some patterns may be in a sentence: a filter in front of Python's own search, which decides.
+//! Which of some patterns are in a sentence, and which may be: Python's own search decides about the latter.
 //!
-//! Twin of `_reference/patterns.py`. Patterns are in Python's syntax. Only plain ASCII is judged, where both read a pattern alike;
-//! lookarounds are left out, so that a pattern is found rather too often than not.
+//! Twin of `_reference/patterns.py`. Patterns are in Python's syntax. Only plain ASCII is judged, where both read a pattern alike.
+//! Lookarounds are left out, so that a pattern with one may be there; its alternatives without any are there if they are found.
 
 use regex::bytes::{Regex, RegexBuilder};
 use std::fmt::Write;
@@ -12,7 +12,23 @@ pub const MOST_PATTERNS: usize = 63;
 /// Some patterns, looked for together.
 #[derive(Debug)]
 pub struct PatternSet {
-    patterns: Vec<Regex>,
+    patterns: Vec<Pattern>,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    maybe: Regex,
+    /// The alternatives that need no second look, where that is not all of them.
+    sure: Option<Regex>,
+}
+
+/// What a text holds, a bit for each pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The pattern may be in the text.
+    pub maybe: u64,
+    /// It is.
+    pub sure: u64,
 }
 
 impl PatternSet {
@@ -27,40 +43,119 @@ impl PatternSet {
                 patterns.len()
             ));
         }
-        let made = patterns.iter().map(|pattern| {
-            let mut builder = RegexBuilder::new(&without_looks(pattern));
-            builder.unicode(false).case_insensitive(true).build()
-        });
+        let made = patterns.iter().map(|pattern| Pattern::new(pattern));
         let patterns = made.collect::<Result<_, _>>();
         Ok(Self {
-            patterns: patterns.map_err(|error| error.to_string())?,
+            patterns: patterns.map_err(|error: regex::Error| error.to_string())?,
         })
     }
 
-    /// A bit for each pattern that may be in the text; all of them where it is not judged.
+    /// Which patterns are in the text, and which may be; all may be where it is not judged.
     ///
     /// ```
-    /// use ullage_core::patterns::PatternSet;
+    /// use ullage_core::patterns::{Found, PatternSet};
     ///
-    /// let set = PatternSet::new(&[r"\bnever\b(?! again)".into(), "^must".into()])?;
-    /// assert_eq!((set.may_match("Never push."), set.may_match("It is so."), set.may_match("é")), (1, 0, 3));
+    /// let set = PatternSet::new(&[r"\bnever\b(?! again)|not".into(), "^must".into()])?;
+    /// assert_eq!(set.look("Never push."), Found { maybe: 1, sure: 0 });
+    /// assert_eq!(set.look("Must not."), Found { maybe: 3, sure: 3 });
+    /// assert_eq!(set.look("é"), Found { maybe: 3, sure: 0 });
     /// # Ok::<(), String>(())
     /// ```
     #[must_use]
-    pub fn may_match(&self, text: &str) -> u64 {
+    pub fn look(&self, text: &str) -> Found {
         if !is_judged(text) {
-            return (1 << self.patterns.len()) - 1;
+            let maybe = (1 << self.patterns.len()) - 1;
+            return Found { maybe, sure: 0 };
         }
-        let found = self.patterns.iter().enumerate();
-        found.fold(0, |bits, (at, pattern)| {
-            bits | (u64::from(pattern.is_match(text.as_bytes())) << at)
+        let (mut found, bytes) = (Found::default(), text.as_bytes());
+        for (at, pattern) in self.patterns.iter().enumerate() {
+            if pattern.maybe.is_match(bytes) {
+                found.maybe |= 1 << at;
+                let sure = pattern
+                    .sure
+                    .as_ref()
+                    .is_none_or(|sure| sure.is_match(bytes));
+                found.sure |= u64::from(sure) << at;
+            }
+        }
+        found
+    }
+}
+
+impl Pattern {
+    fn new(pattern: &str) -> Result<Self, regex::Error> {
+        let plain = without_looks(pattern);
+        let mut sure: Vec<_> = alternatives(pattern);
+        let all = sure.len();
+        sure.retain(|part| !has_looks(part));
+        let rest = if sure.len() == all {
+            None
+        } else if sure.is_empty() {
+            Some(made(NOTHING)?)
+        } else {
+            Some(made(&without_looks(&sure.join("|")))?)
+        };
+        Ok(Self {
+            maybe: made(&plain)?,
+            sure: rest,
         })
     }
+}
+
+/// In no judged text.
+const NOTHING: &str = r"\x01";
+
+fn made(plain: &str) -> Result<Regex, regex::Error> {
+    let mut builder = RegexBuilder::new(plain);
+    builder.unicode(false).case_insensitive(true).build()
 }
 
 /// Printable ASCII: Python counts some controls as blanks, and looks for an end before a last break.
 fn is_judged(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
+}
+
+const LOOKS: [&str; 4] = ["(?=", "(?!", "(?<=", "(?<!"];
+
+/// Whether a lookaround begins here.
+fn is_look(rest: &str) -> bool {
+    LOOKS.iter().any(|look| rest.starts_with(look))
+}
+
+/// The parts between the bars that stand in no group and no class.
+fn alternatives(pattern: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, c) in unescaped(pattern) {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '|' if depth == 0 => {
+                parts.push(&pattern[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&pattern[start..]);
+    parts
+}
+
+fn has_looks(pattern: &str) -> bool {
+    unescaped(pattern).any(|(at, _)| is_look(&pattern[at..]))
+}
+
+/// The characters that stand for themselves neither by a backslash nor in a class, with their places.
+fn unescaped(pattern: &str) -> impl Iterator<Item = (usize, char)> {
+    let (mut in_class, mut escaped) = (false, false);
+    pattern.char_indices().filter(move |&(_, c)| {
+        if escaped || c == '\\' {
+            escaped = !escaped;
+            return false;
+        }
+        let outside = !in_class;
+        in_class = if in_class { c != ']' } else { c == '[' };
+        outside
+    })
 }
 
 /// The pattern without lookarounds; characters that no judged text has become one control.
@@ -69,11 +164,7 @@ fn without_looks(pattern: &str) -> String {
     let mut in_class = false;
     while let Some(c) = rest.chars().next() {
         let after = &rest[c.len_utf8()..];
-        if !in_class
-            && ["(?=", "(?!", "(?<=", "(?<!"]
-                .iter()
-                .any(|look| rest.starts_with(look))
-        {
+        if !in_class && is_look(rest) {
             rest = &rest[group_end(rest)..];
             continue;
         }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ullage_core::patterns;
 
-/// Which of some patterns may be in a sentence.
+/// Which of some patterns are in a sentence, and which may be.
 #[pyclass(frozen, module = "ullage._core")]
 struct PatternSet(patterns::PatternSet);
 
@@ -21,9 +21,12 @@ impl PatternSet {
         made.map(Self).map_err(PyValueError::new_err)
     }
 
-    /// A bit for each pattern that may be in the text; all of them where it is not judged.
-    fn may_match(&self, text: &Bound<'_, PyString>) -> PyResult<u64> {
-        with_utf8(text, |utf8| self.0.may_match(utf8))
+    /// A bit for each pattern that may be in the text (all of them where it is not judged), and for each that is.
+    fn look(&self, text: &Bound<'_, PyString>) -> PyResult<(u64, u64)> {
+        with_utf8(text, |utf8| {
+            let found = self.0.look(utf8);
+            (found.maybe, found.sure)
+        })
     }
 }
 

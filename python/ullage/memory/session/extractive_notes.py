@@ -132,7 +132,7 @@ def copied_lines(
     """
     units = {title: _flattened(write(facts)) for title, write in _WRITERS.items() if title in rooms}
     places = dict(enumerate(units))
-    names = listed_names.names_tokens(facts) if _NAMES in units else 0
+    names = listed_names.names_tokens(listed_names.candidates(facts)) if _NAMES in units else 0
     wants = {
         at: min(
             sum(cost(u.text) for u in units[title]) + names * (title == _NAMES),
@@ -154,7 +154,8 @@ def _names(facts: Facts, present: str, tokens: int) -> list[str]:
     """The names in use that no other section holds, best first, a few in each row."""
     rows: list[str] = []
     # The beginnings of the rows take about a tenth.
-    for line in listed_names.names(facts, present, max(tokens, 0) * 9 // 10).split("\n"):
+    named, room = listed_names.candidates(facts), max(tokens, 0) * 9 // 10
+    for line in listed_names.names(named, present, room).split("\n"):
         head, _, listed = _flat(line).partition(": ")
         found = listed.split(", ") if listed else []
         rows += [
