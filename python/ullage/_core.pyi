@@ -10,7 +10,9 @@ from ullage._engine.digests import Anchor as Anchor
 from ullage._engine.digests import AnchoredCount as AnchoredCount
 from ullage._engine.digests import (
     BlockDigest,
+    FoldedContext,
     MessageDigest,
+    SurveyFacts,
 )
 from ullage._engine.digests import KeepWindow as KeepWindow
 from ullage._engine.digests import LineDigest as LineDigest
@@ -200,6 +202,50 @@ class TranscriptIndex:
     def load(self, index: int) -> dict[str, Any]: ...
     def string(self, ref: int) -> str: ...
     def ledger(self, indices: Sequence[int]) -> Ledger: ...  # without parsing again
+    def outline(self, subtype: str) -> tuple[list[int], int | None]: ...  # lines, newest response
+    # The lines before `stop` that are in the context; `None`: more than compactions changed it, or a
+    # boundary has no mark. Marks: `ullage._reference.context.GivenMark`.
+    def context(
+        self,
+        stop: int,
+        marks: Sequence[tuple[int, str, list[str], bool, list[str], str, str, str]],
+    ) -> FoldedContext | None: ...
+    # `others`: by ascending places in `lines`, messages in place of a line (none: it is left out).
+    # `unmeasured`: lines of which the usage does not count.
+    def survey(
+        self,
+        lines: Sequence[int],
+        others: Sequence[tuple[int, list[Mapping[str, Any]]]],
+        unmeasured: Sequence[int],
+    ) -> Survey: ...
+
+# ---- survey ----------------------------------------------------------------------------------
+
+@final
+class Survey:
+    """What fills a conversation; made once, and never changed.
+
+    Raises:
+        InvalidMessage: As `Ledger`.
+    """
+
+    def __new__(cls, weights: Weights | None, items: Iterable[Mapping[str, Any]]) -> Self: ...
+    def __len__(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def overhead(self) -> int | None: ...  # what the newest usage holds beyond the messages
+    @property
+    def message_count(self) -> int | None: ...  # of a request; None: a message of another form
+    def anchored(self) -> AnchoredCount: ...
+    def facts(self) -> SurveyFacts: ...
+    def result_tools(self) -> list[str]: ...  # each once, by first result
+    # Budget, snip, microcompact, summary: (tokens, places). Limits: max_result, preview, snip_max,
+    # snip_kept, keep_recent, longest_marker, min_tokens, max_tokens, min_text_messages. A bool for each
+    # of `result_tools`.
+    def freeable(
+        self, limits: Mapping[str, int], unlimited: Sequence[bool], clearable: Sequence[bool]
+    ) -> list[tuple[int, int]]: ...
 
 # ---- rules -----------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from ullage.legality import validate
 from ullage.providers import SHAPES
 from ullage.requests.to_request import rules_model
 from ullage.sessions import Session, compact_session, open_session
+from ullage.sessions.inspected import inspect_opened
 
 pytestmark = [
     pytest.mark.corpus,
@@ -68,7 +69,7 @@ def opened(corpus_file: Path) -> Session:
 
 
 def test_inspected(opened):
-    found = report_of(opened)
+    found = report_of(inspect_opened(opened))
     assert found["conversation"]["messages"] == len(opened.messages) > 0
     assert found["window"]["used_tokens"] > 0
     around = found["categories"].get("system prompt and tools", 0)

@@ -152,10 +152,11 @@ def test_a_compaction_into_an_open_log_is_read_both_ways(seed, direction, tmp_pa
 def test_usage_of_copies_is_not_taken_for_that_of_the_new_context(seed, tmp_path):
     pytest.importorskip("cyclopts")
     from ullage.cli.inspect import report_of
+    from ullage.sessions import inspect_session
 
     path = made(seed).write(tmp_path / "s.jsonl")
     compact_session(open_session(path), output=path, keep=1_500)
-    assert not report_of(open_session(path), model="claude-opus-4-5")["window"]["from_usage"]
+    assert not report_of(inspect_session(path, model="claude-opus-4-5"))["window"]["from_usage"]
     file = [line for line in lines_of(path) if line.get("uuid")]
     assert len({line["uuid"] for line in file}) == len(file)
 

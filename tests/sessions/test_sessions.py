@@ -12,6 +12,7 @@ import pytest
 
 from tests.oracle.legality import assert_legal
 from ullage.sessions import compact_session, open_session
+from ullage.sessions.inspected import inspect_opened
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
@@ -102,13 +103,13 @@ def with_usage(tmp_path):
 def test_the_usage_of_what_was_kept_is_of_the_context_before(tmp_path):
     """Else a compacted session looks as full as it was, and would be compacted at once again."""
     opened = open_session(with_usage(tmp_path))
-    assert report_of(opened)["window"]["used_tokens"] > 60_000
+    assert report_of(inspect_opened(opened))["window"]["used_tokens"] > 60_000
     target = tmp_path / "out.jsonl"
     done = compact_session(opened, output=target, keep=2_000)
     assert done.result.kept
     again = open_session(target)
     assert again.messages == done.messages
-    found = report_of(again)["window"]
+    found = report_of(inspect_opened(again))["window"]
     assert not found["from_usage"]
     assert found["used_tokens"] < 30_000
     second = compact_session(again, keep=0)

@@ -14,11 +14,13 @@ __all__ = [
     "BlockDigest",
     "BlockFlag",
     "BlockKind",
+    "FoldedContext",
     "KeepWindow",
     "LineDigest",
     "MessageDigest",
     "MessageFlag",
     "Role",
+    "SurveyFacts",
     "Violation",
 ]
 
@@ -214,3 +216,31 @@ class KeepWindow(NamedTuple):
     tokens: int
     text_messages: int
     orphans: list[tuple[int, int]]  # (message, block) of kept results whose call is not kept
+
+
+class FoldedContext(NamedTuple):
+    """Which lines of a transcript are in the context."""
+
+    lines: list[int]  # in the order of the context
+    attachments: list[int]  # places in `lines` of entries of the type `attachment`
+    unmeasured: list[int]  # lines of which the usage is of a context before the newest boundary
+    missing: int  # entries that a boundary says were kept, and that no line is
+
+
+class SurveyFacts(NamedTuple):
+    """What fills a conversation, as far as no setting decides it.
+
+    Rows of tools and files are (name, calls, errors, tokens), the most tokens first; a tool's name is empty where its call
+    is not in the context.
+    """
+
+    categories: tuple[
+        int, ...
+    ]  # tokens: summary, user, assistant, thinking, calls, results, media, other
+    rounds: int
+    largest_round: int  # tokens
+    user_inputs: int
+    open_calls: int
+    tools: list[tuple[str, int, int, int]]
+    files: list[tuple[str, int, int, int]]
+    media: tuple[int, int]  # tokens, blocks

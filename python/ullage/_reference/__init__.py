@@ -25,6 +25,7 @@ from ullage._reference.names import find_names
 from ullage._reference.outcome import is_framing, read_result
 from ullage._reference.patterns import PatternSet
 from ullage._reference.rules import Verifier, check
+from ullage._reference.survey import Survey
 from ullage._reference.telling import telling_lines
 from ullage._reference.text import (
     FEATURE_NAMES,
@@ -51,6 +52,7 @@ __all__ = [
     "NameTally",
     "PatternSet",
     "Role",
+    "Survey",
     "TranscriptIndex",
     "Verifier",
     "Violation",

@@ -6,15 +6,17 @@ tool, above all) are skipped by their brackets and quotes and are not checked fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ullage._engine.digests import LineDigest, MessageDigest
+from ullage._engine.digests import FoldedContext, LineDigest, MessageDigest, MessageFlag
 from ullage._engine.transcript_lines import parse_line, plain
+from ullage._reference.context import GivenMark, fold
 from ullage._reference.items import read_item
 from ullage._reference.ledger import Ledger
 from ullage._reference.lines import FiledLines
 from ullage._reference.scan import scan
+from ullage._reference.survey import Survey
 from ullage._reference.view import Strings
 from ullage.exceptions import InvalidMessage, InvalidTranscript
 
@@ -144,8 +146,51 @@ class TranscriptIndex:
         items = (_entry(self.raw(at))[0] for at in known)
         return Ledger(self._weights, [item for item in items if item is not None])
 
+    def outline(self, subtype: str) -> tuple[list[int], int | None]:
+        """Lines with a subtype, and the newest response that a model gave."""
+        heads = self.heads()
+        aside = MessageFlag.SIDECHAIN | MessageFlag.SYNTHETIC
+        spoken = (
+            at for at, head in enumerate(heads) if head[0] == "assistant" and not head[4] & aside
+        )
+        marked = [at for at, head in enumerate(heads) if subtype and head[1] == subtype]
+        return marked, max(spoken, default=None)
+
+    def context(self, stop: int, marks: Sequence[GivenMark]) -> FoldedContext | None:
+        """The lines in context, where nothing but compactions changed it."""
+        return fold(self.heads()[:stop], marks)
+
+    def survey(
+        self,
+        lines: Sequence[int],
+        others: Sequence[tuple[int, list[Mapping[str, Any]]]],
+        unmeasured: Sequence[int],
+    ) -> Survey:
+        """What fills the context of some lines."""
+        instead, stale = dict(others), set(unmeasured)
+        items: list[Mapping[str, Any] | None] = []
+        for place, at in enumerate(lines):
+            line = self.line(at)
+            if place in instead:
+                items += instead[place]
+            elif line.message is None:
+                items.append(None)
+            else:
+                item = _entry(self.raw(at))[0] or {}
+                items.append(_unmeasured(item) if at in stale else item)
+        return Survey.of_lines(self._weights, items)
+
     def __repr__(self) -> str:
         return f"TranscriptIndex({len(self)} lines, {self.size} bytes)"
+
+
+def _unmeasured(item: dict[str, Any]) -> dict[str, Any]:
+    """Without the usage, in the message and, for a bare one, in the item."""
+    bare = {key: value for key, value in item.items() if key != "usage"}
+    message = item.get("message")
+    if "role" in item or not isinstance(message, dict):
+        return bare
+    return {**item, "message": {key: message[key] for key in message if key != "usage"}}
 
 
 def _split(data: bytes) -> Iterator[tuple[int, int, int, bool]]:

@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from ullage.batch.search import TranscriptFile
-from ullage.counting.estimate import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import StoreError
-from ullage.levels.breakdown import inspect_messages
 from ullage.policy import Policy
-from ullage.sessions import Session, compact_session, open_session
+from ullage.sessions import (
+    InspectedSession,
+    Session,
+    compact_session,
+    inspect_session,
+    open_session,
+)
 
 __all__ = ["compact_file", "inspect_file"]
 
@@ -35,17 +39,14 @@ def inspect_file(
     Raises:
         InvalidTranscript, InvalidMessage: The file is not a session.
     """
-    session = open_session(found.path)
-    name = model or session.model
-    row = ModelTable.builtin().lookup(name)
-    weights = weights_for(name or None)  # counted in the same way as by a compaction
-    beside = session.overhead_tokens(weights)
-    held = inspect_messages(session.items, weights=weights, policy=policy, overhead_tokens=beside)
+    session = inspect_session(found.path, model=model, policy=policy)
+    held = session.inspection
+    row = ModelTable.builtin().lookup(session.model)
     marks = window_for(row, settings=WindowSettings.from_env())
     return {
         **_facts(session),
-        "model": name or None,
-        "messages": len(session.messages),
+        "model": session.model or None,
+        "messages": session.messages,
         "rounds": held.rounds,
         "tokens": held.anchored_tokens,
         "from_usage": held.anchored,
@@ -93,7 +94,7 @@ def compact_file(
     }
 
 
-def _facts(session: Session) -> dict[str, Any]:
+def _facts(session: Session | InspectedSession) -> dict[str, Any]:
     return {
         "format": session.format,
         "bytes": session.size,

@@ -13,6 +13,7 @@ from ullage.cli import inspect as inspect_cli
 from ullage.cli.output import Output
 from ullage.cli.resume import dump
 from ullage.sessions import Session, compact_session, open_session
+from ullage.sessions.inspected import inspect_opened
 from ullage.testing import Scenario, scenario
 from ullage.transcript import TranscriptLog
 
@@ -41,7 +42,7 @@ def demo_command(
     folder.mkdir(parents=True, exist_ok=True)
     made = scenario(seed, tokens=size, model=_MODEL)
     before = _write(made, folder / f"session-{seed}.jsonl")
-    report = inspect_cli.report_of(before)
+    report = inspect_cli.report_of(inspect_opened(before))
     done = compact_session(
         before, output=folder / f"session-{seed}.compacted.jsonl", overwrite=True
     )

@@ -11,12 +11,11 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.cli.session_file import SessionArgument
-from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
-from ullage.levels.breakdown import Inspection, inspect_messages
+from ullage.levels.breakdown import Inspection
 from ullage.policy import Policy
-from ullage.sessions import Session, open_session
+from ullage.sessions import InspectedSession, inspect_session
 
 __all__ = ["inspect_command", "report_of", "show"]
 
@@ -44,9 +43,10 @@ def inspect_command(
     """Show what fills the window, and how much each level would free."""
     out = Output(as_json=json)
     with out.progress("reading", 1) as step:
-        opened = open_session(file, number=conversation)
+        rules = Policy.load(policy)
+        found = inspect_session(file, number=conversation, model=model, policy=rules)
         step(1)
-    report = report_of(opened, model=model, policy=Policy.load(policy))
+    report = report_of(found, own_window=model is None)
     if json:
         out.json(report)
     else:
@@ -54,30 +54,30 @@ def inspect_command(
     return 0
 
 
-def report_of(
-    opened: Session, *, model: str | None = None, policy: Policy | None = None
-) -> dict[str, Any]:
-    """Collect everything that `inspect` prints, as plain data."""
-    name = model or opened.model
-    row = ModelTable.builtin().lookup(name)
-    if model is None and opened.window_tokens:
-        row = dataclasses.replace(row, context_window=opened.window_tokens)
-    weights = weights_for(name or None)  # counted in the same way as by a compaction
-    beside = opened.overhead_tokens(weights)
-    found = inspect_messages(opened.items, weights=weights, policy=policy, overhead_tokens=beside)
+def report_of(session: InspectedSession, *, own_window: bool = True) -> dict[str, Any]:
+    """Collect everything that `inspect` prints, as plain data.
+
+    Args:
+        session: In numbers.
+        own_window: Whether the window that its client went by counts, not the model's.
+    """
+    row = ModelTable.builtin().lookup(session.model)
+    if own_window and session.window_tokens:
+        row = dataclasses.replace(row, context_window=session.window_tokens)
+    found = session.inspection
     return {
-        "file": str(opened.path),
-        "format": opened.format,
-        "bytes": opened.size,
-        "model": name or None,
+        "file": str(session.path),
+        "format": session.format,
+        "bytes": session.size,
+        "model": session.model or None,
         "window": _window(row, found),
-        "conversation": _counts(found, opened),
+        "conversation": _counts(found, session),
         "categories": found.categories,
         "tools": [dataclasses.asdict(tool) for tool in found.tools],
         "files": [dataclasses.asdict(each) for each in found.files],
         "freeable": [dataclasses.asdict(level) for level in found.freeable],
-        "boundaries": [_boundary(entry) for entry in opened.boundaries],
-        "warnings": list(opened.warnings),
+        "boundaries": [_boundary(entry) for entry in session.boundaries],
+        "warnings": list(session.warnings),
     }
 
 
@@ -93,9 +93,9 @@ def _window(model: Model, found: Inspection) -> dict[str, Any]:
     }
 
 
-def _counts(found: Inspection, opened: Session) -> dict[str, Any]:
+def _counts(found: Inspection, session: InspectedSession) -> dict[str, Any]:
     return {
-        "messages": len(opened.messages),
+        "messages": session.messages,
         "user_inputs": found.user_inputs,
         "rounds": found.rounds,
         "largest_round_tokens": found.largest_round,

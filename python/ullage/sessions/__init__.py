@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ullage.sessions.edit import SessionPart, remove_parts, session_parts
     from ullage.sessions.find import find_session, last_session
     from ullage.sessions.fresh_session import FreshSession, new_session, resume_line
+    from ullage.sessions.inspected import InspectedSession, inspect_session
     from ullage.sessions.load import Session, open_session
     from ullage.sessions.save import CompactedSession, compact_session
     from ullage.sessions.search_index import SearchedSession, SearchHit, SearchIndex
@@ -27,6 +28,7 @@ __all__ = [
     "CompactedSession",
     "FoundSession",
     "FreshSession",
+    "InspectedSession",
     "ListedSession",
     "SearchHit",
     "SearchIndex",
@@ -39,6 +41,7 @@ __all__ = [
     "compact_session",
     "find_session",
     "found_sessions",
+    "inspect_session",
     "last_session",
     "listed",
     "new_session",
@@ -55,6 +58,7 @@ _HOMES = {
     "edit": ("SessionPart", "remove_parts", "session_parts"),
     "find": ("find_session", "last_session"),
     "fresh_session": ("FreshSession", "new_session", "resume_line"),
+    "inspected": ("InspectedSession", "inspect_session"),
     "load": ("Session", "open_session"),
     "save": ("CompactedSession", "compact_session"),
     "search_index": ("SearchHit", "SearchIndex", "SearchedSession"),

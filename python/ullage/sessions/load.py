@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from ullage.legality import Originals, Report
 from ullage.messages import BOUNDARY, COPY_OF, Item, SystemPrompt, message_of
 from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
-from ullage.transcript.formats import detect, read
+from ullage.transcript.formats import OpenedFile, read_recognised, recognised
 from ullage.transcript.pin import FilePin
 
 if TYPE_CHECKING:
@@ -163,11 +163,29 @@ def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
         InvalidPolicy: There is no conversation with this number.
     """
     path = Path(path)
+    source, kind = recognised_file(path)
+    return open_recognised(path, source, kind, number)
+
+
+def recognised_file(path: Path) -> tuple[OpenedFile, str]:
+    """As `formats.recognised`, with other words for a directory.
+
+    Raises:
+        InvalidTranscript, StoreError: See `open_session`.
+    """
     if path.is_dir():
         raise InvalidTranscript("is a directory", path=str(path), hint="name one file of it")
-    kind = detect(path)
+    return recognised(path)
+
+
+def open_recognised(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
+    """Opens a file whose format is known.
+
+    Raises:
+        InvalidTranscript, TranscriptChanged, StoreError, InvalidPolicy: See `open_session`.
+    """
     if kind != CLAUDE_CODE:
-        return _other(path, kind, number)
+        return _other(path, source, kind, number)
     if number:
         raise InvalidPolicy("conversation", number, "must be 0: the file holds 1")
     return _claude_code(path)
@@ -202,13 +220,28 @@ def _claude_code(path: Path) -> Session:
 
 def _warnings(conversation: Conversation) -> tuple[str, ...]:
     report = conversation.report
-    found = [f"line {line}: {reason}" for line, reason in report.bad]
-    if report.torn is not None:
-        found.append(f"the last line is unfinished ({report.torn[1]:,} bytes) and was set aside")
-    if report.missing:
-        found.append(f"{len(report.missing)} kept messages are not in the file")
     strange = Counter(role for role in map(_role, conversation.entries) if role not in _ROLES)
-    found += [f"role {role!r}, read as user ({count:,}×)" for role, count in strange.items()]
+    return (
+        *index_warnings(report.bad, report.torn, len(report.missing)),
+        *(f"role {role!r}, read as user ({count:,}×)" for role, count in strange.items()),
+    )
+
+
+def index_warnings(
+    bad: Iterable[tuple[int, str]], torn: tuple[int, int] | None, missing: int
+) -> tuple[str, ...]:
+    """What the index of a file says that was skipped, repaired or set aside.
+
+    Args:
+        bad: Line numbers and reasons.
+        torn: Offset and length of an unfinished last line; `None`: the last line is whole.
+        missing: Kept messages that the file lacks.
+    """
+    found = [f"line {line}: {reason}" for line, reason in bad]
+    if torn is not None:
+        found.append(f"the last line is unfinished ({torn[1]:,} bytes) and was set aside")
+    if missing:
+        found.append(f"{missing} kept messages are not in the file")
     return tuple(found)
 
 
@@ -217,8 +250,8 @@ def _role(item: Item) -> str:
     return role if isinstance(role, str) else repr(role)[:40]
 
 
-def _other(path: Path, kind: str, number: int) -> Session:
-    found = read(path, format=kind)
+def _other(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
+    found = read_recognised(source, kind)
     count = len(found.sessions)
     if not 0 <= number < count:
         raise InvalidPolicy(
@@ -228,7 +261,7 @@ def _other(path: Path, kind: str, number: int) -> Session:
     conversation = resume(session.entries)
     return Session(
         path=path,
-        format=kind,
+        format=found.format,
         items=conversation.entries,
         messages=conversation.messages,
         model=str(session.metadata.get("model") or ""),

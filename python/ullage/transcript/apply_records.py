@@ -16,6 +16,7 @@ from ullage.messages import BOUNDARY, CLEARED, Item
 from ullage.transcript import records
 
 __all__ = [
+    "GivenMark",
     "Placeholder",
     "RecordLine",
     "RecordSource",
@@ -23,6 +24,7 @@ __all__ = [
     "RowFlag",
     "Slot",
     "kept_uuids",
+    "mark_of",
     "replay",
 ]
 
@@ -372,6 +374,29 @@ def kept_uuids(boundary: Item) -> set[str]:
     """Uuids that a boundary says were kept, as far as it names each."""
     messages = _metadata(boundary).get("preservedMessages")
     return set(_strings(messages.get("uuids"))) if isinstance(messages, Mapping) else set()
+
+
+GivenMark = tuple[int, str, list[str], bool, list[str], str, str, str]
+"""What a boundary says of itself, for `TranscriptIndex.context`: its line, logical parent, group, whether it needs no summary,
+kept entries, head and tail of a kept segment, anchor."""
+
+
+def mark_of(at: int, boundary: Item) -> GivenMark:
+    """A boundary's mark, as the engine takes it."""
+    metadata = _metadata(boundary)
+    messages, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
+    kept = _strings(messages.get("uuids")) if isinstance(messages, Mapping) else []
+    ends = segment if isinstance(segment, Mapping) else {}
+    return (
+        at,
+        _string(boundary.get("logicalParentUuid")),
+        _strings(metadata.get("groupUuids")),
+        metadata.get("replacementHistory") is True,
+        kept,
+        _string(ends.get("headUuid")),
+        _string(ends.get("tailUuid")),
+        _anchor(metadata),
+    )
 
 
 def _anchor(metadata: Mapping[str, Any]) -> str:

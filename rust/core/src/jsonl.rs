@@ -4,6 +4,7 @@
 //! the digest of its message; values that nothing counts are skipped by their brackets. The whole of a
 //! file is never copied, and no line is ever lost: one that cannot be read keeps its place and says why.
 
+mod context;
 mod digits;
 mod item;
 mod keys;
@@ -12,17 +13,20 @@ mod seen;
 mod source;
 mod tape;
 
-use crate::digest::{BlockDigest, MessageDigest};
+use crate::digest::{BlockDigest, MessageDigest, message_flag};
 use crate::ledger::Ledger;
 use crate::read::read_entry;
 use crate::strings::Strings;
+use crate::survey::{Paths, Survey, each_path};
 use crate::text::Weights;
 use crate::units::saturate_len;
+use crate::view::with_utf8;
 use item::Entry;
 use source::Source;
 use std::ops::Range;
 use tape::Tape;
 
+pub use context::{Context, Mark, UNKNOWN};
 pub use digits::has_long_digits;
 pub use tape::Problem;
 
@@ -57,6 +61,7 @@ pub struct Index {
     messages: Vec<MessageDigest>,
     blocks: Vec<BlockDigest>,
     strings: Strings,
+    paths: Paths,
     bad: Vec<(u32, Problem)>,
     torn: Option<Range<u64>>,
     size: u64,
@@ -129,29 +134,72 @@ impl Index {
         self.size
     }
 
+    /// The number of a string, if a line has it.
+    #[must_use]
+    pub fn find(&self, text: &[u8]) -> Option<u32> {
+        self.strings.find(text)
+    }
+
+    /// Lines with this subtype, and the newest response that a model gave.
+    #[must_use]
+    pub fn outline(&self, subtype: &[u8]) -> (Vec<u32>, Option<u32>) {
+        let wanted = self.strings.find(subtype).filter(|number| *number != 0);
+        let marked = (0..).zip(&self.lines);
+        let marked = marked.filter(|(_, line)| Some(line.subtype) == wanted);
+        let aside = message_flag::SIDECHAIN | message_flag::SYNTHETIC;
+        let says = self.strings.find(b"assistant");
+        let spoken = |line: &Line| {
+            let flags = self.message(line).map_or(0, |found| found.flags);
+            Some(line.kind) == says && flags & aside == 0
+        };
+        let newest = self.lines.iter().rposition(spoken).map(saturate_len);
+        (marked.map(|(at, _)| at).collect(), newest)
+    }
+
     /// A ledger of some lines in the order given; those without a digest are left out.
     #[must_use]
     pub fn ledger(&self, lines: impl IntoIterator<Item = usize>) -> Ledger {
         let mut ledger = Ledger::default();
-        let mut blocks = Vec::new();
-        for at in lines {
-            let Some(message) = self.lines.get(at).and_then(|line| self.message(line)) else {
-                continue;
-            };
-            let mut number = |known: u32| ledger.strings.intern(self.strings.get(known));
-            let mut copy = *message;
-            copy.uuid = number(copy.uuid);
-            copy.response_id = number(copy.response_id);
-            let first = message.first_block as usize;
-            blocks.clear();
-            blocks.extend_from_slice(&self.blocks[first..first + message.block_count as usize]);
-            for block in &mut blocks {
-                block.id = number(block.id);
-                block.name = number(block.name);
-            }
-            ledger.push(copy, &blocks);
+        let digests = lines.into_iter().filter_map(|at| self.lines.get(at));
+        for message in digests.filter_map(|line| self.message(line)) {
+            ledger.copy(*message, self.own(message), &self.strings);
         }
         ledger
+    }
+
+    /// What fills a context.
+    ///
+    /// `others` are messages in place of lines, by ascending places in `lines`; of those in `unmeasured` (sorted) the usage does not count.
+    #[must_use]
+    pub fn survey(
+        &self,
+        lines: &[usize],
+        others: &[(usize, &Survey)],
+        unmeasured: &[u32],
+    ) -> Survey {
+        let mut survey = Survey::default();
+        let mut others = others.iter().peekable();
+        for (place, at) in lines.iter().enumerate() {
+            if let Some((_, other)) = others.next_if(|(known, _)| *known == place) {
+                survey.join(other);
+                continue;
+            }
+            let Some(message) = self.lines.get(*at).and_then(|line| self.message(line)) else {
+                survey.strange = true;
+                continue;
+            };
+            let mut copy = *message;
+            if unmeasured.binary_search(&saturate_len(*at)).is_ok() {
+                copy.usage = 0;
+                copy.flags &= !message_flag::HAS_USAGE;
+            }
+            survey.copy(copy, self.own(message), &self.strings, &self.paths);
+        }
+        survey
+    }
+
+    fn own(&self, message: &MessageDigest) -> &[BlockDigest] {
+        &self.blocks[message.own_blocks()]
     }
 }
 
@@ -263,6 +311,10 @@ impl<'w> Reader<'w> {
         line.parent = names.parent;
         if let Ok(mut message) = read {
             message.first_block = saturate_len(self.index.blocks.len());
+            let (first, paths) = (message.first_block, &mut self.index.paths);
+            each_path(entry.root(), &self.blocks, |block, path| {
+                with_utf8(path, |path| paths.add(first + block, path));
+            });
             self.index.blocks.extend_from_slice(&self.blocks);
             self.index.messages.push(message);
             line.message = saturate_len(self.index.messages.len());

@@ -155,6 +155,19 @@ impl Ledger {
         self.len() - 1
     }
 
+    /// Adds a message of which the strings are numbers of another table.
+    pub fn copy(&mut self, mut message: MessageDigest, blocks: &[BlockDigest], from: &Strings) {
+        let mut number = |known: u32| self.strings.intern(from.get(known));
+        message.uuid = number(message.uuid);
+        message.response_id = number(message.response_id);
+        let first = self.blocks.len();
+        for block in blocks {
+            let (id, name) = (number(block.id), number(block.name));
+            self.blocks.push(BlockDigest { id, name, ..*block });
+        }
+        self.enter_last(message, first);
+    }
+
     /// Adds a message whose blocks stand at the end already.
     fn enter_last(&mut self, mut message: MessageDigest, first: usize) {
         message.first_block = saturate_len(first);

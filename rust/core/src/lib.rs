@@ -61,6 +61,7 @@ mod simd;
 #[doc(hidden)]
 pub mod simd;
 pub mod strings;
+pub mod survey;
 pub mod telling;
 pub mod text;
 pub mod truncate;

@@ -1,4 +1,11 @@
-//! Newtypes and saturating conversions.
+//! Saturating conversions, and maps by numbers of our own.
+
+use foldhash::fast::FixedState;
+
+/// By a number that the core gave: nobody outside can choose it, so that they collide.
+pub(crate) type Map<K, V> = hashbrown::HashMap<K, V, FixedState>;
+/// As [`Map`], without values.
+pub(crate) type Set<K> = hashbrown::HashSet<K, FixedState>;
 
 /// A count as a digest field: 32 bits, larger values stay at the top.
 #[must_use]

@@ -3,15 +3,18 @@
 use crate::ledger::Ledger;
 use crate::lines::{Fault, Lines};
 use crate::once::import;
-use crate::text::{Weights, string};
+use crate::survey::{Survey, read};
+use crate::text::{Weights, string, with_text};
 use crate::tuples;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::io;
 use std::path::PathBuf;
-use ullage_core::jsonl::{Index, Line, has_long_digits};
+use ullage_core::jsonl::{Index, Line, Mark, UNKNOWN, has_long_digits};
+use ullage_core::survey::Survey as CoreSurvey;
+use ullage_core::view::with_utf8;
 
 const LINES: &str = "ullage._engine.transcript_lines";
 
@@ -53,6 +56,37 @@ impl TranscriptIndex {
                     refused(py, &fault, &self.path, place)
                 })
             }),
+        }
+    }
+}
+
+/// Line, logical parent, group, whether it needs no summary, kept entries, head and tail of a kept segment, anchor.
+type GivenMark<'py> = (
+    u32,
+    Bound<'py, PyString>,
+    Vec<Bound<'py, PyString>>,
+    bool,
+    Vec<Bound<'py, PyString>>,
+    Bound<'py, PyString>,
+    Bound<'py, PyString>,
+    Bound<'py, PyString>,
+);
+
+impl TranscriptIndex {
+    fn mark(&self, given: GivenMark<'_>) -> Mark {
+        let (at, parent, group, replaced, kept, head, tail, anchor) = given;
+        let number = |text: &Bound<'_, PyString>| {
+            let find = |bytes: &[u8]| self.index.find(bytes).unwrap_or(UNKNOWN);
+            with_text(text, |text| with_utf8(text, find))
+        };
+        Mark {
+            at,
+            parent: number(&parent),
+            group: group.iter().map(number).collect(),
+            replaced,
+            kept: kept.iter().map(number).collect(),
+            segment: (number(&head), number(&tail)),
+            anchor: number(&anchor),
         }
     }
 }
@@ -186,6 +220,51 @@ impl TranscriptIndex {
         let core = self.index.ledger(indices);
         let weights = self.weights.as_ref().map(|weights| weights.clone_ref(py));
         Ok(Ledger::of(py, weights, core))
+    }
+
+    /// Lines with a subtype, and the newest response that a model gave.
+    fn outline(&self, subtype: &Bound<'_, PyString>) -> (Vec<u32>, Option<u32>) {
+        with_text(subtype, |text| {
+            with_utf8(text, |bytes| self.index.outline(bytes))
+        })
+    }
+
+    /// The lines in context, where nothing but compactions changed it.
+    fn context<'py>(
+        &self,
+        py: Python<'py>,
+        stop: usize,
+        marks: Vec<GivenMark<'py>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let marks: Vec<Mark> = marks.into_iter().map(|mark| self.mark(mark)).collect();
+        let found = py.detach(|| self.index.context(stop, &marks));
+        found.map(|found| tuples::context(py, found)).transpose()
+    }
+
+    /// What fills the context of some lines.
+    fn survey(
+        &self,
+        py: Python<'_>,
+        lines: Vec<usize>,
+        others: Vec<(usize, Bound<'_, PyList>)>,
+        mut unmeasured: Vec<u32>,
+    ) -> PyResult<Survey> {
+        for &at in &lines {
+            self.at(at)?;
+        }
+        let weights = self.weights.as_ref().map(|weights| &weights.get().inner);
+        let others = others
+            .into_iter()
+            .map(|(place, items)| Ok((place, read(&items, weights)?)));
+        let others: Vec<(usize, CoreSurvey)> = others.collect::<PyResult<_>>()?;
+        unmeasured.sort_unstable();
+        Ok(Survey::of(py, || {
+            let others: Vec<_> = others
+                .iter()
+                .map(|(place, other)| (*place, other))
+                .collect();
+            self.index.survey(&lines, &others, &unmeasured)
+        }))
     }
 
     fn __repr__(&self) -> String {

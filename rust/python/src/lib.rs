@@ -47,6 +47,7 @@ mod once;
 mod outcome;
 mod patterns;
 mod rules;
+mod survey;
 mod telling;
 mod text;
 mod tuples;
@@ -64,6 +65,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     outcome::register(m)?;
     patterns::register(m)?;
     rules::register(m)?;
+    survey::register(m)?;
     telling::register(m)?;
     text::register(m)?;
     tuples::register(m)

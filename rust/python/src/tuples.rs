@@ -8,6 +8,7 @@
 )]
 
 use crate::once::once;
+use crate::survey::shares;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
@@ -16,9 +17,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType, PyTypeMethods};
 use std::ptr;
 use ullage_core::digest::{BlockDigest, MessageDigest};
-use ullage_core::jsonl::Line;
+use ullage_core::jsonl::{Context, Line};
 use ullage_core::ledger::Anchor;
 use ullage_core::rules::Violation;
+use ullage_core::survey::Facts;
 use ullage_core::window::KeepWindow;
 
 const MODULE: &str = "ullage._engine.digests";
@@ -156,6 +158,24 @@ tuples! {
         "tokens": kept.tokens,
         "text_messages": kept.text_messages,
         "orphans": kept.orphans,
+    }
+
+    context(py, found: Context) -> FoldedContext {
+        "lines": found.lines,
+        "attachments": found.attachments,
+        "unmeasured": found.unmeasured,
+        "missing": found.missing,
+    }
+
+    facts(py, found: &Facts) -> SurveyFacts {
+        "categories": PyTuple::new(py, found.categories)?,
+        "rounds": found.rounds,
+        "largest_round": found.largest_round,
+        "user_inputs": found.user_inputs,
+        "open_calls": found.open_calls,
+        "tools": shares(py, &found.tools)?,
+        "files": shares(py, &found.files)?,
+        "media": found.media,
     }
 
     violation(py, found: Violation) -> Violation {

@@ -23,6 +23,8 @@ __all__ = [
     "ReadWarning",
     "detect",
     "read",
+    "read_recognised",
+    "recognised",
 ]
 
 _MODULES = (
@@ -64,11 +66,36 @@ def detect(path: str | os.PathLike[str]) -> str:
         InvalidTranscript: No format fits, or the path is a directory or an empty file.
         StoreError: The file is missing or cannot be read.
     """
-    source = OpenedFile(path)
-    name = _detected(source)
+    source, name = recognised(path)
     # Only a few modules read more than one format, and those name it when they have read it.
     siblings = {other for other, module in _RELATED.items() if module == name}
     return _read(source, name).format if siblings else name
+
+
+def recognised(path: str | os.PathLike[str]) -> tuple[OpenedFile, str]:
+    """The file, and the format by whose reader it is read: that of a related format may stand for it (see `FORMATS`).
+
+    Raises:
+        InvalidTranscript, StoreError: See `detect`.
+    """
+    source = OpenedFile(path)
+    return source, _detected(source)
+
+
+def read_recognised(source: OpenedFile, name: str) -> ReadTranscript:
+    """What stands in a file, of which no byte is read twice.
+
+    Args:
+        source: From `recognised`.
+        name: From there as well.
+
+    Raises:
+        InvalidTranscript, StoreError: See `read`.
+    """
+    found: ReadTranscript = _read(source, name)
+    if not any(session.entries for session in found.sessions):
+        raise InvalidTranscript("holds no message", path=source.path, hint=_hint(source))
+    return replace(found, pin=source.pin)
 
 
 def read(
@@ -102,10 +129,7 @@ def read(
         raise InvalidTranscript(
             f"is not of the format {format}", path=source.path, hint=_hint(source)
         )
-    found: ReadTranscript = _read(source, name)
-    if not any(session.entries for session in found.sessions):
-        raise InvalidTranscript("holds no message", path=source.path, hint=_hint(source))
-    return replace(found, pin=source.pin)
+    return read_recognised(source, name)
 
 
 def _detected(source: OpenedFile) -> str:

@@ -1,0 +1,285 @@
+"""What fills a conversation: tokens by category, by tool and by file, the number of its messages, and what the levels would free.
+
+The twin of `rust/core/src/survey.rs`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ullage._engine.digests import AnchoredCount, BlockDigest, MessageDigest, SurveyFacts
+from ullage._reference.digest import BlockFlag, BlockKind, MessageFlag, Role
+from ullage._reference.ledger import Ledger
+
+__all__ = ["Survey"]
+
+PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
+CATEGORIES = 8
+
+_CALLS = (int(BlockKind.TOOL_USE), int(BlockKind.SERVER_TOOL_USE))
+_MEDIA = (int(BlockKind.IMAGE), int(BlockKind.DOCUMENT))
+_CATEGORY: dict[int, int] = {
+    BlockKind.TOOL_USE: 4,
+    BlockKind.SERVER_TOOL_USE: 4,
+    BlockKind.TOOL_RESULT: 5,
+    BlockKind.SERVER_TOOL_RESULT: 5,
+    BlockKind.SEARCH_RESULT: 5,
+    BlockKind.THINKING: 3,
+    BlockKind.REDACTED_THINKING: 3,
+    BlockKind.IMAGE: 6,
+    BlockKind.DOCUMENT: 6,
+}
+# Messages with any of these have parts that are no blocks of their content.
+_STRANGE = int(
+    MessageFlag.OPENAI_CHAT
+    | MessageFlag.EMPTY_CALLS
+    | MessageFlag.OTHER_CONTENT
+    | MessageFlag.BAD_ROLE
+    | MessageFlag.FUNCTION_ROLE
+    | MessageFlag.BAD_CONTENT
+)
+_EMPTY_TEXT = int(MessageFlag.STRING_CONTENT | MessageFlag.EMPTY_CONTENT)
+_PLAIN_ROLES = (Role.USER, Role.ASSISTANT, Role.SYSTEM)
+
+
+class _Found(NamedTuple):
+    """A tool result with the call that it answers."""
+
+    tool: str
+    tokens: int
+    chars: int
+    flags: int
+    path: str
+
+
+class _Parts:
+    """The parts of one message to be."""
+
+    def __init__(self) -> None:
+        self.all = self.filled = 0
+
+    def add(self, filled: bool) -> None:
+        self.all += 1
+        self.filled += filled
+
+    @property
+    def is_message(self) -> bool:
+        """Several empty strings are nothing; one stays the message that it was."""
+        return self.all == 1 or self.filled > 0
+
+
+class Survey:
+    """What fills a conversation; made once, and never changed."""
+
+    def __init__(self, weights: Any, items: Iterable[Mapping[str, Any]]) -> None:
+        self._items = list(items)
+        self._ledger = Ledger(weights, self._items)
+        self._strange = False
+
+    @staticmethod
+    def of_lines(weights: Any, items: Iterable[Mapping[str, Any] | None]) -> Survey:
+        """Of the items of lines; what is `None` is no message."""
+        found = list(items)
+        survey = Survey(weights, [item for item in found if item is not None])
+        survey._strange = any(item is None for item in found)
+        return survey
+
+    def __len__(self) -> int:
+        return len(self._ledger)
+
+    @property
+    def tokens(self) -> int:
+        """The calibrated estimate."""
+        return self._ledger.tokens()
+
+    def anchored(self) -> AnchoredCount:
+        """The provider's newest figure, and what follows it."""
+        return self._ledger.anchored()
+
+    @property
+    def overhead(self) -> int | None:
+        """What the newest figure holds in addition to the messages."""
+        anchor = self._ledger.anchor()
+        return max(0, anchor.usage - self._ledger.tokens(0, anchor.covers)) if anchor else None
+
+    def facts(self) -> SurveyFacts:
+        """Everything that no setting decides."""
+        sizes = self._round_sizes()
+        categories = [0] * CATEGORIES
+        media = [0, 0]
+        for message, block in self._blocks():
+            categories[_category(message, block)] += block.tokens
+            if block.kind in _MEDIA:
+                media[0] += block.tokens
+                media[1] += 1
+        return SurveyFacts(
+            tuple(categories),
+            len(sizes),
+            max(sizes, default=0),
+            sum(1 for message in self._messages() if message.flags & MessageFlag.USER_INPUT),
+            len(self._ledger.open_calls()),
+            self._tools(),
+            self._files(),
+            (media[0], media[1]),
+        )
+
+    def _messages(self) -> Iterator[MessageDigest]:
+        return (self._ledger.message(at) for at in range(len(self)))
+
+    def _blocks(self) -> Iterator[tuple[MessageDigest, BlockDigest]]:
+        for at, message in enumerate(self._messages()):
+            for block in self._ledger.blocks(at):
+                yield message, block
+
+    def _round_sizes(self) -> list[int]:
+        starts = self._ledger.rounds()
+        ends = [*starts[1:], len(self)]
+        return [self._ledger.tokens(*ends) for ends in zip(starts, ends, strict=False)]
+
+    def _tools(self) -> list[tuple[str, int, int, int]]:
+        calls, errors, spent = Counter[str](), Counter[str](), Counter[str]()
+        for _, block in self._blocks():
+            if block.kind in _CALLS:
+                name = self._ledger.string(block.name)
+                calls[name] += 1
+                spent[name] += block.tokens
+        for found in self._results():
+            spent[found.tool] += found.tokens
+            errors[found.tool] += bool(found.flags & BlockFlag.IS_ERROR)
+        return [(name, calls[name], errors[name], total) for name, total in _by_tokens(spent)]
+
+    def _files(self) -> list[tuple[str, int, int, int]]:
+        calls, spent = Counter[str](), Counter[str]()
+        for found in self._results():
+            if found.path:
+                calls[found.path] += 1
+                spent[found.path] += found.tokens
+        return [(name, calls[name], 0, total) for name, total in _by_tokens(spent)]
+
+    def _results(self) -> Iterator[_Found]:
+        for _, block in self._blocks():
+            if block.kind == BlockKind.TOOL_RESULT:
+                call = self._ledger.find_call(self._ledger.string(block.id)) if block.id else None
+                tool, path = self._call(*call) if call else ("", "")
+                yield _Found(tool, block.tokens, block.chars, block.flags, path)
+
+    def _call(self, message: int, block: int) -> tuple[str, str]:
+        name = self._ledger.string(self._ledger.blocks(message)[block].name)
+        return name, _path(self._items[message], block)
+
+    # ---- messages ----------------------------------------------------------------------------
+
+    @property
+    def message_count(self) -> int | None:
+        """How many messages a request of these entries has; `None`: one of them is of another form."""
+        if self._strange or not all(map(self._is_plain, range(len(self)))):
+            return None
+        steps: list[tuple[int, _Parts, _Parts]] = [(0, _Parts(), _Parts())]
+        calls: dict[int, _Parts] = {}
+        answers: list[int] = []
+        for at, message in enumerate(self._messages()):
+            filled = message.flags & _EMPTY_TEXT != _EMPTY_TEXT
+            blocks = self._ledger.blocks(at)
+            nothing = not filled and not blocks
+            if message.role == Role.ASSISTANT:
+                response = message.response_id
+                if len(steps) == 1 or not response or steps[-1][0] != response:
+                    steps.append((response, _Parts(), _Parts()))
+                for _ in range(len(blocks) + nothing):
+                    steps[-1][1].add(filled)
+                for block in blocks:
+                    if block.kind == BlockKind.TOOL_USE:
+                        calls[block.id] = steps[-1][2]
+                continue
+            if nothing:
+                steps[-1][2].add(filled)
+            for block in blocks:
+                # A result can stand before its call in the file, so answers wait for all calls.
+                if block.kind == BlockKind.TOOL_RESULT:
+                    answers.append(block.id)
+                else:
+                    steps[-1][2].add(filled)
+        for call in dict.fromkeys(
+            answers
+        ):  # each result belongs to the response that called for it, once
+            if call in calls:
+                calls[call].add(True)
+        return sum(parts.is_message for step in steps for parts in step[1:])
+
+    def _is_plain(self, at: int) -> bool:
+        message = self._ledger.message(at)
+        blocks = self._ledger.blocks(at)
+        known = not message.flags & _STRANGE and message.role in _PLAIN_ROLES
+        return known and not any(block.flags & BlockFlag.NOT_A_BLOCK for block in blocks)
+
+    # ---- levels ------------------------------------------------------------------------------
+
+    def result_tools(self) -> list[str]:
+        """The tools whose calls were answered, each once."""
+        return list(dict.fromkeys(found.tool for found in self._results()))
+
+    def freeable(
+        self, limits: Mapping[str, int], unlimited: Sequence[bool], clearable: Sequence[bool]
+    ) -> list[tuple[int, int]]:
+        """What the budget, snip, microcompact and a summary would free: tokens and places."""
+        place = {name: at for at, name in enumerate(self.result_tools())}
+        results = list(self._results())
+        large = [found for found in results if not unlimited[place[found.tool]]]
+        able = [found for found in results if clearable[place[found.tool]]]
+        kept = self._ledger.keep_window(
+            len(self),
+            min_tokens=limits["min_tokens"],
+            max_tokens=limits["max_tokens"],
+            min_text_messages=limits["min_text_messages"],
+        )
+        return [
+            _longer(large, limits["max_result"], limits["preview"]),
+            _longer(results, limits["snip_max"], limits["snip_kept"]),
+            _cleared(able, limits),
+            (self._ledger.tokens(0, kept.start), kept.start),
+        ]
+
+    def __repr__(self) -> str:
+        return f"Survey({len(self)} messages, {self.tokens} tokens)"
+
+
+def _category(message: MessageDigest, block: BlockDigest) -> int:
+    if message.flags & MessageFlag.SUMMARY:
+        return 0
+    if block.kind != BlockKind.TEXT:
+        return _CATEGORY.get(block.kind, 7)
+    if message.role == Role.ASSISTANT:
+        return 2
+    return 1 if message.flags & MessageFlag.USER_INPUT else 7
+
+
+def _by_tokens(spent: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(spent.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _path(item: Mapping[str, Any], block: int) -> str:
+    message = item if "role" in item else item.get("message")
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(content, list) or block >= len(content):
+        return ""
+    given = content[block].get("input")
+    if not isinstance(given, Mapping):
+        return ""
+    return next((value for key in PATH_KEYS if isinstance(value := given.get(key), str)), "")
+
+
+def _longer(results: Iterable[_Found], most: int, kept: int) -> tuple[int, int]:
+    long = [found for found in results if found.chars > most]
+    return sum(found.tokens * (found.chars - kept) // found.chars for found in long), len(long)
+
+
+def _cleared(able: Sequence[_Found], limits: Mapping[str, int]) -> tuple[int, int]:
+    shortened = BlockFlag.CLEARED | BlockFlag.OFFLOADED
+    old = [
+        found
+        for found in able[: -limits["keep_recent"]]
+        if not (found.flags & shortened and found.chars <= limits["longest_marker"])
+    ]
+    return sum(found.tokens for found in old), len(old)

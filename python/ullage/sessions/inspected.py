@@ -1,0 +1,190 @@
+"""What fills the window of a session's file, without an object for each of its messages where the index can say it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ullage._engine import core
+from ullage.counting.estimate import weights_for
+from ullage.counting.models import ModelTable
+from ullage.levels.breakdown import Inspection, inspect_messages, inspection_of
+from ullage.messages import BOUNDARY, Item, message_of
+from ullage.policy import Policy
+from ullage.sessions.load import (
+    CLAUDE_CODE,
+    Session,
+    index_warnings,
+    open_recognised,
+    recognised_file,
+)
+from ullage.transcript import Transcript
+from ullage.transcript.apply_records import GivenMark, mark_of
+from ullage.transcript.pin import open_regular
+from ullage.transcript.render import rendered
+
+__all__ = ["InspectedSession", "inspect_opened", "inspect_session"]
+
+_TAIL_BYTES = 1 << 16
+"""In so much of a file's end nearly every session names its model."""
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedSession:
+    """A session's file in numbers.
+
+    Attributes:
+        path: The file.
+        format: Name of its format, such as `claude_code` or `codex`.
+        size: Bytes of the file that were read.
+        model: The one that was asked for, else the newest one that the file names; empty if none is.
+        window_tokens: The context window that the client went by; 0 if the file does not say.
+        messages: In the request that it would make.
+        warnings: What was skipped, repaired or set aside.
+        boundaries: Earlier compactions, as their entries.
+        inspection: What fills the window, and what each level would free.
+    """
+
+    path: Path
+    format: str
+    size: int
+    model: str
+    window_tokens: int
+    messages: int
+    warnings: tuple[str, ...]
+    boundaries: tuple[Item, ...]
+    inspection: Inspection
+
+
+def inspect_session(
+    path: str | os.PathLike[str],
+    *,
+    number: int = 0,
+    model: str | None = None,
+    policy: Policy | None = None,
+) -> InspectedSession:
+    """Measure what fills the window of a session.
+
+    Args:
+        path: A file of any known format.
+        number: Which conversation, from 0, where a file holds several.
+        model: The model whose weights count; `None`: the one in the file.
+        policy: Decides what each level would free; `None`: `Policy.buffered()`.
+
+    Raises:
+        InvalidTranscript, InvalidMessage, TranscriptChanged, StoreError, InvalidPolicy: See `open_session`.
+    """
+    path = Path(path)
+    source, kind = recognised_file(path)
+    if kind == CLAUDE_CODE and not number:
+        found = _of_index(path, model, policy)
+        if found is not None:
+            return found
+    opened = open_recognised(path, source, kind, number)
+    return inspect_opened(opened, model=model, policy=policy)
+
+
+def inspect_opened(
+    session: Session, *, model: str | None = None, policy: Policy | None = None
+) -> InspectedSession:
+    """As `inspect_session`, of a session that is open."""
+    name = model or session.model
+    weights = weights_for(name or None)  # counted in the same way as by a compaction
+    beside = session.overhead_tokens(weights)
+    held = inspect_messages(session.items, weights=weights, policy=policy, overhead_tokens=beside)
+    return InspectedSession(
+        session.path,
+        session.format,
+        session.size,
+        name,
+        session.window_tokens,
+        len(session.messages),
+        session.warnings,
+        session.boundaries,
+        held,
+    )
+
+
+# ---- from the index --------------------------------------------------------------------------
+
+
+def _of_index(path: Path, model: str | None, policy: Policy | None) -> InspectedSession | None:
+    """`None` where the lines' digests are not enough to know the context."""
+    weights = weights_for(model or _last_model(path) or None)
+    transcript = Transcript.open(path, weights)
+    bounds, newest = transcript.index.outline(BOUNDARY)
+    own = _model(transcript, newest)
+    if model is None and weights_for(own or None) is not weights:
+        transcript = Transcript.open(path, weights_for(own or None))
+        bounds, newest = transcript.index.outline(BOUNDARY)
+        own = _model(transcript, newest)
+    context = _Contexts(transcript, bounds)
+    survey, missing = context.survey(len(transcript))
+    messages = None if survey is None else survey.message_count
+    beside = None if survey is None else context.overhead(survey)
+    if survey is None or not messages or beside is None:
+        return None
+    return InspectedSession(
+        path,
+        CLAUDE_CODE,
+        transcript.index.size,
+        model or own,
+        0,
+        messages,
+        index_warnings(transcript.index.bad, transcript.index.torn, missing),
+        tuple(context.entries.values()),
+        inspection_of(survey, policy=policy, overhead_tokens=beside),
+    )
+
+
+def _last_model(path: Path) -> str:
+    """The model that the end of the file names last; empty if none is known. Only the index is sure."""
+    with open_regular(str(path)) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        _, found, rest = file.read(_TAIL_BYTES).rpartition(b'"model":"')
+    name = rest.partition(b'"')[0].decode(errors="replace") if found else ""
+    return name if name and ModelTable.builtin().find(name) else ""
+
+
+def _model(transcript: Transcript, newest: int | None) -> str:
+    if newest is None:
+        return ""
+    name = (message_of(transcript.load(newest)) or {}).get("model")
+    return name if isinstance(name, str) else ""
+
+
+class _Contexts:
+    """Contexts of a transcript, as they were at its end and before its boundaries."""
+
+    def __init__(self, transcript: Transcript, bounds: Sequence[int]) -> None:
+        self._transcript = transcript
+        self.entries = {at: transcript.load(at) for at in bounds}
+        self._marks: list[GivenMark] = [mark_of(at, each) for at, each in self.entries.items()]
+
+    def survey(self, stop: int) -> tuple[core.Survey | None, int]:
+        """Of the lines before `stop`, with the number of kept entries that are missing; `None`: only a replay can tell."""
+        index = self._transcript.index
+        marks = [mark for mark in self._marks if mark[0] < stop]
+        context = index.context(stop, marks)
+        if context is None:
+            return None, 0
+        others = [(at, self._shown(context.lines[at])) for at in context.attachments]
+        return index.survey(context.lines, others, context.unmeasured), context.missing
+
+    def overhead(self, survey: core.Survey) -> int | None:
+        """See `Session.overhead_tokens`; `None`: only a replay can tell."""
+        for cut in [None, *reversed(self.entries)]:
+            found = survey if cut is None else self.survey(cut)[0]
+            if found is None:
+                return None
+            if found.overhead is not None:
+                return found.overhead
+        return 0
+
+    def _shown(self, at: int) -> list[Mapping[str, Any]]:
+        """What the model is shown of an attachment."""
+        entry = rendered(self._transcript.load(at))
+        return [] if entry is None else [entry]
