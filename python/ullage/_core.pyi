@@ -132,6 +132,17 @@ class Ledger:
     @property
     def version(self) -> int: ...  # grows with every change that is not an append
     def append(self, item: Mapping[str, Any]) -> int: ...  # new length
+    # Appends a message that needs no second look: text, signed thinking, calls with ids of their own, results of text for calls
+    # that are open. `calls` and `answered`: ids that the conversation has used; `own`: the provider's form, if it is not
+    # Anthropic's. Whether the model said it, its ids, characters of the longest result and of all. `None`: it is not plain,
+    # nothing has changed.
+    def append_plain(
+        self,
+        item: Mapping[str, Any],
+        calls: dict[str, str | None],
+        answered: set[str],
+        own: str = "",
+    ) -> tuple[bool, list[str], int, int] | None: ...
     def extend(self, items: Iterable[Mapping[str, Any]]) -> int: ...  # all or nothing; new length
     def replace(self, index: int, item: Mapping[str, Any]) -> None: ...  # costs what follows it
     def truncate(self, length: int) -> None: ...

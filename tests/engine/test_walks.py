@@ -116,6 +116,10 @@ def test_no_python_code_runs_inside_a_walk(kind, limit):
         append = core.Ledger(weights).append
         with digits(limit):
             assert ran_during(lambda append=append: append(item)) == []
+            plain = core.Ledger(weights).append_plain
+            ran = ran_during(lambda plain=plain: plain(item, {}, set()))
+            # What it returns is made after the walk.
+            assert [each for each in ran if not each.startswith("collector")] == []
 
 
 @pytest.mark.parametrize("place", ["value", "key", "message", "role", "content"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from threading import RLock
 from typing import Any
 
@@ -11,6 +11,7 @@ from ullage._reference.digest import BlockDigest, BlockKind, MessageDigest, Mess
 from ullage._reference.digests import Digested, Digests, Position
 from ullage._reference.items import read_item
 from ullage._reference.meter import Weights
+from ullage._reference.plain import read_plain
 from ullage._reference.rounds import rounds
 from ullage._reference.stored import stored
 from ullage._reference.truncate import truncate_head
@@ -61,6 +62,17 @@ class Ledger:
             self._digests.push(self._read_all([item], None)[0])
             self._held.append(item)
             return len(self)
+
+    def append_plain(
+        self, item: Item, calls: Mapping[str, Any], answered: Set[str], own: str = ""
+    ) -> tuple[bool, list[str], int, int] | None:
+        found = read_plain(item, own)
+        if found is None or len(set(found.names)) < len(found.names):
+            return None
+        if any((name in calls) == found.answer or name in answered for name in found.names):
+            return None
+        self.append(item)
+        return found
 
     def extend(self, items: Iterable[Item]) -> int:
         new = list(items)

@@ -130,8 +130,13 @@ class View:
         return not any(laid) and self.sources == list(range(count))
 
     def take(self, message: Item, sent: Item, place: int) -> None:
-        """As `add`, of a bare message over which nothing is laid: the next of the history, with the form in which it is sent."""
-        self.ledger.append(message)
+        """As `add`, of a bare message over which nothing is laid: the next of the history, which the ledger holds already.
+
+        Args:
+            message: As it was added.
+            sent: The form in which it is sent.
+            place: In the history.
+        """
         self.originals.append(message)
         self.shown.append(message)
         self.messages.append(sent)

@@ -30,7 +30,7 @@ class ExclusiveGuard:
         Raises:
             ManagerBusy: Another one is at work; nothing has changed.
         """
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             raise ManagerBusy(name, self._running)
         self._running = name
 

@@ -6,7 +6,6 @@ request is the one that they would have left; what they note of new messages eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ullage.levels import pipeline
@@ -15,7 +14,6 @@ from ullage.levels.microcompact import newest_answer_ms
 from ullage.manager.compactions import Autocompaction
 from ullage.manager.host import Host
 from ullage.manager.machine import Machine
-from ullage.manager.plain import calls_in, is_plain, results_in
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Request
 from ullage.messages import Item, as_sent
@@ -88,50 +86,40 @@ class IdleTurns:
             machine.add(message, at_ms=at_ms)
 
     def _taken(self, machine: Machine, message: Any, at_ms: int | None) -> bool:
-        if not self.enabled or not is_plain(message):
+        """Add a plain message; False: it is not plain, or a decision is laid over one of its ids."""
+        if not self.enabled:
             return False
-        if message["role"] == "assistant":
-            return self._take_answer(machine, message, at_ms)
-        return bool(message["role"] == "user") and self._take_input(machine, message, at_ms)
-
-    def _take_answer(self, machine: Machine, message: Item, at_ms: int | None) -> bool:
-        known, own = machine.call_ids, "" if machine.provider.internal else machine.provider.name
-        calls = calls_in(message["content"], known, own)
-        if calls is None or not self._shown(machine, message, calls, at_ms):
+        view, history, known = machine.view, machine.history, machine.call_ids
+        own = "" if machine.provider.internal else machine.provider.name
+        found = view.ledger.append_plain(message, known.calls, known.answered, own)
+        if found is None:
             return False
-        known.note_calls(calls, message.get("id"))
-        # What follows other words than the model's answers a request that was not made here.
-        self._plain = self._plain and not self._answered
-        return True
-
-    def _take_input(self, machine: Machine, message: Item, at_ms: int | None) -> bool:
-        found = results_in(message["content"], machine.call_ids)
-        if found is None or not self._shown(machine, message, found[0], at_ms):
-            return False
-        results, longest, chars = found
-        machine.call_ids.answered.update(results)
-        self._answered = True
-        self._results += results
-        self._chars += chars
-        if longest > self._longest:
-            self._longest = longest
-        return True
-
-    def _shown(
-        self, machine: Machine, message: Item, ids: Sequence[str], at_ms: int | None
-    ) -> bool:
-        """Add the message to history and view; False: a decision is laid over one of its ids."""
-        view, history = machine.view, machine.history
+        answer, names, longest, chars = found
         place = len(history)
-        if not view.is_bare(place, ids):
+        if not view.is_bare(place, names):
+            view.ledger.truncate(len(view.messages))
             return False
         view.take(message, message if len(message) == 2 else as_sent(message) or {}, place)
         if at_ms is not None:
             view.times[place] = at_ms
         history.append(message)
+        if answer:
+            known.note_calls(names, message.get("id"))
+            # What follows other words than the model's answers a request that was not made here.
+            self._plain = self._plain and not self._answered
+        else:
+            known.answered.update(names)
+            self._note_input(names, longest, chars)
         self._count += 1
         self._plain = self._plain and self._count == len(view.messages)
         return True
+
+    def _note_input(self, names: list[str], longest: int, chars: int) -> None:
+        self._answered = True
+        self._results += names
+        self._chars += chars
+        if longest > self._longest:
+            self._longest = longest
 
     def observe(
         self, machine: Machine, writer: RequestWriter, response: Any, at_ms: int | None
@@ -144,7 +132,12 @@ class IdleTurns:
         before = int(machine.view.ledger.tokens())
         if not self.take(machine, writer, response, at_ms):
             return False
-        machine.answered(response, before)
+        held = machine.tracking.turns, machine.figure, machine.correction
+        try:
+            machine.answered(response, before)
+        except BaseException:
+            machine.tracking.turns, machine.figure, machine.correction = held
+            raise
         return True
 
     # ---- requests ----------------------------------------------------------------------------

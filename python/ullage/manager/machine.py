@@ -378,14 +378,15 @@ class Machine:
         self.account.replace(records)
 
     def made(self, messages: int, tokens: int, now_ms: int | None) -> int:
-        """One more request was made; returns its tokens."""
+        """One more request was made; returns its number."""
+        number, tracking = self.requests + 1, self.tracking
         # Where answers are only added, each request but this one has had its answer.
-        if self.tracking.turns < self.requests:
-            self.tracking.turns = self.requests
-        self.requests += 1
+        if tracking.turns < self.requests:
+            tracking.turns = self.requests
+        self.requests = number
         shown = len(self.view.messages)
-        self.account.note(self.requests, messages, len(self.history), tokens, now_ms, shown)
-        return tokens
+        self.account.note(number, messages, len(self.history), tokens, now_ms, shown)
+        return number
 
     def settle(self) -> None:
         """Do what requests without levels left undone: before the view changes other than by growing, or a state is looked at."""

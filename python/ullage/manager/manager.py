@@ -415,16 +415,14 @@ class ContextManager(WholeLists):
 
     def _plainly(self, message: object, *, answers: bool = False) -> bool:
         """Add a message that needs no second look, whole or not at all; False: it takes one, nothing has changed."""
-        machine, count = self.machine, len(self.machine.history)
-        known = len(machine.view.sources)
-        held = machine.tracking.turns, machine.figure, machine.correction
+        machine = self.machine
+        count, known = len(machine.history), len(machine.view.sources)
         take = self._turns.observe if answers else self._turns.take
         try:
             return take(machine, self._writer, message, self._clock())
         except BaseException:
             if len(machine.history) > count or len(machine.view.ledger) > known:
                 machine.forget(count)
-            machine.tracking.turns, machine.figure, machine.correction = held
             raise
 
     def _idle(self, now_ms: int | None) -> Request | None:

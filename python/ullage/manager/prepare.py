@@ -56,7 +56,8 @@ def stage_ahead(machine: Machine, host: Host) -> Flow[int]:
 
 def write_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     """Have written in the background what will be needed soon: a summary of the whole, or of spans if a model writes these."""
-    look_ahead(machine, host, job_for, asynchronous=asynchronous)
+    if host.ahead is not None:
+        look_ahead(machine, host, job_for, asynchronous=asynchronous)
     if not machine.policy.collapse.enabled or not collapse.asks_outside(host.summarizer):
         return
     if not machine.state(Collapse).running:

@@ -126,11 +126,11 @@ class RequestWriter:
             self._tail = whole if clean else None
         count = count if written.messages is items else len(written.messages)
         changed = self._changed(machine.view.mark_sent(), written.messages, count)
-        tokens = machine.made(count, machine.tokens, now_ms)
+        tokens = machine.tokens
         return Request(
             written.messages,
             count,
-            number=machine.requests,
+            number=machine.made(count, tokens, now_ms),
             tokens=tokens,
             reports=reports,
             compaction=compaction,
@@ -168,45 +168,35 @@ class RequestWriter:
             tokens: As `Machine.tokens`.
             now_ms: The host's clock.
         """
-        view = machine.view
-        items, count = view.snapshot()
+        view, done = machine.view, None
+        messages: Sequence[Item]
+        messages, count = view.snapshot()
         if self._tail is not None:
             return self._grown(self._tail, machine, tokens, now_ms)
-        messages: Sequence[Item] = items
-        repairs: Sequence[Repair] = ()
-        params: Mapping[str, Any] | None = None
-        if not self._repairer.passes(items, view.ledger):
-            done = self._repairer.repair(items, ledger=view.ledger)
-            messages, repairs, params = done.messages, done.repairs, done.params
-            count = len(messages)
+        if not self._repairer.passes(messages, view.ledger):
+            done = self._repairer.repair(messages, ledger=view.ledger)
+            messages, count = done.messages, len(done.messages)
         changed = self._changed(view.mark_sent(), messages, count)
-        return Request(
-            messages,
-            count,
-            number=machine.requests + 1,
-            tokens=machine.made(count, tokens, now_ms),
-            repairs=repairs,
-            losses=self._head_losses,
-            parts=self._parts(self._tools),
-            params=params,
-            rewritten_from=changed,
-            provider=self._provider.name,
-            list_key=self._provider.list_key,
-        )
+        number = machine.made(count, tokens, now_ms)
+        made = Request.grown(messages, count, number, tokens, self._provider)
+        if done is not None:
+            made.repairs, made.params = tuple(done.repairs), dict(done.params)
+        if self._tools or self._system:
+            made.parts = self._parts(self._tools)
+        if self._head_losses:
+            made.losses = tuple(self._head_losses)
+        if changed is not None:
+            made.rewritten_from = changed
+        return made
 
     def _grown(self, tail: FormTail, machine: Machine, tokens: int, now_ms: int | None) -> Request:
         """The request in the provider's form, with what was added since the newest one."""
         machine.view.mark_sent()
         self._previous, self._count = tail.items, len(tail.items)
-        return Request(
-            tail.items,
-            self._count,
-            number=machine.requests + 1,
-            tokens=machine.made(self._count, tokens, now_ms),
-            parts=tail.parts,
-            provider=self._provider.name,
-            list_key=self._provider.list_key,
-        )
+        number = machine.made(self._count, tokens, now_ms)
+        made = Request.grown(tail.items, self._count, number, tokens, self._provider)
+        made.parts = dict(tail.parts)
+        return made
 
     def _parts(self, tools: Sequence[Any]) -> dict[str, Any]:
         if not tools and not self._system:

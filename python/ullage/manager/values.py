@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ullage.levels.report import StageReport
 from ullage.messages import Item
 from ullage.providers import Loss
+from ullage.providers.registry import Provider
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
@@ -88,6 +89,11 @@ class Recovery:
         return bool(self.step) or self.max_tokens is not None
 
 
+_EMPTY: Final = {
+    "parts": dict, "params": dict, "headers": dict, "tools": list, "applied_edits": list,
+}  # fmt: skip
+
+
 class Request:
     """A request to send, and what was done to make it fit.
 
@@ -110,6 +116,18 @@ class Request:
         cache_edits: Tool uses that a capable host may drop from the provider's cached prefix; never sent (MIC-2).
         rewritten_from: First message that differs from the previous request; `None`: that one is a prefix of this one.
     """
+
+    parts: dict[str, Any]
+    params: dict[str, Any]
+    headers: dict[str, str]
+    tools: list[Mapping[str, Any]]
+    applied_edits: list[Mapping[str, Any]]
+    reports: tuple[StageReport, ...]
+    repairs: tuple[Repair, ...]
+    losses: tuple[Loss, ...]
+    cache_edits: tuple[str, ...]
+    compaction: CompactionResult | None
+    rewritten_from: int | None
 
     __slots__ = (
         "_count",
@@ -157,12 +175,42 @@ class Request:
         self._list: list[Item] | None = None
         self.number, self.tokens = number, tokens
         self.reports, self.compaction, self.repairs = tuple(reports), compaction, tuple(repairs)
-        self.params, self.headers = dict(params) if params else {}, dict(headers) if headers else {}
-        self.tools, self.applied_edits = list(tools), list(applied_edits)
         self.losses, self.cache_edits = tuple(losses), tuple(cache_edits)
-        self.parts = dict(parts) if parts else {}
         self.provider, self._list_key = provider, list_key
         self.rewritten_from = rewritten_from
+        if parts:
+            self.parts = dict(parts)
+        if params:
+            self.params = dict(params)
+        if headers:
+            self.headers = dict(headers)
+        if tools:
+            self.tools = list(tools)
+        if applied_edits:
+            self.applied_edits = list(applied_edits)
+
+    @classmethod
+    def grown(
+        cls, items: Sequence[Item], count: int, number: int, tokens: int, form: Provider
+    ) -> Request:
+        """The request before, with what was added at its end: nothing was done to make it fit. Without the constructor, which costs more than all else."""
+        made = cls.__new__(cls)
+        made._items, made._count, made._list = items, count, None
+        made.number, made.tokens = number, tokens
+        made.provider, made._list_key = form.name, form.list_key
+        made.reports = made.repairs = made.losses = made.cache_edits = ()
+        made.compaction = made.rewritten_from = None
+        return made
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What most requests have none of: an empty one is made when it is read."""
+            made = _EMPTY.get(name)
+            if made is None:
+                raise AttributeError(name, name=name, obj=self)
+            setattr(self, name, made())
+            return getattr(self, name)
 
     @property
     def messages(self) -> list[Item]:

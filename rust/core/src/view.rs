@@ -102,6 +102,11 @@ pub trait Value: Copy {
         self.kind().name().to_owned()
     }
 
+    /// Whether it is a string, list or object itself, not an instance of a subclass.
+    fn is_exact(self) -> bool {
+        true
+    }
+
     /// Whether it is a string.
     fn is_text(self) -> bool {
         self.kind() == Kind::Text

@@ -7,15 +7,17 @@ use crate::errors::to_py;
 use crate::list::soon;
 use crate::text::{Weights, with_text};
 use crate::tuples::{anchor, anchored, block, keep, message};
+use crate::value::PyValue;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
 use state::{State, Unread};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use ullage_core::digest::{MORE_SHIFT, block_flag, block_more, message_flag};
 use ullage_core::ledger::{Ledger as Core, Place};
 use ullage_core::limits::{DROP_PERCENT, KEEP_MAX_TOKENS, KEEP_MIN_TEXT_MESSAGES, KEEP_MIN_TOKENS};
+use ullage_core::read::read_plain;
 use ullage_core::rounds::rounds;
 use ullage_core::text::Weights as CoreWeights;
 use ullage_core::truncate::truncate_head;
@@ -128,6 +130,34 @@ impl Ledger {
         let item = std::iter::once(item.clone());
         let added = self.lock(py).append(item, self.weights());
         added.map_err(|unread| unnumbered(py, unread))
+    }
+
+    #[pyo3(signature = (item, calls, answered, own=""), text_signature = "($self, item, calls, answered, own='')")]
+    fn append_plain<'py>(
+        &self,
+        item: &Bound<'py, PyAny>,
+        calls: &Bound<'py, PyDict>,
+        answered: &Bound<'py, PySet>,
+        own: &str,
+    ) -> PyResult<Option<(bool, Bound<'py, PyList>, u64, u64)>> {
+        let Some(found) = read_plain(PyValue::new(item), own) else {
+            return Ok(None);
+        };
+        let names: Vec<_> = found.names.iter().map(|name| name.owned()).collect();
+        // From here on Python code may run: ids that are known may be instances of subclasses, which compare by their own methods.
+        for (at, name) in names.iter().enumerate() {
+            if calls.contains(name)? == found.answer || answered.contains(name)? {
+                return Ok(None);
+            }
+            for before in &names[..at] {
+                if name.eq(before)? {
+                    return Ok(None);
+                }
+            }
+        }
+        self.append(item)?;
+        let names = PyList::new(item.py(), names)?;
+        Ok(Some((found.answer, names, found.longest, found.chars)))
     }
 
     fn extend(&self, items: &Bound<'_, PyAny>) -> PyResult<usize> {

@@ -37,6 +37,11 @@ impl<'a, 'py> PyValue<'a, 'py> {
         Self(object.as_borrowed())
     }
 
+    /// The object itself, for after the walk.
+    pub(crate) fn owned(self) -> Bound<'py, PyAny> {
+        self.0.to_owned()
+    }
+
     /// An integer that fits 64 bits; else whether it is negative; `None` if it is none.
     pub(crate) fn whole(self) -> Option<Result<i64, bool>> {
         self.of().map(small)
@@ -114,6 +119,12 @@ impl Value for PyValue<'_, '_> {
         } else {
             self.single()
         }
+    }
+
+    fn is_exact(self) -> bool {
+        self.0.is_exact_instance_of::<PyString>()
+            || self.0.is_exact_instance_of::<PyDict>()
+            || self.0.is_exact_instance_of::<PyList>()
     }
 
     fn is_text(self) -> bool {

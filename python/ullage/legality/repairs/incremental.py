@@ -149,11 +149,18 @@ class Repairer:
             messages: As there.
             ledger: As there.
         """
-        if not self._reads_legal(messages, ledger):
-            return False
-        if self._tracking:
-            self._track.sent(None)
-        return True
+        new = messages[self._seen :]
+        grown = ledger is self._ledger and ledger.changed_since(self._version) == len(messages)
+        if self._tracking or not grown or not new:
+            if not self._reads_legal(messages, ledger):
+                return False
+            if self._tracking:
+                self._track.sent(None)
+            return True
+        self._items += new
+        self._reading.feed(new)
+        self.read, self._seen = len(new), len(messages)
+        return self._params_fine and self._reading.legal()
 
     def observe(self, response: Item) -> None:
         """Say that this message answers the request that `repair` gave last.
@@ -363,7 +370,7 @@ class _Reading:
         """The list is fed from its beginning again."""
         self._bytes = self._head
         self._pages = 0
-        self._readable = True
+        self._readable = self._head > 0
 
     def adopt(self, ledger: Any) -> None:
         """Take the digests from this ledger; `None`: from none."""
@@ -372,21 +379,19 @@ class _Reading:
     def feed(self, items: Sequence[Any]) -> None:
         """Read what is new, at least one item."""
         written = json_of({"messages": items})
-        size = len(written)
-        self._readable = self._readable and size > 0
-        self._bytes += size - _EMPTY + 1
+        if not written:
+            self._readable = False
+        self._bytes += len(written) - _EMPTY + 1
         # `in` would first ask whether it is a number, and make an error of the answer.
-        if self._page_limit and (written.find(_DOCUMENT) >= 0 or not size):
+        if self._page_limit and (written.find(_DOCUMENT) >= 0 or not written):
             self._pages += sum(pages_of(document) for _, _, document in documents_of(items))
 
     def legal(self) -> bool:
         """Whether no rule over digests, bytes or pages is broken; in doubt False."""
         size = self._bytes if self._measured is None else self._measured
-        if size > self._body_limit or not self._readable or self._head == 0:
+        if size > self._body_limit or not self._readable:
             return False
-        if self._page_limit and self._pages > self._page_limit:
-            return False
-        if self._verifier is None:
+        if self._pages > self._page_limit or self._verifier is None:
             return False
         found = self._verifier.check()
         return not found or all(each.severity != "error" for each in found)

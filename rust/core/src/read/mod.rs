@@ -8,12 +8,14 @@ mod kinds;
 mod message;
 mod meter;
 mod path;
+mod plain;
 mod results;
 mod sources;
 mod times;
 mod usage;
 
 pub(crate) use kinds::kind_of;
+pub use plain::{Plain, read_plain};
 pub(crate) use times::timestamp_ms;
 
 use self::message::Reader;
