@@ -132,6 +132,19 @@ def extractive(count: int) -> tuple[Callable[[], object], int]:
     return lambda: compact(messages, model=MODEL, keep=2_000), count
 
 
+def chat(count: int) -> tuple[Callable[[], object], int]:
+    """Words of the user alone, each message its own, and short responses: what gives way is chosen among hundreds."""
+    messages: list[Message] = []
+    for number in range(count // 2):
+        asked = f"question {number}: " + "why does it say so, and where? " * 8
+        messages.append({"role": "user", "content": asked})
+        messages.append(
+            {"role": "assistant", "content": f"response {number}: because of part {number}."}
+        )
+    messages.append({"role": "user", "content": "and then?"})
+    return lambda: compact(messages, model=MODEL, keep=2_000, target_tokens=1_500), count
+
+
 def _acting_policy() -> Any:
     from ullage import Policy
 
@@ -147,6 +160,7 @@ CURVES = (
     Curve("an idle turn in the chat form", other_form, longest=10_000),
     Curve("levels that act, a message", acting, longest=10_000),
     Curve("compact without a model, a message", extractive, longest=3_162),
+    Curve("compact of a chat without a model, a message", chat, longest=3_162),
 )
 
 

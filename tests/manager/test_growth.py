@@ -13,7 +13,11 @@ LENGTHS = (100, 1_000, 10_000)
 SLOPE = 0.15
 """The power of the length by which a message's or a turn's cost may grow: ten times the length, 1.4 times the cost."""
 
-HEAVY = ("levels that act, a message", "compact without a model, a message")
+HEAVY = (
+    "levels that act, a message",
+    "compact without a model, a message",
+    "compact of a chat without a model, a message",
+)
 
 
 def lengths_of(curve: growth.Curve) -> tuple[int, ...]:

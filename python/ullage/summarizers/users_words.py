@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from ullage.facts.model import UserInput
@@ -121,26 +122,24 @@ def user_messages(
     return "\n".join([_named(missing), *lines] if missing and shown else lines)
 
 
-def _missing(shown: Sequence[_Row]) -> list[int]:
-    """Numbers before the newest that do not stand here: left out now, or by an earlier compaction."""
-    here = {row.number for row in shown}
-    return [number for number in range(1, max(here, default=0)) if number not in here]
+Span = tuple[int, int]
+
+
+def _missing(shown: Sequence[_Row]) -> list[Span]:
+    """First and last numbers of what does not stand here before the newest: left out now, or by an earlier compaction."""
+    here = sorted({row.number for row in shown})
+    gaps = pairwise([0, *here])
+    return [(before + 1, number - 1) for before, number in gaps if number - before > 1]
 
 
 MOST_NAMED = 6
 """Runs of numbers that are named; the newest, where there are more."""
 
 
-def _named(numbers: list[int]) -> str:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    told = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in runs]
-    told = told if len(told) <= MOST_NAMED else ["…", *told[-MOST_NAMED:]]
-    count = len(numbers)
+def _named(spans: list[Span]) -> str:
+    told = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[-MOST_NAMED:]]
+    told = told if len(spans) <= MOST_NAMED else ["…", *told]
+    count = sum(b - a + 1 for a, b in spans)
     return f"({count} message{'s' * (count != 1)} left out for room: {', '.join(told)})"
 
 
@@ -173,10 +172,18 @@ class _Fit:
 
     def __init__(self, rows: list[_Row], tokens: int, focus: Sequence[str]) -> None:
         self._rows, self._tokens, self._focus = rows, tokens, focus
+        self._spent = sum(row.tokens for row in rows)
+        self._standing = sum(row.shown for row in rows)
 
     @property
     def _over(self) -> int:
-        return sum(row.tokens for row in self._rows) + _NOTE - self._tokens
+        return self._spent + _NOTE - self._tokens
+
+    def _weigh(self, row: _Row) -> None:
+        """After a row has changed."""
+        before = row.tokens
+        row.weigh()
+        self._spent += row.tokens - before
 
     def run(self) -> None:
         if not self._rows or self._over - _NOTE <= 0:
@@ -188,10 +195,14 @@ class _Fit:
         self._each([row for row in older if row.low], self._left)
         self._shorten(self._rows)
         self._each([row for row in older if row.entry.corrected], self._left)
-        self._each([row for row in older if not row.rules and not self._corrects(row)], self._left)
+        correcting = self._correcting()
+        self._each(
+            [row for row in older if not row.rules and row.number not in correcting], self._left
+        )
         if newest.low and any(row.shown for row in older):
             self._each([newest], self._left)
-        self._each([row for row in older if not self._corrects(row)], self._left)
+        correcting = self._correcting()
+        self._each([row for row in older if row.number not in correcting], self._left)
         self._each(older, self._left)
         last = [row for row in self._rows if row.shown][-1:]
         self._each(last, self._unasked)
@@ -201,19 +212,18 @@ class _Fit:
         for row in rows:
             if self._over <= 0:
                 return
-            alone = sum(one.shown for one in self._rows) == 1
-            if row.shown and not (alone and give_up == self._left):
+            if row.shown and not (self._standing == 1 and give_up == self._left):
                 give_up(row)
-                row.weigh()
+                self._standing -= not row.shown
+                self._weigh(row)
 
     def _wanted(self, row: _Row) -> tuple[bool, int]:
         text = row.entry.text.lower() if self._focus else ""
         return any(word in text for word in self._focus), row.number
 
-    def _corrects(self, row: _Row) -> bool:
-        """Whether an older message that stands here is replaced by this one: it may not stand alone."""
-        by = {one.entry.corrected_by for one in self._rows if one.shown}
-        return row.number in by
+    def _correcting(self) -> set[int]:
+        """Numbers of messages that replace an older one that stands here, which may not stand alone."""
+        return {one.entry.corrected_by for one in self._rows if one.shown}
 
     @staticmethod
     def _unasked(row: _Row) -> None:
@@ -256,15 +266,14 @@ class _Fit:
             low, high = (middle, high) if need <= room else (low, middle - 1)
         return low
 
-    @staticmethod
-    def _to(row: _Row, limit: int) -> None:
+    def _to(self, row: _Row, limit: int) -> None:
         if row.tokens <= limit:
             return
         lead = max(row.tokens - cost(row.text), 0)
         shorter = trimmed(row.entry.text, max(limit - lead, LEAST_TOKENS), row.rules)
         if cost(shorter) < cost(row.text):
             row.text = shorter
-            row.weigh()
+            self._weigh(row)
 
 
 TRIES = 5
