@@ -25,7 +25,7 @@ from ullage.summarizers.essentials import (
 )
 from ullage.summarizers.previous_summary import carried_units
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.sentence_cut import BindingSentences
+from ullage.summarizers.sentence_cut import ReadTexts
 from ullage.summarizers.users_words import trimmed, user_messages, words_need
 
 __all__ = ["DEFAULT_TOKENS", "ExtractiveSummarizer", "needed_tokens", "render"]
@@ -120,7 +120,7 @@ def render(
     inputs = _inputs(facts, newest_apart=newest_apart)
     most = room if user_tokens is None else min(room, user_tokens)
     essential = _essential(facts, new, old)
-    known = BindingSentences()
+    known = ReadTexts()
     first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())), known)
     if 1 in frame.sections:
         lost, again = extractive_sections.standing(facts, first.words)
@@ -262,7 +262,7 @@ def _first(
     old: dict[int, list[Unit]],
     focus: tuple[str, ...],
     room: _Room,
-    known: BindingSentences,
+    known: ReadTexts,
 ) -> _First:
     need, carried = words_need(inputs, known), _cost(old.get(6)) + _NOTE_TOKENS
     told = inputs or old.get(6)
@@ -277,7 +277,7 @@ def _said(
     old: Sequence[Unit],
     room: int,
     focus: tuple[str, ...],
-    known: BindingSentences,
+    known: ReadTexts,
 ) -> str:
     """Section 6: the user's words in the previous summary, then the newer ones."""
     kept = fill(old, room, "{} points of the previous summary") if old else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from ullage.facts.answers_found import findings
 from ullage.facts.commitments import CommitmentKind, commitments_among
@@ -12,11 +13,11 @@ from ullage.facts.searched import SearchedPatterns
 from ullage.summarizers.budgeted_text import cost, shorten
 
 __all__ = [
-    "BindingSentences",
+    "ReadTexts",
+    "Sentences",
     "binding",
     "is_low_content",
     "says_nothing",
-    "telling_tokens",
     "trimmed",
 ]
 
@@ -75,14 +76,6 @@ def binding(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-class BindingSentences(dict[str, tuple[str, ...]]):
-    """`binding` of texts that are asked about several times: each is read once."""
-
-    def __missing__(self, text: str) -> tuple[str, ...]:
-        found = self[text] = binding(text)
-        return found
-
-
 MAX_PROSE = 20_000
 """Characters of a message; longer ones are mostly pasted."""
 
@@ -123,32 +116,71 @@ def trimmed(text: str, tokens: int, rules: Sequence[str] | None = None) -> str:
         tokens: About how much may stay, in UTF-8 bytes / 4.
         rules: The sentences that bind, the weightiest first; `None`: they are looked for.
     """
-    if cost(text) <= tokens:
-        return text
-    if rules is None:
-        rules = binding(text)
-    spans = _units(text, rules)
-    kept = _chosen(text, spans, _ranks(text, spans, rules), tokens)
-    if not kept and not rules:
-        longest = max((cost(text[slice(*span)]) for span in spans), default=0)
-        return shorten(text, tokens) if longest > LONGEST_WHOLE or not spans else text
-    return _joined(text, [spans[at] for at in sorted(kept)])
+    return text if cost(text) <= tokens else Sentences(text, rules).trimmed(tokens)
 
 
-def telling_tokens(text: str, rules: Sequence[str]) -> int:
-    """What a text needs so that `trimmed` keeps each sentence that says something, in UTF-8 bytes / 4.
+class Sentences:
+    """A text of the user with its sentences; what is asked about it is worked out once.
 
     Args:
         text: The user's words.
-        rules: The sentences that bind.
+        rules: The sentences that bind, the weightiest first; `None`: they are looked for.
     """
-    if cost(text) <= LEAST_TRIMMED:
-        return cost(text)
-    spans = _units(text, rules)
-    ranks = _ranks(text, spans, rules)
-    told = [at for at, rank in enumerate(ranks) if rank <= 1]
-    gaps = sum(at - 1 not in told for at in told) + 1
-    return min(sum(cost(text[slice(*spans[at])]) for at in told) + gaps * _MARK * 2, cost(text))
+
+    def __init__(self, text: str, rules: Sequence[str] | None = None) -> None:
+        self.text = text
+        if rules is not None:
+            self.rules = tuple(rules)
+
+    @cached_property
+    def rules(self) -> tuple[str, ...]:
+        """The sentences that bind, the weightiest first."""
+        return binding(self.text)
+
+    @cached_property
+    def cost(self) -> int:
+        """In UTF-8 bytes / 4."""
+        return cost(self.text)
+
+    @cached_property
+    def _spans(self) -> list[Span]:
+        return _units(self.text, self.rules)
+
+    @cached_property
+    def _ranks(self) -> list[int]:
+        return _ranks(self.text, self._spans, self.rules)
+
+    @cached_property
+    def _costs(self) -> list[int]:
+        return [cost(self.text[first:last]) for first, last in self._spans]
+
+    def trimmed(self, tokens: int) -> str:
+        """As the function `trimmed`."""
+        if self.cost <= tokens:
+            return self.text
+        kept = _chosen(self._costs, self._ranks, tokens)
+        if not kept and not self.rules:
+            longest = max(self._costs, default=0)
+            whole = 0 < longest <= LONGEST_WHOLE
+            return self.text if whole else shorten(self.text, tokens)
+        return _joined(self.text, [self._spans[at] for at in sorted(kept)])
+
+    @cached_property
+    def telling(self) -> int:
+        """What it needs so that `trimmed` keeps each sentence that says something, in UTF-8 bytes / 4."""
+        if self.cost <= LEAST_TRIMMED:
+            return self.cost
+        told = [at for at, rank in enumerate(self._ranks) if rank <= 1]
+        gaps = sum(at - 1 not in told for at in told) + 1
+        return min(sum(self._costs[at] for at in told) + gaps * _MARK * 2, self.cost)
+
+
+class ReadTexts(dict[str, Sentences]):
+    """Texts that are asked about several times."""
+
+    def __missing__(self, text: str) -> Sentences:
+        found = self[text] = Sentences(text)
+        return found
 
 
 LEAST_TRIMMED = 40
@@ -202,18 +234,17 @@ def _matters(unit: str) -> bool:
     return _SAYS.first(unit) >= 0 or any(findings(unit))
 
 
-def _chosen(text: str, spans: Sequence[Span], ranks: Sequence[int], tokens: int) -> set[int]:
+def _chosen(costs: Sequence[int], ranks: Sequence[int], tokens: int) -> set[int]:
     kept: set[int] = set()
     room = tokens - _MARK
-    for at in sorted(range(len(spans)), key=lambda at: (ranks[at], at)):
-        price = cost(text[slice(*spans[at])]) + (_MARK if not {at - 1, at + 1} & kept else 0)
+    order = sorted(range(len(costs)), key=lambda at: (ranks[at], at))
+    for at in order:
+        price = costs[at] + (_MARK if not {at - 1, at + 1} & kept else 0)
         if price <= room or (ranks[at] == -_FIRST and price - _MARK <= tokens):
             kept.add(at)
             room -= price
-    if not kept and spans:
-        best = min(range(len(spans)), key=lambda at: (ranks[at], at))
-        if cost(text[slice(*spans[best])]) <= tokens + _MARK * 2:
-            kept.add(best)
+    if not kept and order and costs[order[0]] <= tokens + _MARK * 2:
+        kept.add(order[0])
     return kept
 
 

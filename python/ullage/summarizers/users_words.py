@@ -19,10 +19,10 @@ from ullage.facts.sections import user_message
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 from ullage.summarizers.sentence_cut import (
-    BindingSentences,
+    ReadTexts,
+    Sentences,
     is_low_content,
     says_nothing,
-    telling_tokens,
     trimmed,
 )
 
@@ -45,7 +45,7 @@ class _Row:
     shown: bool = True
     tokens: int = 0
     quoted: bool = True  # the correction is quoted, since it does not stand here itself
-    known: BindingSentences = field(default_factory=BindingSentences)
+    known: ReadTexts = field(default_factory=ReadTexts)
 
     def written(self) -> str:
         return user_message(self.number, self.text, self._about())
@@ -73,13 +73,17 @@ class _Row:
 
     @cached_property
     def rules(self) -> tuple[str, ...]:
+        return self._read.rules
+
+    @property
+    def _read(self) -> Sentences:
         return self.known[self.entry.text]
 
     @cached_property
     def need(self) -> int:
         """Tokens of what it says: below `ESSENTIAL_TOKENS`, and not those of sentences that only tell a story."""
         lead = max(self.tokens - cost(self.text), 0)
-        told = lead + telling_tokens(self.entry.text, self.rules)
+        told = lead + self._read.telling
         return min(self.tokens, max(min(told, ESSENTIAL_TOKENS), self.floor))
 
     @cached_property
@@ -87,6 +91,10 @@ class _Row:
         """Tokens below which it is not shortened: its rules, and marks for what is missing around them."""
         bound = sum(cost(rule) + GAP_TOKENS for rule in self.rules)
         return min(bound + GAP_TOKENS if bound else LEAST_TOKENS, self.tokens)
+
+    def shortened(self, tokens: int) -> str:
+        """What it says, cut at the ends of sentences."""
+        return self._read.trimmed(tokens)
 
     def weigh(self) -> None:
         self.tokens = cost(self.written()) if self.shown else 0
@@ -99,7 +107,7 @@ def user_messages(
     inputs: Sequence[UserInput],
     tokens: int,
     focus: Sequence[str] = (),
-    known: BindingSentences | None = None,
+    known: ReadTexts | None = None,
 ) -> str:
     """Every message of the user, verbatim as far as they fit.
 
@@ -107,7 +115,7 @@ def user_messages(
         inputs: The messages, oldest first.
         tokens: The cap, in UTF-8 bytes / 4.
         focus: Words in lower case: a message that holds one gives way after those that do not.
-        known: Which sentences bind, as far as they were looked for; `None`: none were.
+        known: Texts as far as they were read; `None`: none were.
     """
     rows = [_Row(entry.number or at, entry, entry.text) for at, entry in enumerate(inputs, 1)]
     present = {row.number for row in rows}
@@ -150,7 +158,7 @@ class WordsNeed(NamedTuple):
     telling: int  # and without the sentences that say nothing which binds, names or asks
 
 
-def words_need(inputs: Sequence[UserInput], known: BindingSentences | None = None) -> WordsNeed:
+def words_need(inputs: Sequence[UserInput], known: ReadTexts | None = None) -> WordsNeed:
     """What the user's words need; `known`: see `user_messages`."""
     whole = telling = 0
     for at, entry in enumerate(inputs, 1):
@@ -270,7 +278,7 @@ class _Fit:
         if row.tokens <= limit:
             return
         lead = max(row.tokens - cost(row.text), 0)
-        shorter = trimmed(row.entry.text, max(limit - lead, LEAST_TOKENS), row.rules)
+        shorter = row.shortened(max(limit - lead, LEAST_TOKENS))
         if cost(shorter) < cost(row.text):
             row.text = shorter
             self._weigh(row)
