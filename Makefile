@@ -188,11 +188,12 @@ types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 	$(BIN)/python -m pytest -q $(SOURCE_TESTS)
 	$(BIN)/python -c "import ullage._core" && $(BIN)/python -m mypy.stubtest ullage._core --allowlist tests/packaging/stubtest-allow.txt
 
-bench: wheel ## Every named operation compared with the Python engine and the peers that can be installed; into docs/measurements.md
+bench: wheel ## Everything whose time is published, under pytest-benchmark, with the peers that can be installed; the tables into the documents
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --upgrade pip
 	$(BENCH)/bin/python -m pip install --quiet --group test --group peers
 	$(BENCH)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	$(BENCH)/bin/python -m pytest benches/python/bench_suite.py --benchmark-enable --benchmark-quiet --benchmark-json benches/record.json -q
 	$(BENCH)/bin/python -m benches.table --write
 
 # litellm wants an older openai than the others have, so it stands in an environment of its own.

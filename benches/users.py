@@ -1,6 +1,6 @@
-"""What users call, each with what else can be called for it: the cases of `benches.table` and of `benches/python/bench_users.py`.
+"""What users call, each with what else can be called for it: operations of `benches/python/bench_suite.py`.
 
-Every answer is checked when a case is made, before anything is timed. Of the peers each gets the conversation in its own
+Every answer is checked when an operation is made, before anything is timed. Of the peers each gets the conversation in its own
 messages, and looks at it as it does before each call of a model; none has anything to do in the idle turn.
 """
 
@@ -10,14 +10,15 @@ import copy
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
+from benches.operation import OURS, Contender, Operation, Planned
 from benches.peers import context
 
 import ullage
@@ -29,48 +30,26 @@ from ullage.testing import Layout, scenario, session_file
 
 MODEL = context.MODEL
 IDLE_TOKENS = 30_000
-LONG = 90_000
-"""Messages of the longest conversation that an idle turn is timed at; Anthropic's API takes at most 100,000 in a request."""
+LENGTHS = (100, 1_000, 10_000, 90_000)
+"""Messages of the conversations that idle turns are timed at; Anthropic's API takes at most 100,000 in a request."""
 ACTING_WINDOW = 160_000
-POOL = 10
-"""Fresh conversations for what can be done once only: as many as rounds are timed, with those that only check or warm up."""
 TURNS = 100
 FILES, LARGE_MB, SMALL_MB = 160, 8, 4
-STARTED = (
-    "langchain.agents.middleware",
-    "deepagents",
-    "pydantic_ai_harness.compaction",
-    "agents",
-    "litellm",
-)
+SLOW_SECONDS = 1
+"""Who takes longer is timed less often."""
+STARTED = {
+    "langchain, its middleware": "langchain.agents.middleware",
+    "deepagents": "deepagents",
+    "pydantic-ai-harness": "pydantic_ai_harness.compaction",
+    "openai-agents": "agents",
+    "litellm": "litellm",
+}
 """What a process imports to use a peer."""
 PARSED = "orjson.loads of each line"
 """None of the peers reads session files."""
 PEERS = tuple(name for name in context.MAKERS if not name.startswith("ullage"))
 
-Run = Callable[[], Any]
-
-
-class UserCase(NamedTuple):
-    """One thing that users do.
-
-    Attributes:
-        name: For the table.
-        unit: Of the figure: `µs a …`, or what is done in a second.
-        amount: How much of it one run of Ullage does.
-        runs: By contender; Ullage's own is `ullage`.
-        amounts: Of those that do another amount in a run.
-        wall: The time that passes counts, not the processor's.
-        rounds: How often each is timed.
-    """
-
-    name: str
-    unit: str
-    amount: float
-    runs: dict[str, Run]
-    amounts: Mapping[str, float] = MappingProxyType({})
-    wall: bool = False
-    rounds: int = 7
+Message = dict[str, Any]
 
 
 # ---- one turn --------------------------------------------------------------------------------
@@ -102,12 +81,12 @@ def long_talk(count: int) -> list[dict[str, Any]]:
     return [asked, *(message for _ in range(count // 2) for message in next(coming))]
 
 
-def idle_runs(form: str, messages: list[Any], *, levels: bool = False) -> Run:
-    """`TURNS` turns at the end of a conversation; what it grows by is negligible.
+def idle(form: str, messages: list[Message], *, levels: bool = False) -> Contender:
+    """`TURNS` turns at the end of a conversation, which grows by them in each round.
 
     Args:
         form: Of the messages that are given and sent.
-        messages: The conversation.
+        messages: The conversation, in Anthropic's form.
         levels: Every level is asked each time.
     """
     manager = ContextManager(model=MODEL, provider=form, context_window=100_000_000)
@@ -116,46 +95,62 @@ def idle_runs(form: str, messages: list[Any], *, levels: bool = False) -> Run:
     for message in in_form(form, messages):
         manager.add(message)
     manager.prepare()
-    coming = islice(turns(10_000_000), LONG, None)
+    coming = islice(turns(10_000_000), LENGTHS[-1], None)
 
-    def run() -> None:
-        for _ in range(TURNS):
-            for message in one_round():
-                manager.add(message)
-            manager.prepare()
+    def some() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return ([one_round() for _ in range(TURNS)],), {}
 
     def one_round() -> list[Any]:
         if form == "anthropic":
             return list(next(coming))
         return in_form(form, [{"role": "user", "content": "."}, *next(coming)])[1:]
 
-    run()
+    def run(rounds: list[list[Any]]) -> None:
+        for new in rounds:
+            for message in new:
+                manager.add(message)
+            manager.prepare()
+
+    made = Contender(run, some)
+    made.once()
     if form == "anthropic":
         sent = manager.prepare().messages
         assert sent[: len(added)] == added
         assert len(sent) == len(added) + 2 * TURNS
     else:
         assert validate(manager.prepare().messages, provider=form, model=MODEL).ok
-    return run
+    return made
 
 
-def idle_turn(folder: Path) -> UserCase:
+def idle_turn(folder: Path) -> Operation:
     del folder
     messages = scenario(1, tokens=IDLE_TOKENS).messages
-    runs = {
-        "ullage": idle_runs("anthropic", messages),
-        f"ullage, at {LONG:,} messages": idle_runs("anthropic", long_talk(LONG)),
-        "ullage, every level asked": idle_runs("anthropic", messages, levels=True),
+    contenders = {
+        OURS: idle("anthropic", messages),
+        "ullage, OpenAI's chat form": idle("openai_chat", messages),
+        "ullage, OpenAI's Responses": idle("openai_responses", messages),
+        "ullage, every level asked": idle("anthropic", messages, levels=True),
     }
-    amounts = {}
     for name in PEERS:
-        if (run := idle_peer(name, messages)) is not None:
-            runs[name], amounts[name] = run, 1
+        if (found := idle_peer(name, messages)) is not None:
+            contenders[name] = found
     title = f"a turn with nothing to do, at {len(messages)} messages"
-    return UserCase(title, "µs a turn", TURNS, runs, amounts)
+    return Operation(title, "µs a turn", TURNS, contenders)
 
 
-def idle_peer(name: str, messages: list[Any]) -> Run | None:
+def idle_by_length(folder: Path) -> Operation:
+    del folder
+    contenders = {at_length(count): idle("anthropic", long_talk(count)) for count in LENGTHS}
+    return Operation(
+        "a turn with nothing to do, by length", "µs a turn", TURNS, contenders, rounds=15
+    )
+
+
+def at_length(count: int) -> str:
+    return OURS if count == LENGTHS[0] else f"ullage, at {count:,} messages"
+
+
+def idle_peer(name: str, messages: list[Message]) -> Contender | None:
     """What a peer does before a call where nothing is due; `None`: it is not installed, or changes something."""
     try:
         contender = context.MAKERS[name]()
@@ -168,34 +163,28 @@ def idle_peer(name: str, messages: list[Any]) -> Run | None:
     if len(after) != len(before):
         print(f"skipped: {name}: it changes a conversation that fits", file=sys.stderr)
         return None
-    return lambda: contender.run(native)
+    return Contender(lambda: contender.run(native), amount=1)
 
 
-def acting_turn(folder: Path) -> UserCase:
+def acting_turn(folder: Path) -> Operation:
     """The first request of a session for which old results are cleared; the peers do what they do at this length."""
     del folder
     messages = scenario(1, tokens=context.TOKENS).messages
     at = first_action(messages)
 
-    def fresh() -> ContextManager:
+    def fresh() -> tuple[tuple[Any, ...], dict[str, Any]]:
         manager = ContextManager(model=MODEL, context_window=ACTING_WINDOW)
         for message in messages[:at]:
             live(manager, message)
-        return manager
+        return (manager,), {}
 
     def act(manager: ContextManager) -> None:
         manager.add(messages[at])
         assert manager.prepare().reports
 
-    runs = {"ullage": pooled(fresh, act), **peers_at(messages[: at + 1])}
+    contenders = {OURS: Contender(act, fresh), **peers_at(messages[: at + 1])}
     title = f"a turn in which old results are cleared, at {at + 1} messages"
-    return UserCase(title, "µs a turn", 1, runs)
-
-
-def live(manager: ContextManager, message: dict[str, Any]) -> bool:
-    """Adds it; where a response is due, prepares the request. Whether a level acted."""
-    manager.add(message)
-    return message["role"] == "user" and bool(manager.prepare().reports)
+    return Operation(title, "µs a turn", 1, contenders)
 
 
 def first_action(messages: list[dict[str, Any]]) -> int:
@@ -203,14 +192,13 @@ def first_action(messages: list[dict[str, Any]]) -> int:
     return next(at for at, message in enumerate(messages) if live(manager, message))
 
 
-def pooled(fresh: Callable[[], Any], act: Callable[[Any], Any]) -> Run:
-    """A run that takes one of `POOL` states made in advance; it fails when none is left."""
-    states = iter([fresh() for _ in range(POOL)])
-    act(next(states))
-    return lambda: act(next(states))
+def live(manager: ContextManager, message: Message) -> bool:
+    """Adds it; where a response is due, prepares the request. Whether a level acted."""
+    manager.add(message)
+    return message["role"] == "user" and bool(manager.prepare().reports)
 
 
-def peers_at(messages: list[Any]) -> dict[str, Run]:
+def peers_at(messages: list[Message]) -> dict[str, Contender]:
     """What each peer does with a conversation that is too long, on a copy of its own each time."""
     found = {}
     for name in PEERS:
@@ -218,27 +206,43 @@ def peers_at(messages: list[Any]) -> dict[str, Run]:
             contender = context.MAKERS[name]()
             native = contender.native(in_form(contender.form, messages))
             before = contender.back(copy.deepcopy(native))
-            if contender.back(contender.run(copy.deepcopy(native))) == before:
+            started = time.perf_counter()
+            changed = contender.back(contender.run(copy.deepcopy(native))) != before
+            slow = time.perf_counter() - started > SLOW_SECONDS
+            if not changed:
                 print(f"skipped: {name}: it changes nothing", file=sys.stderr)
                 continue
-            found[name] = pooled(lambda native=native: copy.deepcopy(native), contender.run)
+            found[name] = Contender(contender.run, copied(native), rounds=3 if slow else None)
         except Exception as error:  # a peer may fail in any way; it is left out and named
             print(f"skipped: {name}: {type(error).__name__}: {str(error)[:120]}", file=sys.stderr)
     return found
 
 
+def copied(native: Any) -> Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]:
+    return lambda: ((copy.deepcopy(native),), {})
+
+
 # ---- compaction, files, fleets ---------------------------------------------------------------
 
 
-def compaction(folder: Path) -> UserCase:
+def compaction(folder: Path) -> Operation:
     """Next to everything that the peers have to make the same conversation smaller, to 40,000 tokens; deepagents has a scripted model."""
     del folder
     messages = scenario(1, tokens=context.TOKENS).messages
     done = ullage.compact(messages, model=MODEL)
     assert done.compacted
     assert validate(context.bare(done.messages), model=MODEL).ok
-    runs = {"ullage": lambda: ullage.compact(messages, model=MODEL), **peers_at(messages)}
-    return UserCase("compact of 100,000 tokens, without a model", "µs a compaction", 1, runs)
+    contenders = {OURS: Contender(lambda: ullage.compact(messages, model=MODEL))}
+    for name in OTHER_WAYS:
+        made = context.MAKERS[name]()
+        after = made.back(made.run(copy.deepcopy(messages)))
+        assert len(after) < len(messages) or after != messages
+        assert validate(after, model=MODEL).ok
+        contenders[name] = Contender(made.run, copied(messages))
+    contenders |= peers_at(messages)
+    return Operation(
+        "compact of 100,000 tokens, without a model", "µs a compaction", 1, contenders, rounds=9
+    )
 
 
 def parsed(path: Path) -> int:
@@ -256,24 +260,27 @@ def session(path: Path, megabytes: float) -> Path:
     return path
 
 
-def one_file(folder: Path) -> UserCase:
+def one_file(folder: Path) -> Operation:
     path = session(folder / "large.jsonl", LARGE_MB)
     found = find_transcripts([path])
     size = path.stat().st_size / 1e6
     index = ullage._core.TranscriptIndex.open(str(path))  # type: ignore[attr-defined]
     assert inspect_file(found[0])["bytes"] == size * 1e6 == index.size
-    runs: dict[str, Run] = {
-        "ullage": lambda: inspect_file(found[0]),
+    runs: dict[str, Callable[[], Any]] = {
+        OURS: lambda: inspect_file(found[0]),
         "its index alone": lambda: ullage._core.TranscriptIndex.open(str(path)),  # type: ignore[attr-defined]
         PARSED: lambda: parsed(path),
     }
-    return UserCase("inspect of a session file", "MB/s", size, runs)
+    return Operation("inspect of a session file", "MB/s", size, contending(runs))
 
 
-def file_compaction(folder: Path) -> UserCase:
+def contending(runs: dict[str, Callable[[], Any]]) -> dict[str, Contender]:
+    return {name: Contender(run) for name, run in runs.items()}
+
+
+def file_compaction(folder: Path) -> Operation:
     path = session(folder / "session.jsonl", SMALL_MB)
     size = path.stat().st_size / 1e6
-
     made = folder / "compacted.jsonl"
 
     def run() -> bool:
@@ -282,11 +289,12 @@ def file_compaction(folder: Path) -> UserCase:
 
     assert run()
     assert made.stat().st_size > path.stat().st_size
-    runs: dict[str, Run] = {"ullage": run, PARSED: lambda: parsed(path)}
-    return UserCase("compact of a session file, without a model", "MB/s", size, runs)
+    runs: dict[str, Callable[[], Any]] = {OURS: run, PARSED: lambda: parsed(path)}
+    return Operation("compact of a session file, without a model", "MB/s", size, contending(runs))
 
 
-def fleet(folder: Path) -> UserCase:
+def fleet(folder: Path) -> Operation:
+    """On a clock: two threads take as much of the processors as one, or more."""
     place = folder / "fleet"
     place.mkdir()
     for number in range(FILES):
@@ -298,32 +306,33 @@ def fleet(folder: Path) -> UserCase:
         return {done.path: done.report for done in run_batch(inspect_file, found, workers=workers)}
 
     assert reports(1) == reports(2)
-    runs: dict[str, Run] = {
-        "ullage": lambda: reports(2),
+    runs: dict[str, Callable[[], Any]] = {
+        OURS: lambda: reports(2),
         "ullage, one thread": lambda: reports(1),
         PARSED: lambda: [parsed(path) for path in sorted(place.iterdir())],
     }
-    return UserCase(
-        f"inspect of {FILES} files, two threads", "files a second", FILES, runs, wall=True
+    return Operation(
+        f"inspect of {FILES} files, two threads", "files a second", FILES, contending(runs)
     )
 
 
-def start(folder: Path) -> UserCase:
+def start(folder: Path) -> Operation:
     del folder
     programs = {
+        OURS: "from ullage import ContextManager",
         "bare Python": "pass",
-        "ullage": "import ullage",
-        "from ullage import ContextManager": "from ullage import ContextManager",
+        "import ullage": "import ullage",
         "ullage --version": "import sys; sys.argv[1:] = ['--version']\n"
         "from ullage.cli import main\nmain()",
-        **{f"import {name}": f"import {name}" for name in STARTED if find_spec(name.split(".")[0])},
     }
-    runs: dict[str, Run] = {name: started(program) for name, program in programs.items()}
-    title = "start of a process that imports ullage"
-    return UserCase(title, "µs a start", 1, runs, wall=True, rounds=3)
+    peers = {name: module for name, module in STARTED.items() if find_spec(module.split(".")[0])}
+    programs |= {name: f"import {module}" for name, module in peers.items()}
+    runs = {name: started(program) for name, program in programs.items()}
+    title = "start of a process that imports `ContextManager`"
+    return Operation(title, "µs a start", 1, contending(runs))
 
 
-def started(program: str) -> Run:
+def started(program: str) -> Callable[[], Any]:
     command = [sys.executable, "-c", program]
     # Without compiled modules each start would compile the whole package.
     settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
@@ -331,16 +340,34 @@ def started(program: str) -> Run:
     def run() -> int:
         return subprocess.run(command, check=False, capture_output=True, env=settings).returncode
 
-    run()
+    assert run() == 0
     return run
 
 
-CASES: dict[str, Callable[[Path], UserCase]] = {
-    "idle turn": idle_turn,
-    "acting turn": acting_turn,
-    "compaction": compaction,
-    "one file": one_file,
-    "compaction of a file": file_compaction,
-    "fleet": fleet,
-    "start": start,
+OTHER_WAYS = tuple(
+    name for name in context.MAKERS if name.startswith("ullage") and "compact" not in name
+)
+
+OPERATIONS: dict[str, Planned] = {
+    "idle turn": Planned(
+        idle_turn,
+        (
+            OURS,
+            "ullage, OpenAI's chat form",
+            "ullage, OpenAI's Responses",
+            "ullage, every level asked",
+            *PEERS,
+        ),
+    ),
+    "idle turn by length": Planned(idle_by_length, tuple(map(at_length, LENGTHS))),
+    "acting turn": Planned(acting_turn, (OURS, *PEERS)),
+    "compaction": Planned(compaction, (OURS, *OTHER_WAYS, *PEERS)),
+    "inspect of a file": Planned(one_file, (OURS, "its index alone", PARSED)),
+    "compaction of a file": Planned(file_compaction, (OURS, PARSED)),
+    "fleet": Planned(fleet, (OURS, "ullage, one thread", PARSED), wall=True),
+    "start": Planned(
+        start,
+        (OURS, "bare Python", "import ullage", "ullage --version", *STARTED),
+        wall=True,
+    ),
 }

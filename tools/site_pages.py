@@ -1,11 +1,10 @@
-"""Pages of the documentation that are made of the code when the site is built: commands, settings, public names, the peers' table."""
+"""Pages of the documentation that are made of the code when the site is built: commands, settings and public names."""
 
 from __future__ import annotations
 
 import importlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -48,26 +47,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Puts the peers' table of the measurements into the comparison."""
-    if page.file.src_uri != "comparison.md":
-        return markdown
-    measured = Path(config.docs_dir, "measurements.md").read_text(encoding="utf-8")
-    return markdown.replace("<!-- peers -->", peers_table(measured))
-
-
 def on_post_page(output: str, page: Any, config: MkDocsConfig) -> str:
     """Loads the search's stand-in for workers from the site, not from a server of others."""
     return output.replace(
         "https://unpkg.com/iframe-worker/shim",
         get_relative_url("assets/search-from-file.js", page.url),
     )
-
-
-def peers_table(measurements: str) -> str:
-    """The context editors' table with the lines about it."""
-    start = measurements.index("Context editors on ")
-    return measurements[start : measurements.index("<!-- benches.table: end")].strip()
 
 
 def api_page() -> str:

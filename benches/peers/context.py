@@ -11,24 +11,15 @@ from __future__ import annotations
 import asyncio
 import copy
 import importlib
-import json
-import statistics
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
-from ullage import ContextManager, WindowSettings, compact, validate
-from ullage.counting import count_tokens_exact
-from ullage.providers import openai_chat, openai_responses
-from ullage.testing import scenario
+from ullage import ContextManager, WindowSettings, compact
 
-SEEDS = range(1, 7)
 TOKENS = 100_000
 BUDGET = 40_000
-ROUNDS = 3
 MODEL = "claude-sonnet-4-5"
 
 Messages = list[dict[str, Any]]
@@ -50,20 +41,6 @@ class Contender:
     native: Callable[[Messages], Any]
     run: Callable[[Any], Any]
     back: Callable[[Any], Messages]
-
-
-class Row(NamedTuple):
-    """What came of one contender over all conversations."""
-
-    name: str
-    form: str
-    milliseconds: float
-    legal: int
-    within_budget: int
-    conversations: int
-    kept_percent: float
-    prefix_percent: float
-    broken: tuple[str, ...]
 
 
 def same(value: Any) -> Any:
@@ -317,77 +294,3 @@ MAKERS: dict[str, Callable[[], Contender]] = {
     "openai-agents ToolOutputTrimmer": openai_agents,
     "litellm trim_messages": litellm_trim,
 }
-
-
-# ---- measuring -------------------------------------------------------------------------------
-
-
-def conversations() -> list[dict[str, Messages]]:
-    """Each conversation in the three forms; all are legal."""
-    found = []
-    for seed in SEEDS:
-        messages = scenario(seed, tokens=TOKENS).messages
-        forms = {
-            "anthropic": messages,
-            "openai_chat": list(openai_chat.to_provider(messages).parts["messages"]),
-            "openai_responses": list(openai_responses.to_provider(messages).parts["input"]),
-        }
-        for form, made in forms.items():
-            assert validate(made, provider=form).ok, (seed, form)
-        found.append(forms)
-    return found
-
-
-def tokens(messages: Sequence[Any]) -> int:
-    """Of each message by itself as JSON: the same measure for every form."""
-    return sum(count_tokens_exact(json.dumps(message, ensure_ascii=False)) for message in messages)
-
-
-def measure(contender: Contender, talks: list[dict[str, Messages]]) -> Row:
-    took, kept, prefixes, sizes, broken = [], [], [], [], []
-    for forms in talks:
-        before = contender.native(copy.deepcopy(forms[contender.form]))
-        whole = contender.back(before)
-        best = []
-        for _ in range(ROUNDS):
-            own = copy.deepcopy(before)
-            started = time.process_time()
-            result = contender.run(own)
-            best.append(time.process_time() - started)
-        took.append(min(best))
-        after = contender.back(result)
-        report = validate(after, provider=contender.form)
-        if not report.ok:
-            broken.append(report.errors[0].rule)
-        sizes.append(tokens(after))
-        kept.append(sizes[-1] / tokens(whole))
-        unchanged = takewhile(lambda pair: pair[0] == pair[1], zip(whole, after, strict=False))
-        prefixes.append(tokens([old for old, _ in unchanged]) / tokens(whole))
-    return Row(
-        contender.name,
-        contender.form,
-        1e3 * statistics.median(took),
-        len(talks) - len(broken),
-        sum(size <= BUDGET * 1.1 for size in sizes),
-        len(talks),
-        100 * statistics.mean(kept),
-        100 * statistics.mean(prefixes),
-        tuple(sorted(set(broken))),
-    )
-
-
-def rows(say: Callable[[str], None] = print) -> list[Row]:
-    """One row for each contender that is installed."""
-    talks = conversations()
-    found = []
-    for name, make in MAKERS.items():
-        try:
-            found.append(measure(make(), talks))
-        except Exception as error:  # a peer may fail in any way; it is left out and named
-            say(f"skipped: {name}: {type(error).__name__}: {str(error)[:200]}")
-    return found
-
-
-if __name__ == "__main__":
-    for row in rows():
-        print(row)

@@ -1,14 +1,6 @@
-"""Index of a transcript against parsing each of its lines.
-
-    python -m pytest benches/python/bench_index.py --benchmark-enable
-
-prints wall times; ratios within one run are what counts. Without pytest,
+"""Readers of a transcript, for `benches/python/bench_suite.py`; and
 
     python benches/python/bench_index.py [FILE]
-
-prints the ratios alone, for FILE or else a made session of 60 MB, and
-
-    python benches/python/bench_index.py memory [FILE]
 
 what an index keeps in memory, and its peak. `1000` in place of FILE makes a session of so many
 megabytes.
@@ -16,19 +8,14 @@ megabytes.
 
 from __future__ import annotations
 
-import gc
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from ullage import _core, _reference
 from ullage.testing import Layout, scenario, session_file
@@ -88,50 +75,7 @@ def check(path: Path) -> None:
     assert (found.bad, found.torn, found.size) == ([], None, path.stat().st_size)
 
 
-# ---- pytest ----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="session")
-def transcript(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = make(tmp_path_factory.mktemp("index") / "session.jsonl")
-    check(path)
-    return path
-
-
-@pytest.mark.parametrize(
-    "way", [index, keep_orjson, drop_orjson, keep_json], ids=lambda f: f.__name__
-)
-def test_read_60_megabytes(benchmark: Any, transcript: Path, way: Callable[[Path], Any]) -> None:
-    if not benchmark.enabled:
-        pytest.skip("benchmarks are off")
-    benchmark.pedantic(way, args=(transcript,), rounds=7, warmup_rounds=1)
-
-
-# ---- without pytest --------------------------------------------------------------------------
-
-
-def ratios(path: Path, rounds: int = 9) -> None:
-    check(path)
-    ways = {"index": index, "orjson, keep": keep_orjson, "orjson, drop": drop_orjson}
-    ways["json, keep"] = keep_json
-    took: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        # Interleaved, so that a busy machine slows all of them down.
-        for name, way in ways.items():
-            gc.collect()
-            gc.disable()
-            start = time.process_time()
-            found = way(path)
-            took[name].append(time.process_time() - start)
-            gc.enable()
-            del found
-    size = path.stat().st_size / 1e6
-    ours = took["index"]
-    for name, times in took.items():
-        middle = statistics.median(times)
-        ratio = statistics.median(theirs / mine for theirs, mine in zip(times, ours, strict=True))
-        print(f"{name:14}{middle * 1e3:9.1f} ms{size / middle:8.0f} MB/s   index is {ratio:5.2f}x")
-
+# ---- memory ----------------------------------------------------------------------------------
 
 MEMORY = """
 import sys
@@ -178,13 +122,12 @@ def memory(path: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    wanted = arguments[:1] == ["memory"]
-    given = arguments[wanted:]
     with tempfile.TemporaryDirectory() as folder:
-        size = int(given[0]) if given and given[0].isdigit() else MEGABYTES
-        own = Path(folder) / "session.jsonl"
-        path = make(own, size) if not given or given[0].isdigit() else Path(given[0])
-        (memory if wanted else ratios)(path)
+        if arguments and not arguments[0].isdigit():
+            memory(Path(arguments[0]))
+        else:
+            size = int(arguments[0]) if arguments else MEGABYTES
+            memory(make(Path(folder) / "session.jsonl", size))
 
 
 if __name__ == "__main__":

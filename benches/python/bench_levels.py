@@ -1,18 +1,11 @@
-"""What the levels cost where they act, by the length of the conversation.
+"""Levels that act, each once on a fresh view of a conversation: operations of `benches/python/bench_suite.py`.
 
-    python benches/python/bench_levels.py [lengths ...]
-
-Each level acts once on a fresh view of a conversation of so many messages; its answer is checked before it is timed: what
-left and what is kept is everything. `look` is a level that finds nothing to do. The median of five runs, in milliseconds, and next to it
-microseconds a message, so that growth with length shows.
+The answer of each is checked first: what left and what is kept is everything.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator
-from statistics import median
-from time import perf_counter_ns
 from typing import Any
 
 from ullage.effects import drive
@@ -21,7 +14,6 @@ from ullage.levels.level import Context, Level
 from ullage.policy import Policy
 from ullage.recall import Archive, left
 
-LENGTHS = (1_000, 10_000)
 POLICY = Policy.ladder().change({"collapse.enabled": True, "micro.by_supersession": False})
 
 
@@ -98,35 +90,26 @@ def check(messages: list[dict[str, Any]], view: View, report: Any) -> None:
     }
 
 
-def timed(messages: list[dict[str, Any]], act: Callable[[View], Any], runs: int = 5) -> float:
-    times = []
-    for _ in range(runs):
-        view = view_of(messages)
-        start = perf_counter_ns()
-        act(view)
-        times.append(perf_counter_ns() - start)
-    return median(times) / 1e6
-
-
-def main(lengths: tuple[int, ...]) -> None:
-    print(f"{'messages':>9} {'level':14} {'ms':>9} {'us/message':>11}")
-    for length in lengths:
-        messages = talk(length)
-        for act in (collapsed, folded, cleared):
-            view = view_of(messages)
-            check(messages, view, act(view))
-        view = view_of(messages)
-        collapsed(view)
+def checked(name: str, messages: list[dict[str, Any]]) -> Callable[[View], Any]:
+    """What a level does with a view of these messages, after its answer was looked at."""
+    if name == "the list of what can be recalled":
+        collapse_view = view_of(messages)
+        check(messages, collapse_view, collapsed(collapse_view))
         archive = Archive(messages)
+        return lambda _: left(archive, collapse_view.sources, collapse_view.messages)
+    act = LEVELS[name]
+    view = view_of(messages)
+    report = act(view)
+    if act is not looked:
+        check(messages, view, report)
+    return act
 
-        def listing(_: View, view: View = view, archive: Archive = archive) -> Any:
-            return left(archive, view.sources, view.messages)
 
-        levels = {"look": looked, "collapse": collapsed, "fold": folded, "lines": cleared}
-        for name, act in {**levels, "recall list": listing}.items():
-            ms = timed(messages, act)
-            print(f"{len(messages):>9,} {name:14} {ms:>9.2f} {1000 * ms / len(messages):>11.2f}")
-
-
-if __name__ == "__main__":
-    main(tuple(map(int, sys.argv[1:])) or LENGTHS)
+LEVELS: dict[str, Callable[[View], Any]] = {
+    "a look at levels that find nothing to do": looked,
+    "results as lines (microcompact)": cleared,
+    "fold": folded,
+    "context collapse": collapsed,
+    "the list of what can be recalled": collapsed,
+}
+"""By name: what acts."""

@@ -1,4 +1,4 @@
-"""The table of measurements: what is checked, how ratios are taken, where it is written; our rows against the rules."""
+"""The suite of benchmarks and its tables: what is checked, how figures are read from a record, where they are written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,115 +16,147 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def table():
+def benches():
+    """What `benches` holds, imported without its place on the path for good."""
     if not (ROOT / "benches" / "table.py").exists():
         pytest.skip("the benchmarks are not beside the tests")
     if core.__name__ != "ullage._core":
         pytest.skip("what is measured is the Rust engine")
     sys.path.insert(0, str(ROOT))
+    names = ("table", "operation", "users", "engine_operations", "python.bench_suite")
     try:
-        yield importlib.import_module("benches.table")
+        found = {name.split(".")[-1]: importlib.import_module(f"benches.{name}") for name in names}
+        yield SimpleNamespace(**found)
     finally:
         sys.path.remove(str(ROOT))
         for name in [name for name in sys.modules if name.split(".")[0] == "benches"]:
             del sys.modules[name]
 
 
-def test_different_answers_are_not_timed(table) -> None:
-    runs = {table.OURS: lambda: 1, table.TWIN: lambda: 2}
-    with pytest.raises(AssertionError, match="sums"):
-        table.timed(table.Operation("sums", "MB/s", 1, runs))
+def timed(group: str, operation: str, contender: str, seconds: float, amount: float, unit: str):
+    """One benchmark of a record, as pytest-benchmark writes it."""
+    said = {"operation": operation, "contender": contender, "amount": amount, "unit": unit}
+    return {
+        "group": group,
+        "extra_info": said,
+        "stats": {"min": seconds, "median": 3 * seconds},
+    }
 
 
-def test_ratios_are_of_the_same_round(table, monkeypatch) -> None:
-    took = iter([1.0, 3.0, 10.0, 20.0, 2.0, 8.0])
-    monkeypatch.setattr(table, "clock", lambda run, wall: next(took))
-    runs = {table.OURS: lambda: 1, table.TWIN: lambda: 1}
-    ours, twin = table.timed(table.Operation("sums", "µs a message", 10, runs, rounds=3))
-    assert (ours.value, ours.ratio) == (100_000, 1)
-    assert (twin.value, twin.ratio) == (300_000, 3)
+@pytest.fixture
+def record():
+    turn = ("idle turn", "a turn, at 70 messages")
+    by_length = ("idle turn by length", "a turn, by length")
+    sums = ("sums", "sums")
+    return {
+        "versions": "CPython 3.11",
+        "benchmarks": [
+            timed(*turn, "ullage", 12e-4, 100, "µs a turn"),
+            timed(*turn, "langchain trim_messages", 2500e-6, 1, "µs a turn"),
+            timed(*turn, "langchain ContextEditing", 1250e-6, 1, "µs a turn"),
+            timed(*by_length, "ullage", 12e-4, 100, "µs a turn"),
+            timed(*by_length, "ullage, at 90,000 messages", 13e-4, 100, "µs a turn"),
+            timed(*sums, "another", 0.5, 10, "MB/s"),
+            timed(*sums, "ullage", 0.25, 308.6, "MB/s"),
+        ],
+    }
 
 
-def test_a_peer_that_fails_is_named_and_left_out(table, capsys) -> None:
-    runs: dict = {}
-    table.optional(runs, "absent", lambda: importlib.import_module("no_such_peer"))
-    table.optional(runs, "broken", lambda: lambda: 1 // 0)
-    table.optional(runs, "good", lambda: lambda: 1)
-    assert list(runs) == ["good"]
+def test_different_answers_are_not_timed(benches) -> None:
+    contender = benches.operation.Contender
+    both = {"ullage": contender(lambda: 1), "twin": contender(lambda: 2)}
+    with pytest.raises(AssertionError, match="twin answers otherwise than ullage"):
+        benches.operation.equal(both, both)
+    benches.operation.equal(both, ["ullage", "absent"])
+
+
+def test_a_peer_that_fails_is_named_and_left_out(benches, capsys) -> None:
+    contender, optional = benches.operation.Contender, benches.operation.optional
+    found: dict = {}
+    optional(found, "absent", lambda: importlib.import_module("no_such_peer"))
+    optional(found, "broken", lambda: contender(lambda: 1 // 0))
+    optional(found, "good", lambda: contender(lambda: 1))
+    assert list(found) == ["good"]
     said = capsys.readouterr().err
     assert "skipped: absent: ModuleNotFoundError" in said
     assert "skipped: broken: ZeroDivisionError" in said
 
 
-def test_only_what_stands_between_the_marks_is_replaced(table, monkeypatch, tmp_path) -> None:
-    page, figures = (tmp_path / name for name in ("page.md", "figures.json"))
-    page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", encoding="utf-8")
+def test_figures_are_the_best_rounds_for_one_of_the_unit(benches, record) -> None:
+    found = benches.table.figures(record)
+    assert [round(each.value, 3) for each in found] == [12, 2500, 1250, 12, 13, 20, 1234.4]
+    # Relative to Ullage's, wherever it stands.
+    assert [round(each.ratio, 1) for each in found] == [1, 208.3, 104.2, 1, 1.1, 61.7, 1]
+
+
+def test_the_tables_are_written_between_the_marks(benches, record, monkeypatch, tmp_path) -> None:
+    table = benches.table
+    page, readme, made = (tmp_path / name for name in ("page.md", "README.md", "record.json"))
+    for path in (page, readme):
+        path.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", encoding="utf-8")
+    made.write_text(json.dumps(record), encoding="utf-8")
     monkeypatch.setattr(table, "PAGE", page)
-    monkeypatch.setattr(table, "FIGURES", figures)
-    readme = tmp_path / "README.md"
-    readme.write_text("a\n| a turn with nothing to do | | 1 µs |\nb\n", encoding="utf-8")
     monkeypatch.setattr(table, "README", readme)
-    found = [
-        table.Figure("a turn, at 70 messages", table.OURS, 12.0, "µs a turn", 1.0),
-        table.Figure(
-            "a turn, at 70 messages", "ullage, at 90,000 messages", 13.0, "µs a turn", 1.08
-        ),
-        table.Figure(
-            "a turn, at 70 messages", "langchain trim_messages", 2500.0, "µs a turn", 208.3
-        ),
-        table.Figure("sums", table.OURS, 1234.5, "MB/s", 1.0),
-        table.Figure("sums", table.TWIN, 4.5, "MB/s", 274.3),
-    ]
-    table.write(table.markdown(found, []), found, [])
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith(f"before\n{table.BEGIN}\n| | a turn, at 70 messages |\n")
-    assert "| langchain trim_messages | 2.50 ms, 208 × |" in text
-    assert readme.read_text("utf-8").splitlines()[1] == (
-        "| a turn with nothing to do (two messages added, a request), at 70, at 90,000 messages "
-        "| | 12.0 µs, 13.0 µs |"
+    assert table.main([str(made), "--write"]) == 0
+    for path in (page, readme):
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith(f"before\n{table.BEGIN}\n| ")
+        assert text.endswith(f"{table.END}\nafter\n")
+        assert "old" not in text
+    assert (
+        "| sums | another | 20.0 MB/s | 61.7 |\n|  | ullage | 1 234 MB/s | 1 |" in page.read_text()
     )
-    assert text.endswith(f"{table.END}\nafter\n")
-    assert "old" not in text
-    assert "| sums | ullage | 1 234 MB/s | 1 |" in text
-    assert json.loads(figures.read_text())["figures"][3]["contender"] == "ullage"
+    assert readme.read_text("utf-8").splitlines()[2:6] == [
+        "| | Ullage | langchain |",
+        "| --- | --: | --: |",
+        # The faster of a library's two ways.
+        "| a turn, at 70 messages | 12.0 µs | 104 × |",
+        "| a turn, at 90,000 messages | 13.0 µs | – |",
+    ]
 
 
-def test_the_page_shows_what_was_measured(table) -> None:
-    page = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
-    figures = json.loads((ROOT / "benches" / "table.json").read_text(encoding="utf-8"))["figures"]
-    assert table.markdown([table.Figure(**each) for each in figures], []) in page
+def test_the_documents_show_what_was_measured(benches) -> None:
+    table = benches.table
+    record = json.loads(table.RECORD.read_text(encoding="utf-8"))
+    found = table.figures(record)
+    assert "\n".join(table.everything(found)) in table.PAGE.read_text(encoding="utf-8")
+    assert "\n".join(table.in_a_glance(found)) in table.README.read_text(encoding="utf-8")
+    assert "node" not in record["machine_info"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["ullage: all levels", "ullage: clear tool uses, keep 3", "ullage: compact, extractive"],
-)
-def test_our_rows_are_legal_and_within_the_budget(table, monkeypatch, name: str) -> None:
-    context = table.context
-    monkeypatch.setattr(context, "SEEDS", range(1, 3))
-    monkeypatch.setattr(context, "ROUNDS", 1)
-    row = context.measure(context.MAKERS[name](), context.conversations())
-    assert (row.legal, row.within_budget, row.broken) == (2, 2, ())
-    assert 0 < row.kept_percent < 50
+def test_the_suite_has_whatever_was_measured(benches) -> None:
+    """A record of operations that there are no more is out of date."""
+    planned = {
+        (name, contender)
+        for name, each in benches.bench_suite.SUITE.items()
+        for contender in each.contenders
+    }
+    record = json.loads(benches.table.RECORD.read_text(encoding="utf-8"))
+    known = {(each["group"], each["extra_info"]["contender"]) for each in record["benchmarks"]}
+    assert known <= planned
+    assert {name for name, _ in planned} == {name for name, _ in known}
 
 
-def test_what_is_broken_is_seen(table, monkeypatch) -> None:
-    context = table.context
-    monkeypatch.setattr(context, "SEEDS", range(1, 2))
-    monkeypatch.setattr(context, "ROUNDS", 1)
-    cut = context.Contender("cut", "anthropic", list, lambda messages: messages[-3:], list)
-    row = context.measure(cut, context.conversations())
-    assert row.legal == 0
-    assert row.prefix_percent == 0
-    assert row.broken
+def test_an_acting_turn_gets_a_manager_of_its_own_in_each_round(benches, monkeypatch, tmp_path):
+    monkeypatch.setattr(benches.users, "PEERS", ())
+    made = benches.users.acting_turn(tmp_path)
+    assert list(made.contenders) == ["ullage"]
+    run, setup, *_ = made.contenders["ullage"]
+    managers = [setup()[0][0] for _ in range(2)]
+    assert managers[0] is not managers[1]
+    for manager in managers:
+        assert not manager.prepare().reports
+        run(manager)
 
 
-def test_an_acting_turn_acts_once_for_each_state_that_was_made(table, monkeypatch, tmp_path):
-    users = table.users
-    monkeypatch.setattr(users, "POOL", 2)
-    monkeypatch.setattr(users, "PEERS", ())
-    case = users.acting_turn(tmp_path)
-    assert list(case.runs) == ["ullage"]
-    case.runs["ullage"]()
+def test_each_chunk_of_a_text_is_counted_once(benches) -> None:
+    seen: list[str] = []
+    engine = benches.engine_operations
+    parts = [[f"{part}{text}" for text in range(8)] for part in "abcd"]
+    made = engine.counting(lambda text: seen.append(text) or 1, parts, share=2, size=6.0)
+    for _ in range(engine.CHUNKS - 1):
+        made.once()
+    assert len(seen) == len(set(seen)) == 16
+    assert made.amount == 3.0
     with pytest.raises(StopIteration):
-        case.runs["ullage"]()
+        made.once()

@@ -1,0 +1,68 @@
+"""Everything whose time is published, under pytest-benchmark; `make bench` runs it and renders the tables.
+
+    python -m pytest benches/python/bench_suite.py --benchmark-enable -k "idle or compaction"
+
+`--benchmark-json FILE` records, `pytest-benchmark compare OLD NEW` shows two records side by side. Times are the processor's, except
+where an operation says otherwise. An operation is made once, its answers are checked, then its contenders are timed one after the other.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any
+
+import pytest
+from benches import engine_operations, users
+from benches.operation import Operation, Planned
+
+SUITE: dict[str, Planned] = {**users.OPERATIONS, **engine_operations.OPERATIONS}
+
+# Peers warn, and operations take their time to be made.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(1800)]
+
+
+def pairs() -> list[Any]:
+    """Each operation with each who could do it, in the table's order."""
+    return [
+        pytest.param(
+            name,
+            contender,
+            id=f"{name}: {contender}",
+            marks=pytest.mark.benchmark(
+                group=name,
+                disable_gc=True,
+                timer=time.perf_counter if planned.wall else time.process_time,
+            ),
+        )
+        for name, planned in SUITE.items()
+        for contender in planned.contenders
+    ]
+
+
+@pytest.fixture(scope="module")
+def operation(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Operation:
+    """Made when the first of its contenders is due, and forgotten with the last."""
+    planned = SUITE[request.param]
+    made = planned.make(tmp_path_factory.mktemp("operation"))
+    assert set(made.contenders) <= set(planned.contenders)
+    return made
+
+
+@pytest.mark.parametrize(("operation", "contender"), pairs(), indirect=["operation"])
+def test_time(benchmark: Any, operation: Operation, contender: str) -> None:
+    if not benchmark.enabled:
+        pytest.skip("benchmarks are off")
+    if contender not in operation.contenders:
+        pytest.skip(f"{contender} is not here, or has nothing to do")
+    run, setup, iterations, amount, rounds = operation.contenders[contender]
+    benchmark.extra_info.update(
+        operation=operation.name,
+        contender=contender,
+        unit=operation.unit,
+        amount=operation.amount if amount is None else amount,
+    )
+    gc.collect()
+    benchmark.pedantic(run, setup=setup, rounds=rounds or operation.rounds, iterations=iterations)
