@@ -53,6 +53,8 @@ def answers(ledger: Any) -> list[Any]:
     found = [length, ledger.version, ledger.tokens(), ledger.rough(), ledger.tokens(1, -1)]
     found += [ledger.anchor(), ledger.anchored(7), ledger.last_boundary(), ledger.open_calls()]
     found.append(ledger.media_indices())
+    found += [ledger.results(), ledger.results(-2), ledger.roles(), ledger.roles(1, -1)]
+    found += [ledger.with_kinds(2, 14), ledger.whole_cuts(), ledger.whole_cuts(length // 2)]
     found += [ledger.rounds(), ledger.rounds(length // 2), ledger.changed_since(1)]
     found += [ledger.find_uuid("a"), ledger.find_call("a"), ledger.find_result("b")]
     for start in {0, length // 2, length}:

@@ -251,6 +251,57 @@ class Ledger:
             if message.flags & MessageFlag.HAS_MEDIA and message.role in (Role.USER, Role.TOOL)
         ]
 
+    # ---- columns
+
+    def results(
+        self, start: int = 0
+    ) -> list[tuple[str, int, int, Position | None, str, int, int, int]]:
+        digests, (start, stop) = self._digests, self._range(start, None)
+        found = []
+        for at in range(start, stop):
+            if self.message(at).role not in (Role.USER, Role.TOOL):
+                continue
+            for number, block in enumerate(digests.blocks_of(at)):
+                if block.kind != BlockKind.TOOL_RESULT or not block.id:
+                    continue
+                calls = digests.calls.get(block.id)
+                call = calls[-1] if calls else None
+                name = digests.blocks_of(call[0])[call[1]].name if call else 0
+                words = self.string(block.id), self.string(name)
+                sizes = block.chars, block.tokens, block.flags
+                found.append((words[0], at, number, call, words[1], *sizes))
+        return found
+
+    def roles(self, start: int = 0, stop: int | None = None) -> bytes:
+        return bytes(self.message(at).role for at in range(*self._range(start, stop)))
+
+    def with_kinds(self, *kinds: int) -> list[int]:
+        blocks = self._digests.blocks_of
+        return [at for at in range(len(self)) if any(block.kind in kinds for block in blocks(at))]
+
+    def whole_cuts(self, stop: int | None = None) -> list[int]:
+        cuts, reach = [0], 0
+        for at in range(self._range(0, stop)[1]):
+            reach = max(reach, self._reach(at))
+            # Position at + 1: everything that was begun up to here has ended.
+            if reach <= at and not self._between_assistants(at):
+                cuts.append(at + 1)
+        return cuts
+
+    def _reach(self, at: int) -> int:
+        """The last message that belongs together with this one."""
+        digests, message = self._digests, self.message(at)
+        reach = digests.pieces[message.response_id][-1] if message.response_id else at
+        for block in digests.blocks_of(at):
+            if block.kind in (BlockKind.TOOL_USE, BlockKind.SERVER_TOOL_USE) and block.id:
+                results = digests.results.get(block.id)
+                reach = max(reach, results[-1][0] if results else at)
+        return reach
+
+    def _between_assistants(self, at: int) -> bool:
+        roles = [message.role for message in self._digests.messages[at : at + 2]]
+        return roles == [Role.ASSISTANT, Role.ASSISTANT]
+
     # ---- anchored count
 
     def anchor(self) -> Anchor | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ullage._engine import core
+from ullage._engine.digests import BlockKind
 from ullage.messages import BlockView, Item, message_of
 
 __all__ = [
@@ -21,6 +23,9 @@ __all__ = [
     "readable",
     "without",
 ]
+
+_KINDS = (int(BlockKind.COMPACTION), int(BlockKind.UNKNOWN))
+"""What an item is to a ledger, among others."""
 
 ITEM_TYPES = ("compaction", "compaction_summary", "context_compaction")
 """The types that OpenAI and the Codex CLI have used."""
@@ -59,13 +64,17 @@ def _blocks(item: Item) -> Sequence[Any]:
     return content if isinstance(content, list) else ()
 
 
-def newest_item(messages: Sequence[Item]) -> CompactionItem | None:
+def newest_item(
+    messages: Sequence[Item], ledger: core.Ledger | None = None
+) -> CompactionItem | None:
     """The newest provider's item of a conversation; `None`: there is none.
 
     Args:
         messages: Bare messages of the internal view, or entries.
+        ledger: Of exactly these messages; `None`: each is looked into.
     """
-    for at in range(len(messages) - 1, -1, -1):
+    places = range(len(messages)) if ledger is None else ledger.with_kinds(*_KINDS)
+    for at in reversed(places):
         item = messages[at]
         # A view is asked several times by a level that acts: bare messages are looked into here.
         content = item.get("content") if type(item) is dict and "role" in item else _blocks(item)

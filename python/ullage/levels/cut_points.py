@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from ullage._engine.digests import BlockKind, MessageDigest, MessageFlag, Role
+from ullage._engine.digests import BlockKind, MessageFlag, Role
 
 __all__ = ["newest_input", "turn_starts", "turn_starts_from", "whole_cuts"]
 
-_CALLS = (BlockKind.TOOL_USE, BlockKind.SERVER_TOOL_USE)
 _RESULTS = (BlockKind.TOOL_RESULT, BlockKind.SERVER_TOOL_RESULT)
 
 
@@ -23,32 +21,8 @@ def whole_cuts(ledger: Any, stop: int | None = None) -> list[int]:
         ledger: Of the messages.
         stop: Last position to look at; `None`: the end, which counts too.
     """
-    end = len(ledger) if stop is None else stop
-    messages = [ledger.message(at) for at in range(len(ledger))]
-    last_piece = {message.response_id: at for at, message in enumerate(messages)}
-    cuts, reach = [0], -1
-    for at in range(end):
-        reach = max(reach, _reach(ledger, at, messages[at], last_piece))
-        # Position at + 1: everything that was begun up to here has ended.
-        if reach <= at and not _between_assistants(messages, at):
-            cuts.append(at + 1)
-    return cuts
-
-
-def _reach(ledger: Any, at: int, message: MessageDigest, last_piece: dict[int, int]) -> int:
-    """The last message that belongs together with this one."""
-    reach = last_piece[message.response_id] if message.response_id else at
-    for block in ledger.blocks(at):
-        if block.kind in _CALLS and block.id:
-            result = ledger.find_result(ledger.string(block.id))
-            reach = max(reach, result[0] if result is not None else at)
-    return reach
-
-
-def _between_assistants(messages: Sequence[MessageDigest], at: int) -> bool:
-    if at + 1 >= len(messages):
-        return False
-    return messages[at].role == messages[at + 1].role == Role.ASSISTANT
+    found: list[int] = ledger.whole_cuts(stop)
+    return found
 
 
 def turn_starts(ledger: Any) -> list[int]:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ullage._engine.digests import BlockFlag, BlockKind, Role
+from ullage._engine.digests import BlockFlag, Role
 from ullage.messages import Item, message_of
 
 __all__ = ["Result", "Results", "fresh_from", "is_marker"]
@@ -17,9 +17,7 @@ _PATH_KEYS = (
 )  # fmt: skip
 
 # As plain numbers: operators of enumerations cost more than the rest of a look.
-_RESULT = int(BlockKind.TOOL_RESULT)
 _ASSISTANT = int(Role.ASSISTANT)
-_ANSWERING = (int(Role.USER), int(Role.TOOL))
 _IS_ERROR = int(BlockFlag.IS_ERROR)
 _NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
 _SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
@@ -38,10 +36,8 @@ def is_marker(block: Any) -> bool:
 
 def fresh_from(ledger: Any) -> int:
     """From this message on no answer of the model has followed: it sees these results whole (decided once they were seen)."""
-    for index in range(len(ledger) - 1, -1, -1):
-        if ledger.message(index).role == _ASSISTANT:
-            return index + 1
-    return 0
+    found: int = ledger.roles().rfind(_ASSISTANT) + 1
+    return found
 
 
 class Result(NamedTuple):
@@ -70,9 +66,11 @@ class Result(NamedTuple):
     @property
     def path(self) -> str:
         """The file that the call names, or an empty string."""
-        return next(
-            (value for key in _PATH_KEYS if isinstance(value := self.given.get(key), str)), ""
-        )
+        for key in _PATH_KEYS:
+            value = self.given.get(key)
+            if isinstance(value, str):
+                return value
+        return ""
 
 
 class Results:
@@ -106,56 +104,24 @@ class Results:
             replaced: Results in whose place something stands, by tool use id.
             start: A position in the view.
         """
-        calls = _Calls(ledger, originals)
-        for index in range(self._upto, len(ledger)):
-            if ledger.message(index).role in _ANSWERING:
-                self._read(index, ledger, calls, replaced)
+        for name, at, block, call, tool, chars, tokens, flags in ledger.results(self._upto):
+            given = _NOTHING if call is None else _input_of(originals[call[0]], call[1])
+            error, media = bool(flags & _IS_ERROR), bool(flags & _NESTED_MEDIA)
+            stands = name in replaced or (chars <= LONGEST_MARKER and bool(flags & _SHORTENED))
+            self.found.append(
+                Result(name, at, block, tool, given, chars, tokens, error, media, stands)
+            )
         self._upto = len(ledger)
         # A copy: a level may change the view while it looks.
         return iter(self.found[self._first(start) :])
 
-    def _read(self, index: int, ledger: Any, calls: _Calls, replaced: Mapping[str, Any]) -> None:
-        for number, block in enumerate(ledger.blocks(index)):
-            if block.kind != _RESULT or not block.id:
-                continue
-            name = ledger.string(block.id)
-            tool, given = calls.of(name)
-            self.found.append(
-                Result(
-                    id=name,
-                    message=index,
-                    block=number,
-                    tool=tool,
-                    given=given,
-                    chars=block.chars,
-                    tokens=block.tokens,
-                    is_error=bool(block.flags & _IS_ERROR),
-                    has_media=bool(block.flags & _NESTED_MEDIA),
-                    replaced=name in replaced or is_marker(block),
-                )
-            )
+
+_NOTHING: Mapping[str, Any] = {}
 
 
-class _Calls:
-    """Calls by the id of their results; the message that was looked into last stays at hand, since its calls come in a row."""
-
-    def __init__(self, ledger: Any, originals: Sequence[Item]) -> None:
-        self._ledger, self._originals = ledger, originals
-        self._at = -1
-        self._digests: Sequence[Any] = ()
-        self._content: Any = None
-
-    def of(self, tool_use_id: str) -> tuple[str, Mapping[str, Any]]:
-        """Name of the tool and the call's input; nothing if the call is not in the context."""
-        place = self._ledger.find_call(tool_use_id)
-        if place is None:
-            return "", {}
-        if place[0] != self._at:
-            self._at = place[0]
-            self._digests = self._ledger.blocks(self._at)
-            self._content = (message_of(self._originals[self._at]) or {}).get("content")
-        content, number = self._content, place[1]
-        block = content[number] if isinstance(content, list) and number < len(content) else {}
-        given = block.get("input") if isinstance(block, Mapping) else None
-        tool = self._ledger.string(self._digests[number].name)
-        return tool, given if isinstance(given, Mapping) else {}
+def _input_of(item: Item, number: int) -> Mapping[str, Any]:
+    """The input of a call, by the place of its block."""
+    content = (message_of(item) or {}).get("content")
+    block = content[number] if type(content) is list and number < len(content) else None
+    given = block.get("input") if type(block) is dict or isinstance(block, Mapping) else None
+    return given if type(given) is dict or isinstance(given, Mapping) else _NOTHING

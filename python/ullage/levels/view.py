@@ -230,7 +230,7 @@ class View:
         Returns:
             The first changed message that was sent before (`None`: none), and which parts of the history left.
         """
-        return self._rearrange(with_item(self.messages, self.sources, parts))
+        return self._rearrange(with_item(self.messages, self.sources, parts, self.ledger))
 
     def _rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
         kept = {part for part in parts if isinstance(part, int)}
@@ -421,7 +421,7 @@ class View:
         paths: tuple[str, ...] = (),
     ) -> StageReport:
         """Rebuild the view (see `rearrange`) and report what that did."""
-        parts = with_item(self.messages, self.sources, parts)
+        parts = with_item(self.messages, self.sources, parts, self.ledger)
         before, count = self.ledger.tokens(), len(self)
         kept = sum(isinstance(part, int) for part in parts)
         changed, removed = self._rearrange(parts)

@@ -3,6 +3,7 @@
 //! Appending costs the new message only. Replacing costs what follows it; cutting costs what is cut.
 
 mod anchor;
+mod columns;
 mod find;
 mod places;
 mod sums;
@@ -15,6 +16,7 @@ use crate::text::Weights;
 use crate::units::saturate_len;
 use crate::view::Value;
 pub use anchor::Anchor;
+pub use columns::ResultRow;
 pub use places::Place;
 use places::{Places, insert_sorted, remove_sorted};
 use sums::Sums;

@@ -11,11 +11,11 @@ use crate::value::PyValue;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyString, PyTuple};
 use state::{State, Unread};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use ullage_core::digest::{MORE_SHIFT, block_flag, block_more, message_flag};
-use ullage_core::ledger::{Ledger as Core, Place};
+use ullage_core::ledger::{Ledger as Core, Place, ResultRow};
 use ullage_core::limits::{DROP_PERCENT, KEEP_MAX_TOKENS, KEEP_MIN_TEXT_MESSAGES, KEEP_MIN_TOKENS};
 use ullage_core::read::read_plain;
 use ullage_core::rounds::rounds;
@@ -99,6 +99,48 @@ fn clamped(core: &Core, (start, stop): (i64, i64)) -> (usize, usize) {
     };
     let (start, stop) = (clamp(start), clamp(stop));
     (start, start.max(stop))
+}
+
+/// A tool result and its call, out of the ledger: ids and names are copied, since making a string may run Python code.
+struct Row {
+    place: Place,
+    call: Option<Place>,
+    id: Vec<u8>,
+    tool: Vec<u8>,
+    chars: u32,
+    tokens: u32,
+    flags: u64,
+}
+
+impl Row {
+    fn of(row: ResultRow<'_>) -> Self {
+        Self {
+            place: row.place,
+            call: row.call,
+            id: row.id.to_vec(),
+            tool: row.tool.to_vec(),
+            chars: row.digest.chars,
+            tokens: row.digest.tokens,
+            flags: u64::from(row.digest.flags) | u64::from(row.digest.more) << MORE_SHIFT,
+        }
+    }
+
+    fn tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let id = crate::text::string(py, &self.id)?;
+        let tool = crate::text::string(py, &self.tool)?;
+        let (at, block) = self.place;
+        (
+            id,
+            at,
+            block,
+            self.call,
+            tool,
+            self.chars,
+            self.tokens,
+            self.flags,
+        )
+            .into_pyobject(py)
+    }
 }
 
 fn size(number: u64) -> usize {
@@ -327,6 +369,49 @@ impl Ledger {
 
     fn media_indices(&self, py: Python<'_>) -> Vec<usize> {
         self.ask(py, Core::media_indices)
+    }
+
+    // ---- columns
+
+    #[pyo3(signature = (start=Given::Unset), text_signature = "($self, start=0)")]
+    fn results<'py>(&self, py: Python<'py>, start: Given<'_, 'py>) -> PyResult<Bound<'py, PyList>> {
+        let wanted = range(start, None)?;
+        let rows: Vec<Row> = self.ask(py, |core| {
+            let (start, _) = clamped(core, wanted);
+            core.result_rows(start).map(Row::of).collect()
+        });
+        let made = PyList::empty(py);
+        for row in &rows {
+            made.append(row.tuple(py)?)?;
+        }
+        Ok(made)
+    }
+
+    #[pyo3(signature = (start=Given::Unset, stop=None), text_signature = "($self, start=0, stop=None)")]
+    fn roles<'py>(
+        &self,
+        py: Python<'py>,
+        start: Given<'_, 'py>,
+        stop: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let wanted = range(start, stop)?;
+        let roles: Vec<u8> = self.ask(py, |core| {
+            let (start, stop) = clamped(core, wanted);
+            let messages = &core.messages()[start..stop];
+            messages.iter().map(|message| message.role as u8).collect()
+        });
+        Ok(PyBytes::new(py, &roles))
+    }
+
+    #[pyo3(signature = (*kinds), text_signature = "($self, *kinds)")]
+    fn with_kinds(&self, py: Python<'_>, kinds: Vec<u8>) -> Vec<usize> {
+        self.ask(py, |core| core.with_kinds(&kinds))
+    }
+
+    #[pyo3(signature = (stop=None), text_signature = "($self, stop=None)")]
+    fn whole_cuts(&self, py: Python<'_>, stop: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
+        let wanted = range(Given::Unset, stop)?;
+        Ok(self.ask(py, |core| core.whole_cuts(clamped(core, wanted).1)))
     }
 
     // ---- anchored count

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
@@ -24,8 +24,10 @@ WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "u
 """Percent of the worth; each part goes from 0 to 1000."""
 
 
-# A plain number: an enum's own `&` is slow, and every message is asked.
+# Plain numbers: an enum's own operators are slow, and every message is asked.
 _USER_INPUT = int(MessageFlag.USER_INPUT)
+_ASSISTANT, _RESULT = int(Role.ASSISTANT), int(BlockKind.TOOL_RESULT)
+_APART = (int(Role.SYSTEM), int(Role.NONE))
 
 
 class Candidate(NamedTuple):
@@ -40,31 +42,23 @@ class Candidate(NamedTuple):
 def protected(view: View, policy: Policy) -> set[int]:
     """Messages that no span may hold: the newest of each kind (PIPE-5), system messages, levels' own, the provider's item."""
     ledger, rules = view.ledger, policy.protect
-    kinds: dict[str, list[int]] = {"input": [], "assistant": [], "result": []}
-    found = set()
-    for at in range(len(view)):
-        message = ledger.message(at)
-        if message.role in (Role.SYSTEM, Role.NONE) or isinstance(view.sources[at], str):
-            found.add(at)
-        elif message.role == Role.ASSISTANT:
-            kinds["assistant"].append(at)
-        elif message.flags & _USER_INPUT:
-            kinds["input"].append(at)
-        kinds["result"] += [
-            at for block in ledger.blocks(at) if block.kind == BlockKind.TOOL_RESULT
-        ]
-    newest = (
-        ("input", rules.user_inputs),
-        ("assistant", rules.assistant_messages),
-        ("result", rules.tool_results),
+    roles: bytes = ledger.roles()
+    found = {at for at, role in enumerate(roles) if role in _APART}
+    found.update(at for at, source in enumerate(view.sources) if type(source) is str)
+    others = [at for at in range(len(roles) - 1, -1, -1) if at not in found]
+    answers = (at for at in others if roles[at] == _ASSISTANT)
+    rest = (at for at in others if roles[at] != _ASSISTANT)
+    inputs = (at for at in rest if ledger.message(at).flags & _USER_INPUT)
+    results = (
+        at
+        for at in reversed(ledger.with_kinds(_RESULT))
+        for block in ledger.blocks(at)
+        if block.kind == _RESULT
     )
-    item = newest_item(view.messages)
+    item = newest_item(view.messages, ledger)
     found |= set() if item is None else {item.at}
-    return found.union(*(_last(kinds[kind], count) for kind, count in newest))
-
-
-def _last(positions: Sequence[int], count: int) -> Sequence[int]:
-    return positions[-count:] if count else ()
+    found.update(islice(inputs, rules.user_inputs), islice(answers, rules.assistant_messages))
+    return found.union(islice(results, rules.tool_results))
 
 
 def candidates(
@@ -98,15 +92,15 @@ def _taken(view: View, state: Collapse) -> set[int]:
 def _atoms(view: View, limit: int, closed: set[int]) -> Iterator[tuple[int, int]]:
     """The smallest parts that can go whole; a user input goes with what answers it."""
     cuts = [cut for cut in whole_cuts(view.ledger) if cut <= limit]
+    roles = view.ledger.roles()
     begun: int | None = None
     for start, stop in pairwise(cuts):
-        if closed.intersection(range(start, stop)):
+        if not closed.isdisjoint(range(start, stop)):
             begun = None
             continue
         first = start if begun is None else begun
         begun = None
-        roles = {view.ledger.message(at).role for at in range(start, stop)}
-        if Role.ASSISTANT not in roles:
+        if _ASSISTANT not in roles[start:stop]:
             begun = first
         else:
             yield first, stop
