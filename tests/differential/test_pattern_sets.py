@@ -25,6 +25,7 @@ SETS = (
     SearchedPatterns((r"a(?!b)[\[&~]", r"^(?<=x(?:y|z))é?[’']\s\Bq$", r"[^é]\b(?=\)|])[)]{2}")),
 )
 FILTERS = [(core.PatternSet(each._texts), twin.PatternSet(each._texts)) for each in SETS]
+WIDE = [[of.PatternSet(each._texts, wide=True) for of in (core, twin)] for each in SETS]
 WORDS = st.sampled_from(
     "always never mind from now on do not don't don’t must should make sure use instead of tabs we decided to I'll go with TODO : still need to "
     "not yet done open [ ] please prefer no longer keep it before you ask me first decision is agreed that nie immer nicht siempre a[ a& yq )) "
@@ -34,6 +35,40 @@ WORDS = st.sampled_from(
 )
 SENTENCES = st.lists(WORDS, max_size=14).map(" ".join)
 ANY = st.text(st.characters(codec=None, exclude_categories=[]), max_size=60)
+
+
+ACCENTED = st.lists(
+    WORDS | st.sampled_from("naïve “Never” – nếu ✓ 🎉 … → ² µ ı ſ K × décide não n_o é_é \xa0 \ud83d\ude00".split(" ")),
+    max_size=14,
+).map(" ".join)  # fmt: skip
+
+
+@given(SENTENCES | ANY | ACCENTED)
+@example("é [é")
+@example("must not_é")
+@example("\x01 must é")
+def test_what_may_be_in_a_sentence_beyond_ascii(text: str) -> None:
+    for each, (fast, slow) in zip(SETS, WIDE, strict=True):
+        maybe, sure = fast.look(text)
+        assert (maybe, sure) == slow.look(text)
+        assert sure == 0
+        for at, pattern in enumerate(each._texts):
+            if re.compile(pattern, re.IGNORECASE).search(text):
+                assert maybe >> at & 1
+
+
+def test_what_stands_for_a_letter_is_one() -> None:
+    letter, mark, blank = (
+        core.PatternSet([p], wide=True) for p in (r"^\w$", r"^[^\w\s]$", r"^\s$")
+    )
+    nothing, any_letter = core.PatternSet(["$.^"], wide=True), re.compile("[a-z]", re.IGNORECASE)
+    for point in range(0x80, 0x20000):
+        char = chr(point)
+        if nothing.look(char) == (0, 0):  # it is judged
+            assert not any_letter.match(char), hex(point)
+            told = [each.look(char)[0] for each in (letter, mark, blank)]
+            word, space = bool(re.match(r"\w", char)), char.isspace()
+            assert told == [word, not word and not space, space], hex(point)
 
 
 @given(SENTENCES | ANY)

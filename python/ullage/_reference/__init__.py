@@ -25,6 +25,7 @@ from ullage._reference.names import find_names
 from ullage._reference.outcome import is_framing, read_result
 from ullage._reference.patterns import PatternSet
 from ullage._reference.rules import Verifier, check
+from ullage._reference.sentences import contained, split_sentences
 from ullage._reference.survey import Survey
 from ullage._reference.telling import telling_lines
 from ullage._reference.text import (
@@ -58,6 +59,7 @@ __all__ = [
     "Violation",
     "Weights",
     "check",
+    "contained",
     "count_text",
     "count_text_up_to",
     "encode_text",
@@ -75,5 +77,6 @@ __all__ = [
     "read_result",
     "rough_text",
     "rough_tokens",
+    "split_sentences",
     "telling_lines",
 ]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ullage._reference.stored import stored_text
+from ullage._reference.stored import stored_text, valid_text
 
 __all__ = ["PatternSet"]
 
@@ -24,42 +24,70 @@ class PatternSet:
 
     Args:
         patterns: In Python's syntax.
+        wide: Texts with Latin letters, punctuation and symbols beyond ASCII are judged too, each as one of two characters; what
+            is found there only may be there.
 
     Raises:
         ValueError: More than 63, or one that cannot be read.
     """
 
-    def __init__(self, patterns: Sequence[str]) -> None:
+    def __init__(self, patterns: Sequence[str], *, wide: bool = False) -> None:
         if len(patterns) > MOST_PATTERNS:
             raise ValueError(f"at most {MOST_PATTERNS} patterns, not {len(patterns)}")
         try:
-            self._patterns = [_pattern(each) for each in patterns]
+            self._patterns = [_pattern(each, wide) for each in patterns]
         except re.error as exc:
             raise ValueError(str(exc)) from exc
+        self._wide = wide
 
     def look(self, text: str) -> tuple[int, int]:
         """A bit for each pattern that may be in the text (all of them where it is not judged), and for each that is."""
         text = stored_text(text)
-        if not _JUDGED.fullmatch(text):
+        if self._wide:
+            text = _narrowed(valid_text(text))
+        if not (_NARROW if self._wide else _JUDGED).fullmatch(text):
             return (1 << len(self._patterns)) - 1, 0
         maybe = sure = 0
         for at, (pattern, certain) in enumerate(self._patterns):
             if pattern.search(text):
                 maybe |= 1 << at
-                sure |= (certain is None or certain.search(text) is not None) << at
+                sure |= (not self._wide and (certain is None or bool(certain.search(text)))) << at
         return maybe, sure
 
 
-def _pattern(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+def _pattern(pattern: str, wide: bool) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     """What may be there, and the alternatives that need no second look, where that is not all of them."""
+    maybe = _made(_without_looks(pattern, wide=wide))
+    if wide:
+        return maybe, None
     parts = _alternatives(pattern)
     sure = [part for part in parts if not _has_looks(part)]
     rest = None if len(sure) == len(parts) else _made("|".join(sure) if sure else _NOTHING)
-    return _made(_without_looks(pattern)), rest
+    return maybe, rest
 
 
-_NOTHING = r"\x01"
+_NOTHING = r"\x02"
 """In no judged text."""
+
+_LETTER, _MARK = "_", "\x01"
+"""In place of a letter beyond ASCII, and of punctuation and symbols."""
+
+_NARROW = re.compile(r"[ -~\t\x01]*")
+_BLANKS = re.compile("[\xa0\u2000-\u200a\u202f]")
+_LETTERS = re.compile("[\xc0-\u024f]")
+_MARKS = re.compile(
+    "[×÷\xa1-\xbf\u200b-\u2027\u2030-\u205e\u20a0-\u20cf\u2190-\u23ff\u2500-\u2775\u2794-\u2bff\ufe00-\ufe0f\U0001f300-\U0001faff]"
+)
+_NEITHER = re.compile("[\x01\u0130\u0131\u017fª²³µ¹º¼-¾]")
+"""Python takes some for letters of ASCII, some for digits."""
+
+
+def _narrowed(text: str) -> str:
+    """The text with each wider character as one of ASCII; one that is not judged stays."""
+    if text.isascii() or _NEITHER.search(text):
+        return text.replace(_MARK, "\x02")
+    text = _LETTERS.sub(_LETTER, _MARKS.sub(_MARK, text))
+    return _BLANKS.sub(" ", text)
 
 
 def _made(plain: str) -> re.Pattern[str]:
@@ -94,19 +122,30 @@ def _unescaped(pattern: str) -> Iterator[int]:
             yield at
 
 
-def _without_looks(pattern: str) -> str:
-    """The pattern without lookarounds."""
-    plain, at, in_class = "", 0, False
+def _without_looks(pattern: str, *, wide: bool) -> str:
+    """The pattern without lookarounds; `wide`: what `_narrowed` replaces too, but in a negated class nothing that would keep more out."""
+    plain, at, in_class, negated = "", 0, False, False
     while at < len(pattern):
         if not in_class and pattern.startswith(_LOOKS, at):
             at = _group_end(pattern, at)
             continue
         size = 2 if pattern[at] == "\\" else 1
+        here = pattern[at : at + size]
+        if wide and size == 1:
+            here = _narrow(here, negated)
         if size == 1:
             in_class = pattern[at] != "]" if in_class else pattern[at] == "["
-        plain += pattern[at : at + size]
+            negated = in_class and (negated or pattern.startswith("[^", at))
+        plain += here
         at += size
     return plain
+
+
+def _narrow(char: str, negated: bool) -> str:
+    if char.isascii():
+        return _NOTHING if negated and char == "_" else char
+    narrow = _narrowed(char)
+    return narrow if narrow.isascii() and not negated else _NOTHING
 
 
 def _group_end(pattern: str, start: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ullage.compaction.cut import Cut, legal_cut, must_stay
@@ -22,7 +21,7 @@ def after_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
     Raises:
         CompactionError: `provider_compaction`: the item is in what a partial compaction takes from the end.
     """
-    found = newest_item(source.context)
+    found = source.item
     if found is not None and cut.start > 0 and found.at >= cut.start:
         raise _refused("it would come after the messages that are kept")
     if found is None or not source.entries or cut.start > 0 or found.at < cut.stop:
@@ -33,10 +32,9 @@ def after_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
     )
 
 
-def item_tokens(context: Sequence[Item], ledger: Any) -> int:
+def item_tokens(source: CompactionInput, ledger: Any) -> int:
     """Tokens of the message with the newest item, which stays; 0: there is none."""
-    found = newest_item(context)
-    return 0 if found is None else int(ledger.message(found.at).tokens)
+    return 0 if source.item is None else int(ledger.message(source.item.at).tokens)
 
 
 def with_item(
@@ -53,7 +51,7 @@ def with_item(
     Raises:
         CompactionError: `provider_compaction`: it is newer than what the provider was asked to compact.
     """
-    found = newest_item(source.context)
+    found = source.item
     if found is None or cut.start > 0:
         return made, kept
     if made:

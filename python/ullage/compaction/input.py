@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.facts.compaction_items import CompactionItem, newest_item
 from ullage.facts.reading import blocks_of, text_of
 from ullage.facts.words import Kind, words_of
 from ullage.messages import Item, is_boundary, listed, message_of, role_of
@@ -28,6 +29,7 @@ class CompactionInput:
         ids: For each of `context` its uuid, or its position in `items`.
         earlier: Items that an earlier compaction took out of the context.
         entries: Whether the items are entries of a transcript.
+        item: The newest of the provider's own compaction items in `context`; `None`: there is none.
     """
 
     items: tuple[Item, ...]
@@ -37,6 +39,7 @@ class CompactionInput:
     ids: tuple[str | int, ...]
     earlier: tuple[Item, ...]
     entries: bool
+    item: CompactionItem | None = None
 
     def bare(self, start: int, stop: int, *, plain: bool = False) -> list[dict[str, Any]]:
         """A part of the context as messages of a request.
@@ -112,7 +115,8 @@ def _of_messages(items: tuple[Item, ...]) -> CompactionInput:
         head += 1
     places = tuple(at for at in range(head, len(items)) if message_of(items[at]) is not None)
     context = tuple(items[at] for at in places)
-    return CompactionInput(items, items[:head], context, context, places, (), entries=False)
+    item = newest_item(context)
+    return CompactionInput(items, items[:head], context, context, places, (), False, item)
 
 
 def _of_entries(items: tuple[Item, ...]) -> CompactionInput:
@@ -131,4 +135,4 @@ def _of_entries(items: tuple[Item, ...]) -> CompactionInput:
     inside = set(places)
     last = max((at for at, item in enumerate(items) if is_boundary(item)), default=-1)
     earlier = tuple(items[at] for at in range(max(last, 0)) if at not in inside)
-    return CompactionInput(items, (), context, stored, ids, earlier, entries=True)
+    return CompactionInput(items, (), context, stored, ids, earlier, True, newest_item(context))

@@ -52,6 +52,12 @@ class Known:
         return self._collected[1]
 
     @cached_property
+    def shows_input(self) -> bool:
+        """Whether a message of the user is kept."""
+        first, last = self._cut.kept(len(self._source.context))
+        return any(is_user_input(item) for item in self._source.context[first:last])
+
+    @cached_property
     def visible(self) -> Facts:
         """Of what is kept."""
         first, last = self._cut.kept(len(self._source.context))
@@ -134,7 +140,7 @@ class State:
         first, last = self.kept()
         newest = self.whole.inputs[-1] if self.whole.inputs else None
         kept = self.source.context[first:last]
-        shown = newest is not None and any(is_user_input(item) for item in kept)
+        shown = newest is not None and self.known.shows_input
         return Continuation(
             trigger=self.job.trigger,
             kept_messages=last - first,
@@ -172,7 +178,7 @@ def prepare(job: Job) -> State:
     if job.target_tokens is not None and job.keep is None:
         keep = scaled_to_target(keep, kept_share(job.target_tokens, overhead))
     most = _most_kept(job, overhead)
-    most = max(most - item_tokens(source.context, ledger), 0)
+    most = max(most - item_tokens(source, ledger), 0)
     cut = choose_cut(
         source,
         ledger,

@@ -19,7 +19,7 @@ from ullage.exceptions import CompactionError, InvalidPolicy, MissingExtra
 from ullage.facts.reading import flat_text
 from ullage.observe.events import CompactionRetried, CompactionSummaryRejected
 from ullage.providers.errors import Classified, classify
-from ullage.summarizers.extractive import DEFAULT_TOKENS, render
+from ullage.summarizers.extractive import DEFAULT_TOKENS, ExtractiveSummarizer, render
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.streams import PrefixLost
 
@@ -97,7 +97,14 @@ def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
     return replace(accepted, attempts=attempts, dropped=dropped)
 
 
+def _reads_facts_only(summarizer: Any) -> bool:
+    """Whether neither messages nor a prompt need to be made for it; a class of its own may read them."""
+    return type(summarizer) is ExtractiveSummarizer
+
+
 def _parts(summarizer: Any, state: State, instructions: str) -> list[list[Any]]:
+    if _reads_facts_only(summarizer):
+        return [[]]
     messages = _messages(state)
     window = getattr(summarizer, "window_tokens", None)
     whole = getattr(summarizer, "local", False) is True or _is_native(summarizer)
@@ -183,6 +190,8 @@ class _Call:
     def prompt(self) -> str:
         """The request, redacted."""
         job, cut = self.state.job, self.state.cut
+        if _reads_facts_only(self.who) and not job.template:
+            return ""
         kept = cut.stop < len(self.state.source.context)
         scope = "kept" if job.direction == "full" and kept else job.direction
         text = summary_prompt(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ullage._engine import core
 from ullage.facts.fences import unfenced
 from ullage.facts.searched import SearchedPatterns
 
@@ -21,14 +22,11 @@ _OPEN = (
     r"\bleft (?:open|undone|to do)\b"
 )
 _SAID = SearchedPatterns((_DECIDED, _OPEN))
-_BREAK = re.compile(r"\s(?:(?<=\n)|(?<=[.!?]\s))")  # begins with what is looked for quickly
 MIN_SENTENCE, MAX_SENTENCE = 8, 300
 
 
 def _sentences(text: str) -> list[str]:
-    plain = unfenced(text[:SCANNED])
-    found = (part.strip() for part in _BREAK.split(plain))
-    return [part for part in found if MIN_SENTENCE <= len(part) <= MAX_SENTENCE]
+    return core.split_sentences(unfenced(text[:SCANNED]), MIN_SENTENCE, MAX_SENTENCE)
 
 
 def findings(text: str) -> tuple[list[str], list[str]]:

@@ -38,7 +38,7 @@ from ullage.facts.result_facts import FactTally
 from ullage.facts.sections import looks_like_summary, parse_summary, read_numbered_messages
 from ullage.facts.tallies import MAX_NAMES, NameTally
 from ullage.facts.tasks import TaskBoard
-from ullage.facts.tried_work import Tried, acts
+from ullage.facts.tried_work import CALL_CHARS, Tried, acts
 from ullage.facts.whose_words import author_of, is_hidden
 from ullage.facts.words import Kind, Other, asks, others_in, words_of
 from ullage.messages import BlockView, Item, is_boundary, is_summary, message_of, role_of, uuid_of
@@ -95,6 +95,7 @@ class _Open(NamedTuple):
     given: Any
     id: str
     home: str
+    said: str  # the strings of its input, as far as work is compared with them
 
 
 class _Answer(NamedTuple):
@@ -319,13 +320,12 @@ class Collector:
         given = block.get("input")
         calls = read_call(block.get("name"), given)
         name, first = clean(block.get("id"), 200), calls[0]
-        home = home_of(first)
-        self._calls[name] = _Open(calls, index, given, name, home)
+        home, text = home_of(first), _ends(flat_text(given))
+        self._calls[name] = _Open(calls, index, given, name, home, text[:CALL_CHARS])
         self._pending_question = asked_by(first, given)
         if not self._pending_question:
             self._interrupted = False
         source = "edit" if first.action in (Action.EDIT, Action.WRITE) else "call"
-        text = _ends(flat_text(given))
         self._names.add(text, source, index, home)
         self._shown.named(text)
         for call in calls:
@@ -360,14 +360,13 @@ class Collector:
             self._input(index, outcome.feedback, Kind.FEEDBACK)
 
     def _tried(self, opened: _Open, outcome: CallOutcome) -> None:
-        call, tasks = opened.calls[0], self._board.open_subjects()
-        if (
-            outcome.ok is not None
-            and (tasks or self._open.has_open())
-            and acts(call.action, call.target)
-        ):
+        call = opened.calls[0]
+        if outcome.ok is None or not acts(call.action, call.target):
+            return
+        tasks = self._board.open_subjects()
+        if tasks or self._open.has_open():
             error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
-            self._open.tried(flat_text(opened.given), Tried(opened.id, outcome.ok, error), tasks)
+            self._open.tried(opened.said, Tried(opened.id, outcome.ok, error), tasks)
 
     def _succeeded(self, opened: _Open, answer: _Answer) -> None:
         call = opened.calls[0]

@@ -108,17 +108,12 @@ def text_of(item: Any) -> str:
     content = message.get("content")
     if type(content) is str and message.get("role") != "tool":
         return clean(content) if not content.isspace() else ""
-    texts = [clean(b.get("text")) for b in blocks_of(item) if _is_text(b)]
+    texts = [clean(b.get("text")) for b in blocks_of(item) if b.get("type") in _TEXT_TYPES]
     return "\n\n".join([text for text in texts if text and not text.isspace()])
 
 
 _TEXT_TYPES = ("text", "input_text", "output_text")
-
-
-def _is_text(block: BlockView) -> bool:
-    return (
-        block.get("type") in _TEXT_TYPES
-    )  # a type that is not a string can be compared, but may have no hash
+"""A tuple: a type that is not a string can be compared, but may have no hash."""
 
 
 def result_text(block: BlockView) -> str:
@@ -146,15 +141,14 @@ def flat_text(value: Any, depth: int = 0) -> str:
     """All strings inside a value, one per line, in order."""
     if isinstance(value, str):
         return clean(value)
-    if depth >= MAX_DEPTH:
+    if value is None or depth >= MAX_DEPTH:
         return ""
-    if isinstance(value, (dict, Mapping)):
-        return "\n".join(filter(None, (flat_text(v, depth + 1) for v in value.values())))
-    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-        return "\n".join(filter(None, (flat_text(v, depth + 1) for v in value)))
     # Numbers only: the text of a foreign object may hold an address, and differ from run to run.
-    if isinstance(value, float) or (
-        isinstance(value, int) and value.bit_length() < MAX_NUMBER_BITS
-    ):
-        return str(value)
+    if isinstance(value, (int, float)):
+        long = isinstance(value, int) and value.bit_length() >= MAX_NUMBER_BITS
+        return "" if long else str(value)
+    if isinstance(value, (dict, Mapping)):
+        return "\n".join(filter(None, [flat_text(v, depth + 1) for v in value.values()]))
+    if _is_sequence(value):
+        return "\n".join(filter(None, (flat_text(v, depth + 1) for v in value)))
     return ""

@@ -26,6 +26,10 @@ NEWEST_RESULTS = 3
 """Results whose facts come before those of older ones."""
 
 SCANNED = 40_000
+
+_ALIKE = 2
+"""Lines of one pattern that are findings; more are a table."""
+
 KEYED, PORT = 1, 2
 """What the engine says of a line: it may tell a value by its key, it may name a port."""
 
@@ -53,8 +57,10 @@ _KEY = re.compile(r"[ \t]*+[-*•]?[ \t\"']*+([A-Za-z][\w ()/.%-]{1,50})")
 def fact_lines(text: str) -> list[str]:
     """Lines of a result that tell a value by its key, such as `rejected: 48213`; those that repeat a pattern are a table, not a finding."""
     lines = [line for line, told in core.telling_lines(_ends(text)) if _tells(line, told)]
+    if len(lines) <= _ALIKE:
+        return [line.strip() for line in lines]
     shapes = Counter(_DIGITS.sub("0", line) for line in lines)
-    rare = [line.strip() for line in lines if shapes[_DIGITS.sub("0", line)] <= 2]
+    rare = [line.strip() for line in lines if shapes[_DIGITS.sub("0", line)] <= _ALIKE]
     return rare[:MOST_OF_ONE] if len(rare) <= MOST_OF_ONE * 3 else []
 
 
@@ -95,8 +101,10 @@ class FactTally:
         """
         self._results += 1
         found = fact_lines(text)
-        urls = [u for u in dict.fromkeys(urls_in(text[: SCANNED // 2])) if not _PICTURE.search(u)]
-        found += [url for url in urls[:MOST_URLS] if not any(url in line for line in found)]
+        if "://" in text:
+            urls = dict.fromkeys(urls_in(text[: SCANNED // 2]))
+            shown = [url for url in urls if not _PICTURE.search(url)][:MOST_URLS]
+            found += [url for url in shown if not any(url in line for line in found)]
         for line in found:
             known = self._facts.pop(line, None)
             self._keys[_key(line)] += known is None

@@ -26,9 +26,13 @@ class SearchedPatterns:
     def _filter(self) -> core.PatternSet:
         return core.PatternSet(self._texts)
 
+    @cached_property
+    def _wide(self) -> core.PatternSet:
+        return core.PatternSet(self._texts, wide=True)
+
     def found(self, text: str) -> Iterator[int]:
         """The places of the patterns that are in a text, in order."""
-        maybe, sure = self._filter.look(text)
+        maybe, sure = (self._filter if text.isascii() else self._wide).look(text)
         at = 0
         while maybe:
             if maybe & 1 and (sure & 1 or self._pattern(at).search(text)):

@@ -178,6 +178,8 @@ class FailureTally:
         """Close the failures of the same thing."""
         if call.action in (Action.EDIT, Action.WRITE):
             self._changes.append((index, call.target))
+        if not self._open:
+            return
         for place in self._open.pop(_key(call), ()):
             failure = self._all[place]
             between = (path for at, path in self._changes if failure.index < at < index)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ullage.facts.calls import Action
 
-__all__ = ["Tried", "TriedWork", "acts", "only_looks", "same_work", "telling"]
+__all__ = ["CALL_CHARS", "Tried", "TriedWork", "acts", "only_looks", "same_work", "telling"]
 
 CALL_CHARS = 4000
 """Of a call's input that are compared."""

@@ -29,8 +29,10 @@ def is_well_known(name: str, kind: NameKind) -> bool:
     """
     known = _lists()
     if kind is NameKind.SYMBOL:
-        root = _ROOT_END.split(name, maxsplit=1)[0]
-        return name in known["names"] or (len(root) < len(name) and root in known["roots"])
+        if name in known["names"]:
+            return True
+        root = _ROOT_END.search(name) if "." in name or "::" in name else None
+        return root is not None and name[: root.start()] in known["roots"]
     if kind is NameKind.COMMAND:
         return name.partition(" ")[0] in known["programs"]
     if kind is NameKind.OPTION:

@@ -73,15 +73,22 @@ def _hosts() -> _Hosts:
 
 def words_of(text: str) -> Words:
     """The user's words in the text of a user message."""
+    if not text:
+        return Words("", Kind.NONE)
     if text.lstrip().startswith(_hosts().openings):
         return Words(text.strip(), Kind.HOST)
+    if "<" not in text:
+        return _said(text.strip())
     command = _element(text, "command-name")
     if command is not None:
         return _command(command, _element(text, "command-args") or "")
     shell = _element(text, "bash-input")
     if shell is not None:
         return Words("! " + shell, Kind.SHELL)
-    rest = _unwrapped(_apart(_without_injected(text))[0]).strip()
+    return _said(_unwrapped(_apart(_without_injected(text))[0]).strip())
+
+
+def _said(rest: str) -> Words:
     if rest.startswith(_INTERRUPTED):
         return Words("", Kind.INTERRUPT)
     return Words(rest, Kind.PROMPT if rest else Kind.NONE)
@@ -133,6 +140,8 @@ _WHO = re.compile(
 
 def others_in(text: str) -> list[Other]:
     """What others say in the text of a user message; it is data, not the user's words."""
+    if "<" not in text:
+        return []
     return _apart(text)[1]
 
 
@@ -180,6 +189,7 @@ def feedback_of(result: str) -> str:
 
 
 _QUESTION_MARKS = "?？؟\u037e՞፧⁇⁈⸮"
+_ANY_MARK = re.compile(f"[{_QUESTION_MARKS}]")
 _CLOSERS = " \t*_`\"'”’»)]}）】」』."
 _LAST_LINES = 4
 
@@ -190,7 +200,10 @@ def asks(text: str) -> str:
     A question mark of any script counts, at the end of one of the last four lines outside code, so
     that a list of choices under a question does not hide it.
     """
-    lines = [line.strip() for line in unfenced(text[-8000:]).splitlines() if line.strip()]
+    end = text[-8000:]
+    if not _ANY_MARK.search(end):
+        return ""
+    lines = [line.strip() for line in unfenced(end).splitlines() if line.strip()]
     newest = lines[-_LAST_LINES:]
     for place, line in enumerate(newest):
         bare = line.rstrip(_CLOSERS)

@@ -41,6 +41,9 @@ __all__ = [
 CODE_TOKENS = 220
 """Of one file's newest code; the file itself can be read again."""
 
+SHOWN_CODE = 8
+"""Files whose code is shown, the newest."""
+
 LINE = 160
 
 URLS, FIRST_URLS = 20, 10
@@ -126,14 +129,14 @@ def concepts(facts: Facts) -> list[Unit]:
 def files(facts: Facts) -> list[Unit]:
     """Section 3: files by last use; those that were changed with their newest code."""
     ordered = sorted(facts.files, key=lambda file: (-file.last, file.path))
-    changed = [file for file in ordered if file.changed]
+    place = {file.path: at for at, file in enumerate(ordered)}
+    changed = [file.path for file in ordered if file.changed][:SHOWN_CODE]
     units = []
     for file in sorted(facts.files, key=lambda file: file.last):
-        rank = ordered.index(file) * 2 + (0 if file.changed else 40)
-        units.append(Unit(file_line(file), rank))
-        if file in changed[:8] and file.code.strip():
+        units.append(Unit(file_line(file), place[file.path] * 2 + (0 if file.changed else 40)))
+        if file.path in changed and file.code.strip():
             block = quoted(shorten(file.code.strip("\n"), CODE_TOKENS), "")
-            units.append(Unit(block, 30 + changed.index(file) * 6))
+            units.append(Unit(block, 30 + changed.index(file.path) * 6))
     return units
 
 

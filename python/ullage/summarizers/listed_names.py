@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ullage._engine import core
 from ullage.facts.identifiers import NameKind
 from ullage.facts.model import Facts, Name
 from ullage.facts.name_lists import LABELS, WELL_KNOWN, label_of
@@ -45,12 +46,15 @@ def names(found: Sequence[Name], present: str, tokens: int) -> str:
     """
     groups: dict[_Group, list[str]] = {}
     begun: set[str] = set()
-    held, left = present, tokens * 4
-    for name in found:
-        group, text = _group(name), shown(name)
+    held, left = "", tokens * 4
+    texts = [shown(name) for name in found]
+    for name, text, said in zip(found, texts, core.contained(texts, present), strict=True):
+        if said or text in held:
+            continue
+        group = _group(name)
         price = _bytes(text) + 2 + _opening(group, len(groups.get(group, ())))
         price += 0 if group[0] in begun else len(_label(group)) + 3
-        if price <= left and text not in held:
+        if price <= left:
             begun.add(group[0])
             left -= price
             held += f"\n{text}"
@@ -90,12 +94,12 @@ def _bytes(text: str) -> int:
 
 
 def _tail(path: str) -> str:
-    return "/".join(path.split("/")[-2:])
+    return "/".join(path.rsplit("/", 2)[-2:])
 
 
 def _group(name: Name) -> _Group:
-    if name.kind is NameKind.PATH and name.text.count("/") > 1:
-        return name.kind, "/".join(name.text.split("/")[:-2]) or "/"
+    if name.kind is NameKind.PATH and len(parts := name.text.rsplit("/", 2)) > 2:
+        return name.kind, parts[0] or "/"
     return (_GENERAL, "") if name.well_known else (name.kind, name.home)
 
 

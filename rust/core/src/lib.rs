@@ -55,6 +55,7 @@ pub mod patterns;
 pub mod read;
 pub mod rounds;
 pub mod rules;
+pub mod sentences;
 #[cfg(not(feature = "machines"))]
 mod simd;
 #[cfg(feature = "machines")]

@@ -213,7 +213,7 @@ fn is_mark(c: char) -> bool {
 }
 
 /// What Python takes off the ends of a line.
-fn is_blank(c: char) -> bool {
+pub(crate) fn is_blank(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\x1c'..='\x1f')
 }
 
@@ -226,8 +226,8 @@ fn stripped_start(text: &str) -> &str {
 }
 
 fn first_chars(text: &str, count: usize) -> &str {
-    if text.len() <= count {
-        return text;
+    if text.len() <= count || text.as_bytes()[..count].is_ascii() {
+        return &text[..count.min(text.len())];
     }
     text.char_indices()
         .nth(count)
@@ -237,6 +237,10 @@ fn first_chars(text: &str, count: usize) -> &str {
 fn last_chars(text: &str, count: usize) -> &str {
     if text.len() <= count {
         return text;
+    }
+    let (bytes, at) = (text.as_bytes(), text.len() - count);
+    if bytes[at..].is_ascii() {
+        return &text[at..];
     }
     let last = text.char_indices().rev().nth(count - 1);
     last.map_or(text, |(at, _)| &text[at..])

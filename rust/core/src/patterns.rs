@@ -4,6 +4,7 @@
 //! Lookarounds are left out, so that a pattern with one may be there; its alternatives without any are there if they are found.
 
 use regex::bytes::{Regex, RegexBuilder};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Most patterns of one set: the answer has a bit for each.
@@ -13,6 +14,7 @@ pub const MOST_PATTERNS: usize = 63;
 #[derive(Debug)]
 pub struct PatternSet {
     patterns: Vec<Pattern>,
+    wide: bool,
 }
 
 #[derive(Debug)]
@@ -34,19 +36,24 @@ pub struct Found {
 impl PatternSet {
     /// Makes the set; letters of any case match.
     ///
+    /// # Arguments
+    /// `wide`: texts with Latin letters, punctuation and symbols beyond ASCII are judged too, each as one of two bytes; what is
+    /// found there only may be there.
+    ///
     /// # Errors
     /// Why a pattern cannot be read.
-    pub fn new(patterns: &[String]) -> Result<Self, String> {
+    pub fn new(patterns: &[String], wide: bool) -> Result<Self, String> {
         if patterns.len() > MOST_PATTERNS {
             return Err(format!(
                 "at most {MOST_PATTERNS} patterns, not {}",
                 patterns.len()
             ));
         }
-        let made = patterns.iter().map(|pattern| Pattern::new(pattern));
+        let made = patterns.iter().map(|pattern| Pattern::new(pattern, wide));
         let patterns = made.collect::<Result<_, _>>();
         Ok(Self {
             patterns: patterns.map_err(|error: regex::Error| error.to_string())?,
+            wide,
         })
     }
 
@@ -55,7 +62,7 @@ impl PatternSet {
     /// ```
     /// use ullage_core::patterns::{Found, PatternSet};
     ///
-    /// let set = PatternSet::new(&[r"\bnever\b(?! again)|not".into(), "^must".into()])?;
+    /// let set = PatternSet::new(&[r"\bnever\b(?! again)|not".into(), "^must".into()], false)?;
     /// assert_eq!(set.look("Never push."), Found { maybe: 1, sure: 0 });
     /// assert_eq!(set.look("Must not."), Found { maybe: 3, sure: 3 });
     /// assert_eq!(set.look("é"), Found { maybe: 3, sure: 0 });
@@ -63,18 +70,24 @@ impl PatternSet {
     /// ```
     #[must_use]
     pub fn look(&self, text: &str) -> Found {
-        if !is_judged(text) {
+        let judged = if self.wide {
+            narrowed(text)
+        } else {
+            is_judged(text).then_some(Cow::Borrowed(text.as_bytes()))
+        };
+        let Some(bytes) = judged else {
             let maybe = (1 << self.patterns.len()) - 1;
             return Found { maybe, sure: 0 };
-        }
-        let (mut found, bytes) = (Found::default(), text.as_bytes());
+        };
+        let (mut found, bytes) = (Found::default(), &*bytes);
         for (at, pattern) in self.patterns.iter().enumerate() {
             if pattern.maybe.is_match(bytes) {
                 found.maybe |= 1 << at;
-                let sure = pattern
-                    .sure
-                    .as_ref()
-                    .is_none_or(|sure| sure.is_match(bytes));
+                let sure = !self.wide
+                    && pattern
+                        .sure
+                        .as_ref()
+                        .is_none_or(|sure| sure.is_match(bytes));
                 found.sure |= u64::from(sure) << at;
             }
         }
@@ -83,8 +96,11 @@ impl PatternSet {
 }
 
 impl Pattern {
-    fn new(pattern: &str) -> Result<Self, regex::Error> {
-        let plain = without_looks(pattern);
+    fn new(pattern: &str, wide: bool) -> Result<Self, regex::Error> {
+        let maybe = made(&without_looks(pattern, wide))?;
+        if wide {
+            return Ok(Self { maybe, sure: None });
+        }
         let mut sure: Vec<_> = alternatives(pattern);
         let all = sure.len();
         sure.retain(|part| !has_looks(part));
@@ -93,17 +109,59 @@ impl Pattern {
         } else if sure.is_empty() {
             Some(made(NOTHING)?)
         } else {
-            Some(made(&without_looks(&sure.join("|")))?)
+            Some(made(&without_looks(&sure.join("|"), false))?)
         };
-        Ok(Self {
-            maybe: made(&plain)?,
-            sure: rest,
-        })
+        Ok(Self { maybe, sure: rest })
     }
 }
 
 /// In no judged text.
-const NOTHING: &str = r"\x01";
+const NOTHING: &str = r"\x02";
+
+/// In place of a letter beyond ASCII: a letter to `\w` and `\b`.
+const LETTER: u8 = b'_';
+/// In place of punctuation and symbols beyond ASCII: to no class.
+const MARK: u8 = 1;
+
+/// The text with each wider character as one byte: [`LETTER`], [`MARK`] or a blank; `None` where one is none of these to Python.
+fn narrowed(text: &str) -> Option<Cow<'_, [u8]>> {
+    if is_judged(text) {
+        return Some(Cow::Borrowed(text.as_bytes()));
+    }
+    let bytes: Option<Vec<u8>> = text.chars().map(narrow).collect();
+    bytes.map(Cow::Owned)
+}
+
+fn narrow(c: char) -> Option<u8> {
+    match c {
+        ' '..='~' | '\t' => u8::try_from(c).ok(),
+        // Without the two that Python takes for an i, and the long s.
+        '\u{c0}'..='\u{d6}'
+        | '\u{d8}'..='\u{f6}'
+        | '\u{f8}'..='\u{12f}'
+        | '\u{132}'..='\u{17e}'
+        | '\u{180}'..='\u{24f}' => Some(LETTER),
+        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' => Some(b' '),
+        // Without superscripts and fractions, which count as digits, and without the signs that count as letters.
+        '\u{a1}'..='\u{a9}'
+        | '\u{ab}'..='\u{b1}'
+        | '\u{b4}'
+        | '\u{b6}'..='\u{b8}'
+        | '\u{bb}'
+        | '\u{bf}'
+        | '×'
+        | '÷'
+        | '\u{200b}'..='\u{2027}'
+        | '\u{2030}'..='\u{205e}'
+        | '\u{20a0}'..='\u{20cf}'
+        | '\u{2190}'..='\u{23ff}'
+        | '\u{2500}'..='\u{2775}'
+        | '\u{2794}'..='\u{2bff}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{1f300}'..='\u{1faff}' => Some(MARK),
+        _ => None,
+    }
+}
 
 fn made(plain: &str) -> Result<Regex, regex::Error> {
     let mut builder = RegexBuilder::new(plain);
@@ -158,10 +216,11 @@ fn unescaped(pattern: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// The pattern without lookarounds; characters that no judged text has become one control.
-fn without_looks(pattern: &str) -> String {
+/// The pattern without lookarounds. What no judged text has becomes a control; `wide`: what [`narrowed`] replaces, its byte, but in
+/// a negated class nothing is left that would keep more out than it did.
+fn without_looks(pattern: &str, wide: bool) -> String {
     let (mut plain, mut rest) = (String::with_capacity(pattern.len()), pattern);
-    let mut in_class = false;
+    let (mut in_class, mut negated) = (false, false);
     while let Some(c) = rest.chars().next() {
         let after = &rest[c.len_utf8()..];
         if !in_class && is_look(rest) {
@@ -179,10 +238,17 @@ fn without_looks(pattern: &str) -> String {
             '[' | '&' | '~' if in_class => {
                 let _ = write!(plain, "\\{c}");
             }
-            _ if !c.is_ascii() => plain.push_str("\\x01"),
-            _ => plain.push(c),
+            '_' if wide && negated => plain.push_str(NOTHING),
+            _ if c.is_ascii() => plain.push(c),
+            _ => match narrow(c) {
+                Some(byte) if wide && !negated => {
+                    let _ = write!(plain, "\\x{byte:02x}");
+                }
+                _ => plain.push_str(NOTHING),
+            },
         }
         in_class = if in_class { c != ']' } else { c == '[' };
+        negated = in_class && (negated || (c == '[' && after.starts_with('^')));
         rest = after;
     }
     plain

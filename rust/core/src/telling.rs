@@ -3,7 +3,7 @@
 //! A filter in front of the patterns of `ullage.facts.result_facts`, which decide: what it leaves out, no pattern takes. Most
 //! lines of a result have no two digits. Twin of `_reference/telling.py`.
 
-use memchr::memchr;
+use memchr::{memchr, memchr3};
 
 /// Fewer characters tell nothing.
 pub const MIN_CHARS: usize = 4;
@@ -96,20 +96,70 @@ fn told_by(line: &str) -> u8 {
 }
 
 fn has_two_digits(line: &[u8]) -> bool {
-    line.iter()
-        .filter(|byte| byte.is_ascii_digit())
-        .nth(1)
-        .is_some()
+    line.iter().filter(|byte| byte.is_ascii_digit()).count() > 1
+}
+
+/// What a byte may be, by bit.
+const CLASSES: [u8; 256] = classes();
+const DIGIT: u8 = 1;
+const WORD: u8 = 2;
+/// Of a key with its number: letters, blanks, some punctuation.
+const OF_KEY: u8 = 4;
+/// Of the number that follows it.
+const OF_NUMBER: u8 = 8;
+/// Before a key: blanks and the mark of a list.
+const BEFORE_KEY: u8 = 16;
+/// Of a program's name.
+const OF_NAME: u8 = 32;
+/// It begins one of `OF_PORTS`.
+const BEGINS_PORT: u8 = 64;
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let byte = at as u8;
+        let blank = matches!(byte, b' ' | b'\t');
+        let word = byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+        let key =
+            word || blank || matches!(byte, b'(' | b')' | b'/' | b'.' | b'%' | b'"' | b'\'' | b'-');
+        let number = word || blank || matches!(byte, b',' | b'.' | b';' | b'%' | b'/');
+        let port = matches!(byte, b'o' | b'i' | b'e' | b'u' | b'l' | b'0' | b'1');
+        table[at] = (if byte.is_ascii_digit() || byte >= 0x80 {
+            DIGIT
+        } else {
+            0
+        }) | (if word { WORD } else { 0 })
+            | (if key { OF_KEY } else { 0 })
+            | (if number { OF_NUMBER } else { 0 })
+            | (if blank || matches!(byte, b'*' | b'"' | b'\'' | b'-') {
+                BEFORE_KEY
+            } else {
+                0
+            })
+            | (if word || matches!(byte, b'@' | b'/' | b'-') {
+                OF_NAME
+            } else {
+                0
+            })
+            | (if port { BEGINS_PORT } else { 0 });
+        at += 1;
+    }
+    table
+}
+
+fn is(byte: u8, class: u8) -> bool {
+    CLASSES[byte as usize] & class != 0
 }
 
 // Bytes of wider characters count as letters and as digits: the patterns look closer.
 
 fn is_digit(byte: u8) -> bool {
-    byte.is_ascii_digit() || byte >= 0x80
+    is(byte, DIGIT)
 }
 
 fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+    is(byte, WORD)
 }
 
 fn is_blank(byte: u8) -> bool {
@@ -128,30 +178,25 @@ fn after(bytes: &[u8], most: usize, of: impl Fn(u8) -> bool) -> &[u8] {
 
 /// `rejected: 48213`: words, a separator, a number, and nothing but what belongs to one.
 fn has_number(line: &[u8]) -> bool {
-    let key = after(line, usize::MAX, |b| is_blank(b) || b"*\"'-".contains(&b));
+    let key = after(line, usize::MAX, |b| is(b, BEFORE_KEY));
     if !key
         .first()
         .is_some_and(|&b| b.is_ascii_alphabetic() || b >= 0x80)
     {
         return false;
     }
-    let rest = after(key, usize::MAX, |b| {
-        is_word(b) || b"()/.%\"'- \t".contains(&b)
-    });
+    let rest = after(key, usize::MAX, |b| is(b, OF_KEY));
     if !matches!(rest.first(), Some(b':' | b'=')) {
         return false;
     }
     let value = after(after(&rest[1..], 3, is_blank), 1, |b| b"-+$".contains(&b));
-    value.first().is_some_and(|&b| is_digit(b))
-        && value
-            .iter()
-            .all(|&b| is_word(b) || b",.;%/ \t".contains(&b))
+    value.first().is_some_and(|&b| is_digit(b)) && value.iter().all(|&b| is(b, OF_NUMBER))
 }
 
 /// `uvicorn 0.30.1`, `name@1.2`: a word, and a number with a point at once after it.
 fn has_version(line: &[u8]) -> bool {
     let name = after(line, usize::MAX, is_blank);
-    let rest = after(name, usize::MAX, |b| is_word(b) || b"@/-".contains(&b));
+    let rest = after(name, usize::MAX, |b| is(b, OF_NAME));
     let before = name.get((name.len() - rest.len()).wrapping_sub(1));
     let follows = match (rest.first(), rest.get(1)) {
         (Some(b' ' | b'\t'), Some(&next)) => is_digit(next) || matches!(next, b'v' | b'V'),
@@ -164,7 +209,7 @@ fn has_version(line: &[u8]) -> bool {
 
 /// `build id: 1a2b3c`: one of the words for ids, and a separator, the first of the line.
 fn has_id(line: &str) -> bool {
-    let Some(at) = line.bytes().position(|b| b":=#".contains(&b)) else {
+    let Some(at) = memchr3(b':', b'=', b'#', line.as_bytes()) else {
         return false;
     };
     let (before, value) = (&line[..at], &line.as_bytes()[at + 1..]);
@@ -224,9 +269,8 @@ fn names_port(line: &[u8]) -> bool {
 
 /// Looked for at each byte that begins one: a search for each word would pass the line eight times.
 fn is_of_ports(line: &[u8]) -> bool {
-    let begins = |&byte: &u8| matches!(byte, b'o' | b'i' | b'e' | b'u' | b'l' | b'0' | b'1');
     let mut rest = line;
-    while let Some(at) = rest.iter().position(begins) {
+    while let Some(at) = rest.iter().position(|&byte| is(byte, BEGINS_PORT)) {
         rest = &rest[at..];
         if OF_PORTS.iter().any(|word| rest.starts_with(word)) {
             return true;

@@ -47,6 +47,7 @@ mod once;
 mod outcome;
 mod patterns;
 mod rules;
+mod sentences;
 mod survey;
 mod telling;
 mod text;
@@ -65,6 +66,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     outcome::register(m)?;
     patterns::register(m)?;
     rules::register(m)?;
+    sentences::register(m)?;
     survey::register(m)?;
     telling::register(m)?;
     text::register(m)?;

@@ -16,8 +16,9 @@ impl PatternSet {
         clippy::needless_pass_by_value,
         reason = "what arguments are read into"
     )]
-    fn new(py: Python<'_>, patterns: Vec<String>) -> PyResult<Self> {
-        let made = py.detach(|| patterns::PatternSet::new(&patterns));
+    #[pyo3(signature = (patterns, *, wide = false))]
+    fn new(py: Python<'_>, patterns: Vec<String>, wide: bool) -> PyResult<Self> {
+        let made = py.detach(|| patterns::PatternSet::new(&patterns, wide));
         made.map(Self).map_err(PyValueError::new_err)
     }
 
