@@ -370,3 +370,47 @@ MARKS = [
     b"\\u",
 ]
 MARKS += [b"\\ud800", b"null", b"tru", b" ", b"\xed\xa0\x80", b"1" * 25, b'"type":', b'"message":{']
+
+
+# ---- lean entries ----------------------------------------------------------------------------
+
+LONG = "x" * 3_000
+
+
+def answered(copy, **more):
+    message = {"role": "user", "content": [{"type": "tool_result", "content": LONG}]}
+    return {"type": "user", "message": message, "toolUseResult": copy, **more}
+
+
+@pytest.mark.parametrize(
+    ("copy", "left"),
+    [
+        ({"stdout": LONG}, True),
+        ([{"text": LONG}], True),
+        (LONG, False),
+        (None, False),
+        ({"answers": {"Which?": "this"}, "x": LONG}, False),
+    ],
+)
+def test_a_lean_entry_leaves_the_copy_of_a_long_result_in_the_file(copy, left):
+    short = {"type": "user", "toolUseResult": {"stdout": "a"}}
+    data = b"".join(json.dumps(line).encode() + b"\n" for line in (short, answered(copy), short))
+    for engine in (rust, twin):
+        index = engine.TranscriptIndex.from_bytes(data)
+        assert index.load(0, lean=True) == short
+        assert index.load(1) == answered(copy)
+        assert index.load(1, lean=True) == answered(None if left else copy)
+        assert index.load(2, lean=True) == short
+
+
+@pytest.mark.parametrize("tail", [b',"toolUseResult":{"a":1}}', b',"toolUse\\u0052esult":[1] }'])
+def test_of_a_copy_that_comes_twice_the_last_is_left(tail):
+    data = json.dumps(answered({"stdout": "é" + LONG})).encode()[:-1] + tail
+    both = [engine.TranscriptIndex.from_bytes(data).load(0, lean=True) for engine in (rust, twin)]
+    assert both[0] == both[1] == answered(None)
+
+
+def test_a_line_that_is_not_utf8_stays_whole():
+    data = json.dumps(answered({"stdout": "?" + LONG})).encode().replace(b'"?', b'"\xff')
+    both = [engine.TranscriptIndex.from_bytes(data).load(0, lean=True) for engine in (rust, twin)]
+    assert both[0] == both[1] == answered({"stdout": "�" + LONG})

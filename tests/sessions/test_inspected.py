@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage.exceptions import UllageError
-from ullage.sessions import inspect_session, open_session
+from ullage.sessions import inspect_session, open_session, remove_parts, session_parts
 from ullage.sessions import inspected as module
 from ullage.testing import Layout, scenario, session_file
 
@@ -135,3 +135,25 @@ def test_the_model_that_the_file_names_last_is_only_a_guess(tmp_path):
 def test_an_attachment_without_text_is_left_out(tmp_path):
     nothing = {"type": "attachment", "uuid": "a", "attachment": {"type": "unheard-of"}}
     both_ways(tmp_path, [*lines(0, 0), nothing])
+
+
+def test_a_session_leaves_copies_of_results_in_its_file_and_an_edit_writes_them_again(tmp_path):
+    call = {"type": "tool_use", "id": "a", "name": "Read", "input": {"path": "p"}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "y" * 3_000}
+    talk = [("user", "Do"), ("assistant", [call]), ("user", [result]), ("assistant", "Done")]
+    entries, parent = [], None
+    for at, (role, content) in enumerate([*talk, ("user", "More"), ("assistant", "Yes")]):
+        entry = {"type": role, "uuid": f"u{at}", "parentUuid": parent, "sessionId": "s"}
+        entries.append({**entry, "message": {"role": role, "content": content}})
+        parent = f"u{at}"
+    entries[2]["toolUseResult"] = {"stdout": "y" * 3_000}
+    path = both_ways(tmp_path, entries)
+    opened = open_session(path)
+    assert opened.items[2] == {**entries[2], "toolUseResult": None}
+    assert opened.transcript is not None
+    assert opened.transcript.load(2) == entries[2]
+    newest = [part.name for part in session_parts(opened) if part.kind == "turn"][-1]
+    edited = remove_parts(opened, [newest])
+    assert edited.transcript is not None
+    copies = [line for line in edited.transcript.entries() if line.get("copyOfUuid") == "u2"]
+    assert [line["toolUseResult"] for line in copies] == [entries[2]["toolUseResult"]]

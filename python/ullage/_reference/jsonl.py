@@ -24,6 +24,8 @@ __all__ = ["TranscriptIndex"]
 
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r"
+LONG_LINE = 2_048
+"""Bytes of a line from which on a part of it is worth leaving out."""
 
 NOT_AN_OBJECT = "not a JSON object"
 NOT_UTF8 = "not UTF-8, read with replacement characters"
@@ -124,14 +126,17 @@ class TranscriptIndex:
             return self._data.line(index, line.offset, line.length, line.number)
         return self._data[line.offset : line.offset + line.length]
 
-    def load(self, index: int) -> dict[str, Any]:
-        """The object of a line."""
-        value = parse_line(self.raw(index))
+    def load(self, index: int, *, lean: bool = False) -> dict[str, Any]:
+        """The object of a line; a lean one without the copy of a result that an interface keeps."""
+        raw = self.raw(index)
+        value = parse_line(raw)
         if not isinstance(value, dict):
             line = self.line(index)
             raise InvalidTranscript(
                 NOT_AN_OBJECT, path=self._path, line=line.number, offset=line.offset
             )
+        if lean and len(raw) > LONG_LINE and isinstance(value.get("toolUseResult"), dict | list):
+            return _without_copy(value, raw)
         return value
 
     def string(self, ref: int) -> str:
@@ -182,6 +187,15 @@ class TranscriptIndex:
 
     def __repr__(self) -> str:
         return f"TranscriptIndex({len(self)} lines, {self.size} bytes)"
+
+
+def _without_copy(value: dict[str, Any], raw: bytes) -> dict[str, Any]:
+    """With `None` in place of a copy that nobody reads; what a user answered stands only there."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return value
+    return value if b'"answers"' in raw else {**value, "toolUseResult": None}
 
 
 def _unmeasured(item: dict[str, Any]) -> dict[str, Any]:

@@ -86,6 +86,18 @@ class ReadItems(tuple[Item, ...]):
         items.parts = read_source(given)
         return items
 
+    @classmethod
+    def in_context(cls, given: Sequence[Item]) -> ReadItems:
+        """Entries that a replay has found to be the context: it is not asked again what stands in it."""
+        items = cls(given)
+        if not any("message" in item and "role" not in item for item in items):
+            return cls.of(given)
+        names = (item.get("uuid") for item in items)
+        ids = tuple(name if isinstance(name, str) else at for at, name in enumerate(names))
+        context = tuple(items)
+        items.parts = CompactionInput(context, (), context, context, ids, (), entries=True)
+        return items
+
 
 def read_source(given: Sequence[Item]) -> CompactionInput:
     """Split a list into its parts.

@@ -90,11 +90,28 @@ def _write(
 ) -> None:
     if session.format == CLAUDE_CODE:
         with TranscriptLog.open(draft, create=False, durability="none") as log:
-            log.write(_copies(log, items, about))
+            log.write(_copies(log, _whole(session, items), about))
         return
     lines = replaced_history(OpenedFile(draft), messages, **about)
     with closing(LogFile(str(draft), create=False)) as file:
         file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
+
+
+def _whole(session: Session, items: Sequence[Item]) -> list[Item]:
+    """The items with the copies of results that were left in the file, for the interface that shows the new view."""
+    transcript = session.transcript
+    if transcript is None:
+        return list(items)
+    places = {row.uuid: row.at for row in transcript.rows() if row.uuid}
+
+    def whole(item: Item) -> Item:
+        at = places.get(str(item.get("uuid")))
+        left = at is not None and "toolUseResult" in item and item["toolUseResult"] is None
+        if at is None or not left:
+            return item
+        return {**item, "toolUseResult": transcript.load(at).get("toolUseResult")}
+
+    return [whole(item) for item in items]
 
 
 def _copies(

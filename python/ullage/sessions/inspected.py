@@ -22,7 +22,6 @@ from ullage.sessions.load import (
     recognised_file,
 )
 from ullage.transcript import Transcript
-from ullage.transcript.apply_records import GivenMark, mark_of
 from ullage.transcript.pin import open_regular
 from ullage.transcript.render import rendered
 
@@ -162,13 +161,10 @@ class _Contexts:
     def __init__(self, transcript: Transcript, bounds: Sequence[int]) -> None:
         self._transcript = transcript
         self.entries = {at: transcript.load(at) for at in bounds}
-        self._marks: list[GivenMark] = [mark_of(at, each) for at, each in self.entries.items()]
 
     def survey(self, stop: int) -> tuple[core.Survey | None, int]:
         """Of the lines before `stop`, with the number of kept entries that are missing; `None`: only a replay can tell."""
-        index = self._transcript.index
-        marks = [mark for mark in self._marks if mark[0] < stop]
-        context = index.context(stop, marks)
+        index, context = self._transcript.index, self._transcript.context(stop)
         if context is None:
             return None, 0
         others = [(at, self._shown(context.lines[at])) for at in context.attachments]

@@ -36,7 +36,7 @@ class Session:
     Attributes:
         path: The file.
         format: Name of its format, such as `claude_code` or `codex`.
-        items: Entries in the order of the context.
+        items: Entries in the order of the context; for Claude Code files without large copies of results (see `Transcript.open`).
         messages: The context in the internal view; what can be sent of it is `request()`.
         history: All entries of the conversation, boundaries included; empty for Claude Code files, which keep their own.
         model: The newest model named; empty if none is.
@@ -192,7 +192,7 @@ def open_recognised(path: Path, source: OpenedFile, kind: str, number: int) -> S
 
 
 def _claude_code(path: Path) -> Session:
-    transcript = Transcript.open(path)
+    transcript = Transcript.open(path, lean=True)
     conversation = transcript.conversation
     if not conversation.messages:
         line, reason = next(iter(conversation.report.bad), (None, ""))

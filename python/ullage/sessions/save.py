@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ullage._engine import core
 from ullage.compaction import CompactionResult, compact
 from ullage.compaction.chain import entries_to_write, on_one_chain
 from ullage.compaction.compaction_result import Direction
@@ -155,8 +156,9 @@ def compact_session(
     if target is not None:
         _refuse(session, target, overwrite)
     model = model or session.model or None
+    before, beside = _measured(session, weights or weights_for(model))
     if overhead_tokens is None:
-        overhead_tokens = session.overhead_tokens(weights or weights_for(model))
+        overhead_tokens = beside()
     options: dict[str, Any] = {
         "model": model,
         "weights": weights,
@@ -188,20 +190,31 @@ def compact_session(
         else transcript_path,
     }
     if session.format in APPENDED and format != CLAUDE_CODE:
-        done = _in_own_format(session, target, options)
+        done = _in_own_format(session, target, options, before)
         if done is not None:
             return done
         if format is not None or (target is not None and _is_own(session, target)):
             reason = f"the {session.format} format has no words for this compaction"
             raise StoreError(reason, path=str(target), hint="write another file, as claude_code")
-    return _as_claude_code(session, target, options)
+    return _as_claude_code(session, target, options, before)
 
 
-def _compacted(session: Session, items: ReadItems, options: Mapping[str, Any]) -> CompactionResult:
+def _measured(session: Session, weights: Weights) -> tuple[int | None, Callable[[], int]]:
+    """See `Session.reported_tokens` and `Session.overhead_tokens`, of one look at the entries."""
+    ledger = core.Ledger(weights, session.items)
+    count = ledger.anchored()
+    if count.anchor is None:
+        return None, lambda: session.overhead_tokens(weights)
+    inside = ledger.tokens(0, count.anchor.covers)
+    beside = max(0, count.anchor.usage - inside)
+    return count.total, lambda: beside
+
+
+def _compacted(
+    items: ReadItems, options: Mapping[str, Any], before: int | None
+) -> CompactionResult:
     """The compaction, not written; its size before is the provider's figure where there is one, as in `inspect`."""
     result = compact(items, **options)
-    weights = options.get("weights") or weights_for(options["model"])
-    before = session.reported_tokens(weights)
     told = result.report
     if before is None or before == told.tokens_before:
         return result
@@ -221,26 +234,28 @@ def _compacted(session: Session, items: ReadItems, options: Mapping[str, Any]) -
 
 
 def _as_claude_code(
-    session: Session, target: Path | None, options: Mapping[str, Any]
+    session: Session, target: Path | None, options: Mapping[str, Any], before: int | None
 ) -> CompactedSession:
     if target is not None and session.format != CLAUDE_CODE and _is_own(session, target):
         reason = f"is a {session.format} file, to which a compaction cannot be appended"
         raise StoreError(reason, path=str(target), hint="name another file to write")
     session, losses = _writable(session)
-    items = ReadItems.of(session.items)
-    result = _compacted(session, items, options)
-    # As the log will hold it: kept messages whole. `Session.request` leaves out what may not be sent of them.
-    messages = resume([*session.items, *result.new_entries]).messages
+    items = ReadItems.in_context(session.items)
+    result = _compacted(items, options, before)
     if target is None or not result.compacted:
+        messages = resume([*session.items, *result.new_entries]).messages
         return CompactedSession(result, None, messages, losses)
     _whole(session, items, result)
+    # As the log will hold it: kept messages whole. `Session.request` leaves out what may not be sent of them.
+    messages = _with_kept(items, result)
     del items  # as large as the context, while the copy is read back
     with draft_of(target) as draft:
         _copy(session, draft)
         size = draft.stat().st_size
-        result = on_one_chain(result, Transcript.open(draft))
-        _append(draft, result)
-        if resume(draft).messages != messages:
+        history = session.transcript or Transcript.open(draft)
+        result = on_one_chain(result, history)
+        _append(draft, result, history)
+        if Transcript.open(draft).shown() != messages:
             raise StoreError("reads back differently from what was compacted", path=str(target))
         _install(session, draft, target, size)
     return CompactedSession(result, target, messages, losses)
@@ -278,10 +293,19 @@ def _placed(history: Sequence[Item]) -> list[Item]:
     return placed
 
 
-def _append(path: Path, result: CompactionResult) -> None:
+def _with_kept(items: ReadItems, result: CompactionResult) -> list[dict[str, Any]]:
+    """The messages of what was kept and of what is new."""
+    kept, parts = set(result.report.kept), items.parts
+    names = zip(parts.context, parts.ids, strict=True)
+    near = [item for item, name in names if name in kept]
+    return resume([*near, *result.new_entries]).messages
+
+
+def _append(path: Path, result: CompactionResult, history: Transcript) -> None:
+    """Appends a compaction to a copy of what `history` is the index of."""
     with TranscriptLog.open(path, create=False, durability="none") as log:
         # Titles and tags again at the end: lists of sessions only read the last part of a file.
-        metadata = list(log.transcript().metadata.values())
+        metadata = list(history.metadata.values())
         log.write([*entries_to_write(result), *metadata])
 
 
@@ -289,11 +313,11 @@ def _append(path: Path, result: CompactionResult) -> None:
 
 
 def _in_own_format(
-    session: Session, target: Path | None, options: Mapping[str, Any]
+    session: Session, target: Path | None, options: Mapping[str, Any], before: int | None
 ) -> CompactedSession | None:
     """The compaction as lines of the session's format; `None` if that format cannot say it."""
-    items = ReadItems.of(session.items)
-    result = _compacted(session, items, options)
+    items = ReadItems.in_context(session.items)
+    result = _compacted(items, options, before)
     messages = resume([*session.items, *result.new_entries]).messages
     if not result.compacted:
         return CompactedSession(result, None, messages, format=session.format)

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from ullage._engine import core
-from ullage._engine.digests import MessageFlag
+from ullage._engine.digests import FoldedContext, MessageFlag
 from ullage.counting.estimate import Ledger, Weights
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, METADATA_TYPES, Item, message_of
-from ullage.transcript.apply_records import RecordLine, RowFlag
+from ullage.transcript.apply_records import GivenMark, RecordLine, RowFlag, mark_of
 from ullage.transcript.conversation import Conversation, converse
 from ullage.transcript.pin import FilePin
+from ullage.transcript.render import to_messages
 
 __all__ = ["Transcript"]
 
@@ -33,21 +34,37 @@ class Transcript:
     """
 
     def __init__(
-        self, index: core.TranscriptIndex, path: str = "", pin: FilePin | None = None
+        self,
+        index: core.TranscriptIndex,
+        path: str = "",
+        pin: FilePin | None = None,
+        *,
+        lean: bool = False,
     ) -> None:
         self.index = index
         """The `TranscriptIndex` underneath: offsets, digests, raw lines."""
         self.path = path
         self.pin = pin
         """Which file was read, and how much of it; `None` in memory."""
+        self.lean = lean
+        """Whether the conversation's entries leave large copies of results in the file: see `open`."""
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], weights: Weights | None = None) -> Transcript:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        weights: Weights | None = None,
+        *,
+        lean: bool = False,
+    ) -> Transcript:
         """Indexes a file.
 
         Args:
             path: The JSONL file.
             weights: For calibrated token counts; `None`: rough counts only.
+            lean: In entries of the conversation, `None` stands in place of the copy of a result that an interface keeps
+                (`toolUseResult`), in lines of over 2 KB and unless a user's answers are in it: it is as large as all else,
+                and no model sees it. `load` and `entries` return lines whole.
 
         Raises:
             InvalidTranscript: It is not a regular file.
@@ -62,7 +79,8 @@ class Transcript:
             if before is None or after is None:
                 raise StoreError("was deleted while it was read", path=name)
             if os.path.samestat(before, after):
-                return cls(index, name, FilePin.of(before, after, index.size))
+                pin = FilePin.of(before, after, index.size)
+                return cls(index, name, pin, lean=lean)
 
     @classmethod
     def from_bytes(cls, data: bytes, weights: Weights | None = None) -> Transcript:
@@ -115,6 +133,37 @@ class Transcript:
     def messages(self) -> list[dict[str, Any]]:
         """What the model was shown last, as API messages."""
         return list(self.conversation.messages)
+
+    def shown(self) -> list[dict[str, Any]]:
+        """As `messages`, without finding out why other lines are not shown: for one look at a file."""
+        found = None if "conversation" in self.__dict__ else self.context()
+        if found is None:
+            return self.messages()
+        source = _Readable(self)
+        return to_messages(source.load(at) for at in found.lines).messages
+
+    def context(self, stop: int | None = None) -> FoldedContext | None:
+        """Which lines are in the context.
+
+        Args:
+            stop: Only lines before this one; `None`: all.
+
+        Returns:
+            `None` where more than compactions changed the context, or a boundary cannot be read: then only the
+            conversation tells.
+        """
+        stop = len(self) if stop is None else stop
+        marks = self._marks
+        return None if marks is None else self.index.context(stop, marks)
+
+    @cached_property
+    def _marks(self) -> list[GivenMark] | None:
+        try:
+            return [mark_of(at, self.load(at)) for at in self.index.outline(BOUNDARY)[0]]
+        except TranscriptChanged:
+            raise
+        except InvalidTranscript:
+            return None
 
     def ledger(self, weights: Weights | None = None) -> Ledger:
         """A ledger of the entries in context, in their order.
@@ -171,22 +220,35 @@ class Transcript:
         return ""
 
 
+_REPEATED = ("type", "sessionId", "cwd", "version", "gitBranch", "userType", "slug", "entrypoint")
+
+
 class _Readable:
     """The lines of a transcript as a source for the replay; a line that fails to load is empty."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
+        self._known: dict[str, str] = {}
 
     def rows(self) -> Sequence[RecordLine]:
         return self._transcript.rows()
 
     def load(self, at: int) -> Item:
         try:
-            return self._transcript.load(at)
+            if not self._transcript.lean:
+                return self._transcript.load(at)
+            return self._shared(self._transcript.index.load(at, lean=True))
         except TranscriptChanged:
             raise
         except InvalidTranscript:
             return {}
+
+    def _shared(self, entry: dict[str, Any]) -> Item:
+        """The entry, in which what all lines repeat is one string for all."""
+        for key in _REPEATED:
+            if type(text := entry.get(key)) is str:
+                entry[key] = self._known.setdefault(text, text)
+        return entry
 
 
 def _look(path: str) -> os.stat_result | None:

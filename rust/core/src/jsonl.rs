@@ -20,7 +20,7 @@ use crate::strings::Strings;
 use crate::survey::{Paths, Survey, each_path};
 use crate::text::Weights;
 use crate::units::saturate_len;
-use crate::view::with_utf8;
+use crate::view::{Value, with_utf8};
 use item::Entry;
 use source::Source;
 use std::ops::Range;
@@ -32,6 +32,8 @@ pub use tape::Problem;
 
 /// What files of some systems begin with.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
+/// Bytes of a line from which on a part of it is worth leaving out.
+pub const LONG_LINE: usize = 2_048;
 
 /// One line. Strings are numbers of the index's table, 0 none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub struct Index {
     blocks: Vec<BlockDigest>,
     strings: Strings,
     paths: Paths,
+    // Line, and the place in it of the copy of a result that an interface keeps; of lines that are long.
+    copies: Vec<(u32, u32, u32)>,
     bad: Vec<(u32, Problem)>,
     torn: Option<Range<u64>>,
     size: u64,
@@ -138,6 +142,18 @@ impl Index {
     #[must_use]
     pub fn find(&self, text: &[u8]) -> Option<u32> {
         self.strings.find(text)
+    }
+
+    /// Where in a long line the copy of a result stands that an interface keeps (`toolUseResult`), if it is a container.
+    #[must_use]
+    pub fn ui_copy(&self, line: usize) -> Option<Range<usize>> {
+        let line = saturate_len(line);
+        let place = self
+            .copies
+            .binary_search_by_key(&line, |copy| copy.0)
+            .ok()?;
+        let (_, start, end) = self.copies[place];
+        Some(start as usize..end as usize)
     }
 
     /// Lines with this subtype, and the newest response that a model gave.
@@ -272,6 +288,9 @@ impl<'w> Reader<'w> {
             ..Line::default()
         };
         let problem = self.entry(source, &mut line);
+        if problem.is_none() && place.len() > LONG_LINE {
+            self.note_copy(source.bytes());
+        }
         if !ended && !matches!(problem, None | Some(Problem::NotUtf8)) {
             self.index.torn = Some(offset..base + data.len() as u64);
             return;
@@ -298,6 +317,15 @@ impl<'w> Reader<'w> {
             Err(problem) => return Some(problem),
         }
         None
+    }
+
+    fn note_copy(&mut self, bytes: &[u8]) {
+        let entry = Entry::new(&self.tape, bytes);
+        let copy = entry.root().get("toolUseResult");
+        if let Some((start, end)) = copy.and_then(item::Item::container) {
+            let line = saturate_len(self.index.lines.len());
+            self.index.copies.push((line, start, end));
+        }
     }
 
     fn digest(&mut self, bytes: &[u8], line: &mut Line) {

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use ullage_core::jsonl::{Index, Line, Mark, UNKNOWN, has_long_digits};
 use ullage_core::survey::Survey as CoreSurvey;
@@ -179,11 +180,15 @@ impl TranscriptIndex {
         self.bytes(py, index)
     }
 
-    /// The object of a line.
-    fn load<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+    /// The object of a line; a lean one without the copy of a result that an interface keeps.
+    #[pyo3(signature = (index, *, lean=false))]
+    fn load<'py>(&self, py: Python<'py>, index: usize, lean: bool) -> PyResult<Bound<'py, PyAny>> {
         static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let line = self.at(index)?;
-        let raw = self.bytes(py, index)?;
+        let mut raw = self.bytes(py, index)?;
+        if lean && let Some(place) = self.index.ui_copy(index) {
+            raw = without_copy(&raw, place);
+        }
         let value = if let Some(value) = fast(&raw)? {
             value
         } else {
@@ -271,6 +276,18 @@ impl TranscriptIndex {
         let (lines, size) = (self.index.lines().len(), self.index.size());
         format!("TranscriptIndex({lines} lines, {size} bytes)")
     }
+}
+
+/// A line with `null` in place of a copy that nobody reads; what a user answered stands only there.
+fn without_copy<'py>(raw: &Bound<'py, PyBytes>, place: Range<usize>) -> Bound<'py, PyBytes> {
+    let bytes = raw.as_bytes();
+    if memchr::memmem::find(bytes, b"\"answers\"").is_some() {
+        return raw.clone();
+    }
+    PyBytes::new(
+        raw.py(),
+        &[&bytes[..place.start], b"null", &bytes[place.end..]].concat(),
+    )
 }
 
 /// The value as orjson reads it, unless it refuses or might round an integer.

@@ -55,6 +55,13 @@ impl<'a> Item<'a> {
         Self { at, ..self }
     }
 
+    /// Where a container stands in the line.
+    pub(super) fn container(self) -> Option<(u32, u32)> {
+        let node = self.node();
+        let held = matches!(node.kind, Is::Skipped | Is::Array | Is::Object);
+        held.then_some((node.start, node.end))
+    }
+
     /// The first node inside a container, and the node after it.
     fn inside(self) -> (u32, u32) {
         (self.at + 1, self.node().next)
