@@ -39,7 +39,7 @@ class CompactionInput:
     ids: tuple[str | int, ...]
     earlier: tuple[Item, ...]
     entries: bool
-    item: CompactionItem | None = None
+    item: CompactionItem | None
 
     def bare(self, start: int, stop: int, *, plain: bool = False) -> list[dict[str, Any]]:
         """A part of the context as messages of a request.
@@ -95,7 +95,8 @@ class ReadItems(tuple[Item, ...]):
         names = (item.get("uuid") for item in items)
         ids = tuple(name if isinstance(name, str) else at for at, name in enumerate(names))
         context = tuple(items)
-        items.parts = CompactionInput(context, (), context, context, ids, (), entries=True)
+        found = newest_item(context)
+        items.parts = CompactionInput(context, (), context, context, ids, (), True, found)
         return items
 
 

@@ -220,7 +220,7 @@ def _claude_code(path: Path) -> Session:
 
 def _warnings(conversation: Conversation) -> tuple[str, ...]:
     report = conversation.report
-    strange = Counter(role for role in map(_role, conversation.entries) if role not in _ROLES)
+    strange = Counter(_role(item) for item in conversation.entries if not _has_known_role(item))
     return (
         *index_warnings(report.bad, report.torn, len(report.missing)),
         *(f"role {role!r}, read as user ({count:,}×)" for role, count in strange.items()),
@@ -243,6 +243,13 @@ def index_warnings(
     if missing:
         found.append(f"{missing} kept messages are not in the file")
     return tuple(found)
+
+
+def _has_known_role(item: Item) -> bool:
+    """A look at what nearly all entries are, so that `_role` is asked of few."""
+    message = item.get("message")
+    known = type(message) is dict and "role" not in item and message.get("role") in _ROLES
+    return known or _role(item) in _ROLES
 
 
 def _role(item: Item) -> str:

@@ -220,6 +220,7 @@ class Transcript:
         return ""
 
 
+_REPEATED_IN_MESSAGE = ("role", "model", "type", "stop_reason")
 _REPEATED = ("type", "sessionId", "cwd", "version", "gitBranch", "userType", "slug", "entrypoint")
 
 
@@ -229,6 +230,7 @@ class _Readable:
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
         self._known: dict[str, str] = {}
+        self._usage: Any = None
 
     def rows(self) -> Sequence[RecordLine]:
         return self._transcript.rows()
@@ -237,18 +239,35 @@ class _Readable:
         try:
             if not self._transcript.lean:
                 return self._transcript.load(at)
-            return self._shared(self._transcript.index.load(at, lean=True))
+            return self._shared(at, self._transcript.index.load(at, lean=True))
         except TranscriptChanged:
             raise
         except InvalidTranscript:
             return {}
 
-    def _shared(self, entry: dict[str, Any]) -> Item:
-        """The entry, in which what all lines repeat is one string for all."""
-        for key in _REPEATED:
-            if type(text := entry.get(key)) is str:
-                entry[key] = self._known.setdefault(text, text)
+    def _shared(self, at: int, entry: dict[str, Any]) -> Item:
+        """The entry, in which what many lines repeat is one object for all: half of a session is such words."""
+        row = self._transcript.rows()[at]
+        if entry.get("uuid") == row.uuid:
+            entry["uuid"] = row.uuid
+        if entry.get("parentUuid") == row.parent:
+            entry["parentUuid"] = row.parent
+        self._share(entry, _REPEATED)
+        message = entry.get("message")
+        if type(message) is dict:
+            self._share(message, _REPEATED_IN_MESSAGE)
+            if "usage" in message:  # the pieces of a response repeat it
+                if message["usage"] == self._usage:
+                    message["usage"] = self._usage
+                self._usage = message["usage"]
         return entry
+
+    def _share(self, values: dict[str, Any], keys: tuple[str, ...]) -> None:
+        known = self._known
+        for key in keys:
+            text = values.get(key)
+            if type(text) is str:
+                values[key] = known.setdefault(text, text)
 
 
 def _look(path: str) -> os.stat_result | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from ullage.messages import Block, Content, Item, message_of
 from ullage.transcript.attachment_text import USER_KINDS, render
@@ -83,11 +84,8 @@ def _replaced(block: Any, texts: Mapping[str, str]) -> Any:
 # ---- many entries ----------------------------------------------------------------------------
 
 
-class _Part(NamedTuple):
-    """A block and the entry that it came from; a string content is one part."""
-
-    owner: int
-    block: Block | str
+_Part: TypeAlias = tuple[int, Block | str]
+"""Place of the entry that it came from, and a block; a string content is one part. A plain tuple: one is made for each block."""
 
 
 @dataclass(slots=True)
@@ -111,31 +109,37 @@ def to_messages(items: Iterable[Item]) -> MessageView:
         not among the items, or that answers a call a second time, is left out and named.
     """
     shown = [item for item in map(rendered, items) if item is not None]
-    steps, orphans = _steps(shown)
+    told = [message_of(item) or _NOTHING for item in shown]
+    steps, orphans = _steps(told)
     messages: list[dict[str, Any]] = []
     sources: list[tuple[str, ...]] = []
     for step in steps:
-        for role, parts in (("assistant", step.said), ("user", [*step.answers, *step.follows])):
-            if message := _message(role, parts, shown):
+        for role, parts in (("assistant", step.said), ("user", step.answers + step.follows)):
+            if message := _message(role, parts, told):
                 messages.append(message)
                 sources.append(_uuids(parts, shown))
     return MessageView(messages, sources, [(_uuid(shown[at]), call) for at, call in orphans])
 
 
-def _steps(items: Sequence[Item]) -> tuple[list[_Step], list[tuple[int, str]]]:
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _steps(told: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tuple[int, str]]]:
     steps = [_Step()]
     by_call: dict[str, _Step] = {}
     answers: list[_Part] = []
-    for owner, item in enumerate(items):
-        message = message_of(item) or {}
+    for owner, message in enumerate(told):
+        parts = _parts(owner, message)
         if message.get("role") == "assistant":
             step = _step_for(steps, _text(message.get("id")))
-            step.said.extend(parts := list(_parts(owner, message)))
-            by_call.update((call, step) for call in _calls(parts))
+            step.said += parts
+            for call in _calls(parts):
+                by_call[call] = step
             continue
-        for part in _parts(owner, message):
+        follows = steps[-1].follows
+        for part in parts:
             # A result can stand before its call in the file, so answers wait for all calls.
-            (answers if _is_result(part.block) else steps[-1].follows).append(part)
+            (answers if _is_result(part[1]) else follows).append(part)
     return steps, _assign(answers, by_call)
 
 
@@ -150,56 +154,57 @@ def _assign(answers: Iterable[_Part], by_call: Mapping[str, _Step]) -> list[tupl
     orphans = []
     answered: set[str] = set()
     for part in answers:
-        call = (
-            _text(part.block.get("tool_use_id")) if isinstance(part.block, (dict, Mapping)) else ""
-        )
+        owner, block = part
+        call = _text(block.get("tool_use_id")) if isinstance(block, (dict, Mapping)) else ""
         step = by_call.get(call)
         if step is None or call in answered:
-            orphans.append((part.owner, call))
+            orphans.append((owner, call))
         else:
             answered.add(call)
             step.answers.append(part)
     return orphans
 
 
-def _parts(owner: int, message: Mapping[str, Any]) -> Iterable[_Part]:
+def _parts(owner: int, message: Mapping[str, Any]) -> list[_Part]:
     content = message.get("content")
     if isinstance(content, str):
-        return [_Part(owner, content)]
-    return [_Part(owner, block) for block in content] if isinstance(content, list) else []
+        return [(owner, content)]
+    return [(owner, block) for block in content] if isinstance(content, list) else []
 
 
 def _calls(parts: Iterable[_Part]) -> Iterable[str]:
-    for part in parts:
-        if isinstance(part.block, (dict, Mapping)) and part.block.get("type") == "tool_use":
-            yield _text(part.block.get("id"))
+    for _, block in parts:
+        if isinstance(block, (dict, Mapping)) and block.get("type") == "tool_use":
+            yield _text(block.get("id"))
 
 
 def _is_result(block: Block | str) -> bool:
     return isinstance(block, (dict, Mapping)) and block.get("type") == "tool_result"
 
 
-def _message(role: str, parts: Sequence[_Part], items: Sequence[Item]) -> dict[str, Any] | None:
+def _message(
+    role: str, parts: Sequence[_Part], told: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
     if not parts:
         return None
-    if (stored := _stored(parts, items)) is not None:
+    if (stored := _stored(parts, told)) is not None:
         return stored
     if len(parts) == 1:
-        block = parts[0].block
+        block = parts[0][1]
         return {"role": role, "content": block if isinstance(block, str) else [block]}
-    blocks = [_as_block(part.block) for part in parts if part.block != ""]
+    blocks = [_as_block(block) for _, block in parts if block != ""]
     return {"role": role, "content": blocks} if blocks else None
 
 
-def _stored(parts: Sequence[_Part], items: Sequence[Item]) -> dict[str, Any] | None:
+def _stored(parts: Sequence[_Part], told: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The stored message, if the parts are exactly its content."""
-    message = message_of(items[parts[0].owner])
+    message = told[parts[0][0]]
     if not isinstance(message, dict):
         return None
     content: Content = message["content"]
     blocks = [content] if isinstance(content, str) else content
     if len(parts) != len(blocks) or any(
-        part.block is not block for part, block in zip(parts, blocks, strict=True)
+        part[1] is not block for part, block in zip(parts, blocks, strict=True)
     ):
         return None
     if message.keys() == {"role", "content"}:
@@ -211,8 +216,10 @@ def _as_block(part: Block | str) -> Block:
     return {"type": "text", "text": part} if isinstance(part, str) else part
 
 
-def _uuids(parts: Iterable[_Part], items: Sequence[Item]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_uuid(items[part.owner]) for part in parts))
+def _uuids(parts: Sequence[_Part], items: Sequence[Item]) -> tuple[str, ...]:
+    if len(parts) == 1:
+        return (_uuid(items[parts[0][0]]),)
+    return tuple(dict.fromkeys([_uuid(items[owner]) for owner, _ in parts]))
 
 
 def _uuid(item: Item) -> str:
