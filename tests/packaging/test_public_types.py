@@ -19,6 +19,7 @@ from typing import Any
 import ullage.compaction.compaction_result
 import ullage.facts
 import ullage.legality
+import ullage.legality.parameters
 import ullage.levels.cost
 import ullage.manager.journal
 import ullage.observe
@@ -69,6 +70,8 @@ LATE = {
     "Journal": ullage.manager.journal.Journal,
     "Listener": ullage.observe.Listener,
     "Outgoing": ullage.requests.Outgoing,
+    "Outside": Outside,
+    "RequestParameters": ullage.legality.parameters.RequestParameters,
     "Log": str | PathLike[str] | ullage.TranscriptLog,
     "Recall": ullage.recall.Recall,
     "Repair": ullage.legality.Repair,

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
-
-import orjson
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
+from ullage._late import orjson, pathlib
 from ullage.counting.models import ImageRule, Model, ModelTable
 from ullage.exceptions import InvalidPolicy
 
@@ -27,7 +25,7 @@ __all__ = ["Correction", "Estimate", "families", "origin", "weights"]
 
 @cache
 def _document() -> Mapping[str, Any]:
-    path = Path(__file__).parents[1] / "data" / "weights.json"
+    path = pathlib.Path(__file__).parents[1] / "data" / "weights.json"
     found: Mapping[str, Any] = orjson.loads(path.read_bytes())
     return found
 

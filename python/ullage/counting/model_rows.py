@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from decimal import Decimal
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ullage._late import decimal, pathlib
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["CacheRule", "ImageRule", "Model", "Prices", "Sections", "document", "sections"]
@@ -34,11 +33,11 @@ class CacheRule(NamedTuple):
 class Prices:
     """US dollars per million tokens. `above_tokens`: prompts above it cost these prices (long context)."""
 
-    input: Decimal
-    output: Decimal
-    cache_write_5m: Decimal
-    cache_write_1h: Decimal
-    cache_read: Decimal
+    input: decimal.Decimal
+    output: decimal.Decimal
+    cache_write_5m: decimal.Decimal
+    cache_write_1h: decimal.Decimal
+    cache_read: decimal.Decimal
     above_tokens: int = 0
 
     def __repr__(self) -> str:
@@ -118,7 +117,7 @@ class Model:
 # ---- the file --------------------------------------------------------------------------------
 
 
-def document(path: Path) -> Mapping[str, Any]:
+def document(path: pathlib.Path) -> Mapping[str, Any]:
     """Reads a TOML file; decimal numbers stay exact.
 
     Raises:
@@ -128,7 +127,7 @@ def document(path: Path) -> Mapping[str, Any]:
     import tomllib  # slow to import, and many processes only import
 
     try:
-        return tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
+        return tomllib.loads(path.read_text("utf-8"), parse_float=decimal.Decimal)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidPolicy("models", str(path), f"is not TOML: {error}") from error
 
@@ -282,15 +281,16 @@ def _cache(place: str, given: Mapping[str, Any]) -> CacheRule:
 
 
 def _prices(place: str, given: Mapping[str, Any]) -> Prices:
-    names = [item.name for item in fields(Prices) if item.type == "Decimal"]
+    names = [item.name for item in fields(Prices) if item.type == "decimal.Decimal"]
     _exactly(place, {**given, "above_tokens": 0}, [*names, "above_tokens"])
     above = _number(f"{place}.above_tokens", given.get("above_tokens", 0))
     dollars = {name: _dollars(f"{place}.{name}", given[name]) for name in names}
     return Prices(**dollars, above_tokens=above)
 
 
-def _dollars(place: str, value: Any) -> Decimal:
-    number = Decimal(value) if isinstance(value, int | Decimal) else Decimal("nan")
+def _dollars(place: str, value: Any) -> decimal.Decimal:
+    exact = decimal.Decimal
+    number = exact(value if isinstance(value, int | exact) else "nan")
     if isinstance(value, bool) or not number.is_finite() or number < 0:
         raise InvalidPolicy(place, value, "must be a number of dollars, 0 or more")
     return number

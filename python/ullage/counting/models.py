@@ -6,14 +6,13 @@ learning or overriding something returns a new one.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, Self
 
+from ullage._late import pathlib, pattern
 from ullage.counting.model_rows import CacheRule, ImageRule, Model, Prices, document, sections
 from ullage.exceptions import InvalidPolicy, UnknownModel
 
@@ -62,7 +61,7 @@ class ModelTable:
         return _builtin()
 
     @classmethod
-    def load(cls, *paths: str | Path) -> ModelTable:
+    def load(cls, *paths: str | pathlib.Path) -> ModelTable:
         """The built-in table with overrides from files, later ones over earlier.
 
         Args:
@@ -73,7 +72,7 @@ class ModelTable:
             InvalidPolicy: A value of the wrong type or sign, a key or a `like` that does not exist.
             OSError: A file cannot be read.
         """
-        return _merged([_builtin_document(), *(document(Path(path)) for path in paths)])
+        return _merged([_builtin_document(), *(document(pathlib.Path(path)) for path in paths)])
 
     def find(self, name: str) -> Model | None:
         """The row for a name, or `None`.
@@ -231,13 +230,11 @@ def _warn_unknown(name: str) -> None:
 
 # ---- names -----------------------------------------------------------------------------------
 
-_PREFIX: Final = re.compile(
-    r"^(?:(?:us|eu|apac|jp|au|ca|global|us-gov)\.)?(?:[a-z0-9]+\.)?(?=[a-z])"
-)
-_SUFFIX: Final = re.compile(
+_PREFIX: Final = pattern(r"^(?:(?:us|eu|apac|jp|au|ca|global|us-gov)\.)?(?:[a-z0-9]+\.)?(?=[a-z])")
+_SUFFIX: Final = pattern(
     r"(?:@[\w-]+|-v\d+(?::\d+)*(?::\w+)?|:[\w.-]+|-latest|-preview|-20\d{6}|-20\d\d-\d\d-\d\d|-\d\d-20\d\d|-\d\d-\d\d|-\d{4})$"
 )
-_SIZE: Final = re.compile(r"-\d{1,4}(?:\.\d+)?(?:x\d+)?[bm]")
+_SIZE: Final = pattern(r"-\d{1,4}(?:\.\d+)?(?:x\d+)?[bm]")
 """What names of open models say of their size: `llama-3.1-8b-instruct`."""
 
 _LARGE: Final = "[1m]"
@@ -273,7 +270,7 @@ def _prefixes(key: str) -> Iterable[str]:
 
 @cache
 def _builtin_document() -> Mapping[str, Any]:
-    return document(Path(__file__).with_name("models.toml"))
+    return document(pathlib.Path(__file__).with_name("models.toml"))
 
 
 @cache

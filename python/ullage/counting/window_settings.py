@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 from ullage import _env
+from ullage._late import fractions, pattern
 
 __all__ = ["IgnoredSetting", "WindowSettings"]
 
@@ -38,7 +38,7 @@ class WindowSettings:
 
     auto_compact_window: int | None = None
     max_context_tokens: int | None = None
-    autocompact_percent: Fraction | None = None
+    autocompact_percent: fractions.Fraction | None = None
     blocking_limit: int | None = None
     disable_compact: bool = False
     disable_auto_compact: bool = False
@@ -68,7 +68,7 @@ class WindowSettings:
         """
         ignored: list[IgnoredSetting] = []
 
-        def number(name: str, most: int | None = None) -> Fraction | None:
+        def number(name: str, most: int | None = None) -> fractions.Fraction | None:
             value = values.get(name, "").strip()
             found, reason = _number(value, most)
             if reason:
@@ -87,16 +87,16 @@ class WindowSettings:
         )
 
 
-_NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?", re.ASCII)
+_NUMBER: Final = pattern(r"[+-]?\d{1,15}(?:\.\d{1,15})?", re.ASCII)
 
 
-def _number(value: str, most: int | None) -> tuple[Fraction | None, str]:
+def _number(value: str, most: int | None) -> tuple[fractions.Fraction | None, str]:
     """A positive number up to `most`, or the reason why it is invalid; neither if unset."""
     if not value:
         return None, ""
     if not _NUMBER.fullmatch(value):
         return None, "is not a number"
-    number = Fraction(value)
+    number = fractions.Fraction(value)
     if number <= 0:
         return None, "must be positive"
     if most is not None and number > most:
@@ -122,5 +122,5 @@ def _of_settings(settings: Mapping[str, object]) -> dict[str, str]:
     return {name: value for name, value in found.items() if name in _env.WINDOW}
 
 
-def _whole(number: Fraction | None) -> int | None:
+def _whole(number: fractions.Fraction | None) -> int | None:
     return None if number is None else int(number)

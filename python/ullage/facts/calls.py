@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from ullage._late import pattern
 from ullage.facts.reading import clean, flat_text
 from ullage.facts.scripts import calls_in_script
 
@@ -84,7 +85,7 @@ _EDITOR_VERBS = {
     "insert": Action.EDIT,
     "undo_edit": Action.EDIT,
 }
-_PATCH_LINE = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_PATCH_LINE = pattern(r"^\*\*\* (Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _PATCH_ACTIONS = {"Update": Action.EDIT, "Add": Action.WRITE, "Delete": Action.DELETE}
 
 

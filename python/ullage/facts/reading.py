@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
-import orjson
-
+from ullage._late import orjson
 from ullage.messages import BlockView, message_of
 
 __all__ = [

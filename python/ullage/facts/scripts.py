@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import orjson
+from ullage._late import orjson, pattern
 
 __all__ = ["calls_in_script"]
 
 MAX_CALLS = 40
 
 _STRING = r'"(?P<{0}>(?:[^"\\]|\\.){{0,100000}})"'
-_PATCH = re.compile(
+_PATCH = pattern(
     r'"(?P<patch>\*\*\* Begin Patch(?:[^"\\]|\\.){0,400000})"|`(?P<raw>\*\*\* Begin Patch[^`]{0,400000})`'
 )
-_CALL = re.compile(r"\btools\.(?P<tool>\w{1,80})\(")
-_COMMAND = re.compile(r"""["']?(?:cmd|command)["']?\s*:\s*""" + _STRING.format("text"))
+_CALL = pattern(r"\btools\.(?P<tool>\w{1,80})\(")
+_COMMAND = pattern(r"""["']?(?:cmd|command)["']?\s*:\s*""" + _STRING.format("text"))
 
 
 def calls_in_script(text: str) -> list[tuple[str, Any]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ullage._late import pattern
+
 if TYPE_CHECKING:
     from ullage.facts.model import Previous
 
@@ -61,19 +63,19 @@ NOTES_OPENING = "[Notes of this session, kept while it went on]"
 """First line of a summary made from the session's notes."""
 
 _KEYS = tuple(tuple(re.findall(r"[a-z]+", heading.lower())) for heading in HEADINGS)
-_LINE = re.compile(
+_LINE = pattern(
     r"^[ \t]{0,8}(?:#{1,6}[ \t]{0,3})?(?:\*\*|__)?[ \t]{0,3}(?:(?P<number>\d{1,2})[.)][ \t]{0,3})?(?:\*\*|__)?"
     r"(?P<title>[A-Za-z][A-Za-z ,/&-]{3,60}?)[ \t]{0,3}(?:\*\*|__)?[ \t]{0,3}(?::(?:\*\*|__)?|$)(?P<rest>.*)$"
 )
 _DRAFT, _DRAFT_END = "<analysis>", "</analysis>"
-_HANDED_OVER = re.compile(r"</analysis>\s{0,200}<summary>")
-_OPENS = re.compile(r"(?:^|</summary>|</analysis>)[ \t]{0,40}<summary>", re.MULTILINE)
+_HANDED_OVER = pattern(r"</analysis>\s{0,200}<summary>")
+_OPENS = pattern(r"(?:^|</summary>|</analysis>)[ \t]{0,40}<summary>", re.MULTILINE)
 _SUMMARY, _SUMMARY_END = "<summary>", "</summary>"
 
 MOST_BLOCKS = 8
 """Maximum blocks of a response that are tried as the summary, in case a draft names the tag often."""
 
-_FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
+_FENCE = pattern(r"^\s*(`{3,}|~{3,})")
 
 
 def looks_like_summary(text: str) -> bool:
@@ -188,7 +190,7 @@ _OF_NOTES = {
 """The section of the nine to which each section of session notes belongs."""
 
 
-_NOTED_INPUT = re.compile(r"- User (\d{1,6})(?: \([^()\n]{0,400}\)){0,2}: “(.*)”$")
+_NOTED_INPUT = pattern(r"- User (\d{1,6})(?: \([^()\n]{0,400}\)){0,2}: “(.*)”$")
 """A row of session notes that repeats a user message on one line."""
 
 
@@ -230,8 +232,8 @@ def _kept_by_code(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
     return tuple(each for row in numbered for each in read_numbered_messages(row)), "\n".join(rest)
 
 
-_RUN = re.compile(r"`{3,}|~{3,}")
-_ITEM = re.compile(
+_RUN = pattern(r"`{3,}|~{3,}")
+_ITEM = pattern(
     r"^(\d{1,6})\. ?(?:\((?:asked: “[^”\n]*”|replaced by (?:message \d{1,6}|a later message)(?:: “[^”\n]*”)?|refusing a tool call)\) ?){0,2}(.*)$"
 )
 

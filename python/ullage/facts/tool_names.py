@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from ullage._late import pattern
+
 __all__ = ["family_of", "matches"]
 
 _FAMILIES: dict[str, str] = {
@@ -51,8 +53,8 @@ _BY_WORD = {
 }  # fmt: skip
 _ASKS = frozenset({"user", "human", "question", "questions"})
 
-_LAST_PART = re.compile(r"^.*(?:__|[./:])(?=[^_./:])", re.DOTALL)
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
+_LAST_PART = pattern(r"^.*(?:__|[./:])(?=[^_./:])", re.DOTALL)
+_WORD = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
 
 @lru_cache(maxsize=4096)

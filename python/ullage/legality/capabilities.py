@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import orjson
-
+from ullage._late import orjson
 from ullage.counting.models import Model, ModelTable
 from ullage.messages import SystemPrompt, Tools
 

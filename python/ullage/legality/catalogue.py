@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
+
+from ullage._late import pathlib
 
 __all__ = ["Rule", "rules"]
 
@@ -25,5 +26,5 @@ def rules() -> Mapping[str, Rule]:
     """All rules by id, read when first asked for."""
     import tomllib
 
-    text = Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
+    text = pathlib.Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
     return MappingProxyType({name: Rule(name, **row) for name, row in tomllib.loads(text).items()})

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage._engine import core
+from ullage._late import pattern
 from ullage.exceptions import InvalidMessage
 from ullage.legality.findings import Violation
 from ullage.legality.originals import blocks_of
 
 __all__ = ["check_pages", "documents_of", "pages_of"]
 
-_PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
+_PAGE = pattern(rb"/Type\s*/Page(?![a-zA-Z])")
 
 
 def check_pages(messages: Sequence[Any], indices: Iterable[int], limit: int) -> Iterator[Violation]:
@@ -63,6 +61,9 @@ def pages_of(document: Mapping[str, Any]) -> int:
         return 0
     if source.get("media_type") != "application/pdf":
         return 0
+    import base64
+    import binascii
+
     try:
         return len(_PAGE.findall(base64.b64decode(data, validate=False)))
     except (binascii.Error, ValueError):

@@ -7,13 +7,11 @@ which has a rule of its own (one unbroken run).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-import orjson
-
+from ullage._late import hashlib, orjson
 from ullage.legality.findings import Violation
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
@@ -33,7 +31,6 @@ __all__ = [
 ]
 
 _MADE_KEYS = ("type", "thinking", "signature", "data")
-_JSON = orjson.OPT_NON_STR_KEYS
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -76,7 +73,7 @@ def as_made(block: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bytes(value: Any) -> bytes:
     try:
-        return orjson.dumps(value, default=repr, option=_JSON)
+        return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # deeper or larger than JSON readers take; no request can hold it
         return repr(type(value)).encode()
 

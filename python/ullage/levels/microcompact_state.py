@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-import orjson
-
+from ullage._late import hashlib, orjson
 from ullage.levels.view import Result, View
 
 __all__ = ["Micro", "fingerprint"]

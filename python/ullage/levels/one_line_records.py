@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag, Role
+from ullage._late import pattern
 from ullage.counting.estimate import Weights
 from ullage.facts.reading import blocks_of
 from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
@@ -40,10 +41,8 @@ FIRST_LINE_CHARS = 160
 
 EXIT_CHARS = 400
 
-_EXIT = re.compile(r"\bexit(?:ed with)?(?: code| status)?[:= ]+(\d+)", re.IGNORECASE)
-_FAILED = re.compile(
-    r"\b(?:error|exception|failed|failure|fatal|denied|not found)\b", re.IGNORECASE
-)
+_EXIT = pattern(r"\bexit(?:ed with)?(?: code| status)?[:= ]+(\d+)", re.IGNORECASE)
+_FAILED = pattern(r"\b(?:error|exception|failed|failure|fatal|denied|not found)\b", re.IGNORECASE)
 
 
 class Line(NamedTuple):

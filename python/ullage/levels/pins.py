@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ullage._late import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.reading import clean, text_of
 
 __all__ = ["Pin", "missing_pins", "pin_of", "read_pins", "unpin", "write_pins"]
 
-_NAME = re.compile(r"[^\s`~:][^`~\n]{0,79}")
-_HEAD = re.compile(r"^- ([^\s`~:][^`~\n]{0,79}):$")
-_FENCE = re.compile(r"^(`{3,})text$")
+_NAME = pattern(r"[^\s`~:][^`~\n]{0,79}")
+_HEAD = pattern(r"^- ([^\s`~:][^`~\n]{0,79}):$")
+_FENCE = pattern(r"^(`{3,})text$")
 
 
 @dataclass(frozen=True, slots=True)

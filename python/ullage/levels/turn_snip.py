@@ -6,7 +6,6 @@ is in the request's copy only. What is removed stays in the history and can be r
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 from ullage._engine.digests import Role
+from ullage._late import hashlib, pattern
 from ullage.facts.reading import text_of
 from ullage.levels.cut_points import turn_starts, turn_starts_from
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
@@ -57,7 +57,7 @@ SNIP_TOOL = Tool(
 """The definition for the model. Turns have ids only where the host offers this tool and `snip.turns` is on."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_HEX = re.compile(r"[0-9a-f]", re.IGNORECASE)
+_HEX = pattern(r"[0-9a-f]", re.IGNORECASE)
 _TITLE_CHARS = 100
 _REASON_CHARS = 300
 

@@ -6,10 +6,10 @@ result would be shown as an earlier one.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ullage._late import hashlib
 from ullage.messages import Item, message_of
 
 __all__ = ["CallIds"]

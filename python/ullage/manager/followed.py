@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
+from ullage._late import hashlib, orjson
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["FORMAT", "PRINT", "Followed", "print_of"]
@@ -23,13 +21,12 @@ PRINT = 12
 POINTS = 16
 """States that are held to go back to: the newest, each a few bytes for a message."""
 
-_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-
 
 def print_of(item: object) -> str:
     """The fingerprint of a message's content; the order of its keys is no part of it."""
+    options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
     try:
-        body = orjson.dumps(item, default=repr, option=_OPTIONS)
+        body = orjson.dumps(item, default=repr, option=options)
     except (orjson.JSONEncodeError, RecursionError):  # lone surrogates, integers over 64 bits
         body = repr(item).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(body, digest_size=PRINT // 2).hexdigest()

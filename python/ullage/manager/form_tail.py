@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ullage._late import pattern
 from ullage.messages import Item
 from ullage.providers.registry import Provider
 
 __all__ = ["FormTail"]
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+_NAME: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
 _RESULTS_APART: Final = ("openai_chat", "openai_responses", "mistral")
 """Forms in which each result is an item of its own."""
 
@@ -121,7 +121,7 @@ def _calls(content: Any) -> list[str] | None:
     names: list[str] = []
     for block in content:
         if block["type"] == "tool_use":
-            if not _NAME(block["name"]):
+            if not _NAME.fullmatch(block["name"]):
                 return None
             names.append(block["id"])
         elif block["text"].isspace() or names:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from ullage._engine import core
+from ullage._late import orjson
 from ullage.compaction.context_providers import Providers
 from ullage.counting.estimate import Weights, weights_for
 from ullage.counting.models import Model

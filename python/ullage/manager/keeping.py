@@ -14,7 +14,6 @@ from ullage.manager.clock import now_in_ms, opened_log
 from ullage.manager.history import History, as_entries
 from ullage.manager.host import Host
 from ullage.manager.lighter import Lighter, trim_account
-from ullage.manager.outside import Log, Outside
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.rewind import rewind
 from ullage.manager.saved_changes import change_of, with_changes
@@ -25,6 +24,7 @@ from ullage.policy import Policy
 if TYPE_CHECKING:
     from ullage.manager.journal import Journal
     from ullage.manager.journal_read import Added, Found
+    from ullage.manager.outside import Log, Outside
     from ullage.transcript.log import TranscriptLog
 
 __all__ = ["Keeping"]

@@ -24,7 +24,6 @@ from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.idle import IdleTurns
 from ullage.manager.lighter import Lighter, too_many_told
 from ullage.manager.machine import Machine
-from ullage.manager.outside import Log
 from ullage.manager.recovery import recover
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.compaction.compaction_result import Direction
     from ullage.compaction.prefetch import Ahead
+    from ullage.manager.outside import Log
     from ullage.observe.events import Listener
     from ullage.recall import Recall
 

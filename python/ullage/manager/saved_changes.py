@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
+from ullage._late import hashlib, orjson
 from ullage.exceptions import InvalidPolicy
 from ullage.manager.delta import diff, patch
 

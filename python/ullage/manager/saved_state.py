@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
+from ullage._late import hashlib, orjson
 from ullage.counting.calibration import Correction
 from ullage.exceptions import InvalidPolicy
 from ullage.levels.cost import Cost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ullage.counting.models import ModelTable
 from ullage.effects import Flow
@@ -16,7 +16,6 @@ from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed, print_of
 from ullage.manager.idle import IdleTurns
 from ullage.manager.keeping import Keeping
-from ullage.manager.outside import Log, Outside
 from ullage.manager.saved_state import set_state, state_of
 from ullage.manager.values import Request
 from ullage.manager.written_back import ListView, legal_again, plan_of, standing, written_back
@@ -24,6 +23,9 @@ from ullage.messages import Item, SystemPrompt, Tools, message_of
 from ullage.policy import Policy
 from ullage.providers._common import normal_form
 from ullage.providers.native_lists import read_item
+
+if TYPE_CHECKING:
+    from ullage.manager.outside import Log, Outside
 
 __all__ = ["ListView", "WholeLists"]
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import orjson
-
+from ullage._late import orjson
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:
@@ -256,6 +254,8 @@ def _shell(hook: ShellHook, payload: Mapping[str, Any]) -> HookReply:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the whole process group: otherwise a shell's children outlive it and hold its pipes."""
+    import signal
+
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()

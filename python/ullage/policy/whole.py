@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self, cast
 
+from ullage._late import pathlib
 from ullage.exceptions import InvalidPolicy
 from ullage.policy.fields import EffectiveValue, Group, choice
 from ullage.policy.fitting import fitted_values
@@ -119,7 +119,9 @@ class Policy:
         )
 
     @classmethod
-    def load(cls, path: str | Path | None = None, changes: Mapping[str, Any] | None = None) -> Self:
+    def load(
+        cls, path: str | pathlib.Path | None = None, changes: Mapping[str, Any] | None = None
+    ) -> Self:
         """A preset with a TOML file and then overrides applied to it.
 
         Args:
@@ -134,7 +136,7 @@ class Policy:
         found: dict[str, Any] = {}
         if path is not None:
             try:
-                found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+                found = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
             except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
                 why = getattr(exc, "strerror", None) or exc
                 raise InvalidPolicy("policy file", str(path), f"cannot be read: {why}") from exc

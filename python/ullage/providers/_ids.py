@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ullage._late import hashlib, pattern
 from ullage.messages import Item
 from ullage.providers._common import bare, blocks_of
 
@@ -61,7 +61,7 @@ def _hashed(text: str, attempt: int, length: int) -> str:
     return "".join(digits)
 
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME = pattern(r"[a-zA-Z0-9_-]{1,64}")
 _NAME_CHARS = 48  # of a refused name stay readable
 NAMELESS = "unnamed_tool"
 

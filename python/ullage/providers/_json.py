@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from ullage._late import json, late
 
 __all__ = ["arguments_in", "arguments_out", "dumps", "loads_object"]
 
@@ -28,8 +29,8 @@ def _refuse(name: str) -> Any:
 
 
 # `json.dumps` and `json.loads` would make one for each call.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_ENCODER = late(lambda: json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str))
+_DECODER = late(lambda: json.JSONDecoder(parse_constant=_refuse))
 
 
 def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ullage._late import hashlib
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.messages import Item
 from ullage.providers._common import FOREIGN, is_anthropic_only

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
+from ullage._late import orjson
 from ullage.facts.calls import describe, read_call
 from ullage.facts.reading import blocks_of
 from ullage.messages import role_of

@@ -6,27 +6,26 @@ where a provider sends none. The place that `put` returns names that text for ev
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol
 
+from ullage._late import hashlib, pathlib, pattern
 from ullage.exceptions import InvalidPolicy, StoreError
 
 __all__ = ["FileStore", "MemoryStore", "OffloadStore", "digest_of", "file_stem", "write_whole"]
 
-_SAFE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
-_RESERVED = re.compile(r"(?:con|prn|aux|nul|clock\$|com\d|lpt\d)\Z", re.IGNORECASE)
+_SAFE = pattern(r"[A-Za-z0-9_-]{1,100}\Z")
+_RESERVED = pattern(r"(?:con|prn|aux|nul|clock\$|com\d|lpt\d)\Z", re.IGNORECASE)
 """Device names on Windows, with any suffix."""
 
-_PLACE = re.compile(r"([A-Za-z0-9_-]{1,100})\.([0-9a-f]{32})\.[a-z]{1,8}")
+_PLACE = pattern(r"([A-Za-z0-9_-]{1,100})\.([0-9a-f]{32})\.[a-z]{1,8}")
 """The name of a store's file: stem, hash of the text, suffix."""
 
-_SUFFIX = re.compile(r"\.[a-z]{1,8}\Z")
+_SUFFIX = pattern(r"\.[a-z]{1,8}\Z")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -72,7 +71,7 @@ class FileStore:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
+        self.folder = pathlib.Path(folder)
 
     def put(self, name: str, text: str, *, suffix: str = ".txt") -> str:
         """Keep a text.
@@ -97,7 +96,7 @@ class FileStore:
 
     def get(self, name: str) -> str | None:
         """The text at a place that `put` returned, or under an id that has only one text. Else `None`."""
-        place = Path(name).name if "\0" not in name else ""
+        place = pathlib.Path(name).name if "\0" not in name else ""
         if (found := _PLACE.fullmatch(place)) and name in (place, str(self.folder / place)):
             text = self._read(self.folder / place)
             return text if text is not None and digest_of(text) == found[2] else None
@@ -105,7 +104,7 @@ class FileStore:
         texts = {text for text in kept if text is not None}
         return texts.pop() if len(texts) == 1 else None
 
-    def _under(self, name: str) -> Iterator[Path]:
+    def _under(self, name: str) -> Iterator[pathlib.Path]:
         """Files of an id; those without a hash were written by older versions."""
         stem = file_stem(name)
         with suppress(OSError):
@@ -116,15 +115,15 @@ class FileStore:
                 elif found is not None and found[1] == stem:
                     yield path
 
-    def _read(self, path: Path) -> str | None:
+    def _read(self, path: pathlib.Path) -> str | None:
         return path.read_bytes().decode("utf-8", "surrogatepass") if _is_own(path) else None
 
 
-def _is_own(path: Path) -> bool:
+def _is_own(path: pathlib.Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
+def write_whole(path: pathlib.Path, data: bytes, *, sync: bool = True) -> None:
     """Writes a file whole or not at all, for its owner only.
 
     Args:
@@ -147,7 +146,7 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
         raise
 
 
-def _write(path: Path, data: bytes, *, sync: bool) -> None:
+def _write(path: pathlib.Path, data: bytes, *, sync: bool) -> None:
     """Write a new file; a leftover of a killed process under its name is removed first."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
@@ -161,7 +160,7 @@ def _write(path: Path, data: bytes, *, sync: bool) -> None:
         os.close(fd)
 
 
-def _sync(folder: Path) -> None:
+def _sync(folder: pathlib.Path) -> None:
     """Make a new name durable; only POSIX systems need and have this."""
     if os.name != "posix":
         return

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
-from typing import Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
 from ullage.legality.capabilities import facts_for, json_bytes, json_of
 from ullage.legality.documents import documents_of, pages_of
 from ullage.legality.originals import Original, Originals
-from ullage.legality.parameters import RequestParameters, parameters
 from ullage.legality.params import check_params
 from ullage.legality.repairs.result import Repaired
 from ullage.legality.repairs.thinking_history import Track
 from ullage.messages import Item, SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider, provider_of
+
+if TYPE_CHECKING:
+    from ullage.legality.parameters import RequestParameters
 
 __all__ = ["Repairer"]
 
@@ -89,7 +91,11 @@ class Repairer:
         params: Mapping[str, Any] | None = None,
         **named: Unpack[RequestParameters],
     ) -> None:
-        params = parameters(Repairer, params, named)
+        params = dict(params or {})
+        if named:
+            from ullage.legality.parameters import parameters
+
+            params = parameters(Repairer, params, named)
         self._provider = provider_of(provider)
         self._options: dict[str, Any] = {
             "provider": self._provider,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage._late import pattern
 from ullage.facts.compaction_items import newest_item
 from ullage.facts.reading import blocks_of, flat_text
 from ullage.levels.collapse.state import Collapse
@@ -166,7 +166,7 @@ def _parts(
     }
 
 
-_NAME = re.compile(r"[\w.-]{0,80}[A-Za-z_]\w{0,80}\.\w{1,80}|[A-Za-z_]\w{7,}")
+_NAME = pattern(r"[\w.-]{0,80}[A-Za-z_]\w{0,80}\.\w{1,80}|[A-Za-z_]\w{7,}")
 
 
 def _names(text: str) -> set[str]:

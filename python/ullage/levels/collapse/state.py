@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from ullage._late import hashlib
 from ullage.recall.named_span import NamedSpan
 
 __all__ = ["Collapse", "Committed", "Staged"]
