@@ -201,6 +201,24 @@ def compacted(megabytes: int) -> tuple[Callable[[], object], int]:
 _HELD = tempfile.TemporaryDirectory(prefix="ullage-growth-")
 _FOLDER = Path(_HELD.name)
 
+
+def resumed(turns: int) -> tuple[Callable[[], object], int]:
+    """A manager's log, read back; every turn wrote a message and a line of its state."""
+    path = _FOLDER / f"log-{turns}.jsonl"
+    with ContextManager(model=MODEL, context_window=WINDOW, log=path) as manager:
+        for message in talk(2 * turns):
+            manager.add(message)
+            if message["role"] == "user":
+                manager.prepare()
+
+    def run() -> None:
+        ContextManager.resume(path).close()
+
+    return run, turns
+
+
+RESUME = Curve("resume of a manager from its log, a turn", resumed, longest=10_000)
+
 FILES = (
     Curve("inspect of a file, a byte", inspected, longest=400),
     Curve("compact of a file without a model, a byte", compacted, longest=16),

@@ -175,6 +175,9 @@ def test_the_later_state_comes_of_the_earlier_and_the_change(before, now):
     change = json.loads(json.dumps(diff(before, now)))
     made = patch(before, change)
     assert json.dumps(made) == json.dumps(now) or made == now
+    held = copy.deepcopy(before)
+    assert json.dumps(patch(held, copy.deepcopy(change), in_place=True)) == json.dumps(made)
+    assert patch(before, change) == made, "the earlier state had changed"
     assert bool(change) == (type(before) is not type(now) or before != now)
 
 

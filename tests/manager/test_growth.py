@@ -57,6 +57,15 @@ def test_time_grows_no_faster_than_the_file(curve: growth.Curve):
     assert min(found) <= SLOPE, found
 
 
+@pytest.mark.slow
+def test_time_of_a_resume_grows_no_faster_than_the_log():
+    turns = (500, 2_000, 8_000)
+    found = [growth.slope(turns, growth.costs(growth.RESUME, turns))]
+    while found[-1] > SLOPE and len(found) < 4:
+        found.append(growth.slope(turns, growth.costs(growth.RESUME, turns)))
+    assert min(found) <= SLOPE, found
+
+
 def test_what_looks_at_everything_each_time_would_be_found():
     lengths = (100, 1_000, 10_000)
     assert growth.slope(lengths, [1.0, 1.0, 1.0]) == 0

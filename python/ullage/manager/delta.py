@@ -73,8 +73,13 @@ def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
     return next(at for at in range(most) if before[at] != now[at])
 
 
-def patch(before: Any, change: Mapping[str, Any]) -> Any:
-    """The value that `diff` got as `now`; `before` is unchanged.
+def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> Any:
+    """The value that `diff` got as `now`.
+
+    Args:
+        before: As given to `diff`.
+        change: What it returned.
+        in_place: `before` becomes that value where it can, at the cost of the change alone. After an error it is neither.
 
     Raises:
         KeyError: The change belongs to another state; so do the other two.
@@ -86,13 +91,20 @@ def patch(before: Any, change: Mapping[str, Any]) -> Any:
     if "is" in change:
         return change["is"]
     if "tail" in change:
-        if change["from"] > len(before):
-            raise ValueError(f"there are {len(before)} of {change['from']} values")
-        if isinstance(before, str):
-            return before[: change["from"]] + change["tail"]
-        return [*before[: change["from"]], *change["tail"]]
-    gone = set(change.get("gone", ()))
-    found = {key: value for key, value in before.items() if key not in gone}
+        return _grown(before, change["from"], change["tail"], in_place=in_place)
+    found = before if in_place else dict(before)
+    for key in change.get("gone", ()):
+        found.pop(key, None)
     for key, inner in change.get("keys", {}).items():
-        found[key] = patch(before.get(key), inner)
+        found[key] = patch(found.get(key), inner, in_place=in_place)
+    return found
+
+
+def _grown(before: Any, same: int, tail: Any, *, in_place: bool) -> Any:
+    if same > len(before):
+        raise ValueError(f"there are {len(before)} of {same} values")
+    if isinstance(before, str):
+        return before[:same] + tail
+    found = before if in_place else list(before)
+    found[same:] = tail
     return found

@@ -92,10 +92,12 @@ def _take_state(
 ) -> None:
     if entry["format"] != FORMAT:
         raise ValueError(f"its form is {entry['format']!r}, this version reads {FORMAT}")
-    found.state = patch(found.state, entry["state"])
+    found.state = patch(found.state, entry["state"], in_place=True)
     if entry.get("base"):
         found.history = base_of(log, start)
-    known = [*found.history, *found.later]
+    # Not copied: each turn has a line like this.
+    known = found.history
+    known += found.later
     for at in sorted(waiting):
         if at == len(known):
             known.append(waiting[at])
@@ -103,7 +105,8 @@ def _take_state(
     count = found.state["count"]
     if len(known) < count:
         raise ValueError(f"{count - len(known)} of {count} messages are missing")
-    found.history, found.later = known[:count], []
+    del known[count:]
+    found.later = []
     found.reports += entry.get("reports", ())
     found.records += entry.get("records", ())
     found.let_go = entry.get("let_go", found.let_go)
