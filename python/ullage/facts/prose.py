@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from ullage._engine import core
 from ullage.facts.fences import unfenced
 from ullage.facts.searched import SearchedPatterns
 
@@ -153,11 +154,14 @@ _QUOTES = {
 _COVER = "\x00"
 
 
+_ASCII_QUOTES = tuple(mark for mark in _QUOTES if mark.isascii())
 _QUOTE = re.compile(f"[{''.join(_QUOTES)}]")
 
 
 def _covered(paragraph: str) -> str:
     """The text with each quotation masked, keeping its length; one that never ends reaches to the end."""
+    if paragraph.isascii() and not any(mark in paragraph for mark in _ASCII_QUOTES):
+        return paragraph
     parts: list[str] = []
     done, mark = 0, _QUOTE.search(paragraph)
     while mark is not None:
@@ -208,15 +212,18 @@ def sentences(text: str) -> list[tuple[str, str]]:
     Args:
         text: Any text.
     """
-    found: list[tuple[str, str]] = []
-    for paragraph in text.split("\n\n"):
-        covered = _covered(paragraph)
-        start = 0
-        breaks = _BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS
-        for mark in breaks.finditer(covered):
-            found.append((paragraph[start : mark.start()], covered[start : mark.start()]))
-            start = mark.end()
-        found.append((paragraph[start:], covered[start:]))
+    return [pair for paragraph in text.split("\n\n") for pair in _in_paragraph(paragraph)]
+
+
+def _in_paragraph(paragraph: str) -> list[tuple[str, str]]:
+    covered = _covered(paragraph)
+    if covered is paragraph and covered.isascii():
+        return [(part, part) for part in core.split_sentences(covered, 1, len(covered))]
+    found, start = [], 0
+    for mark in (_BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS).finditer(covered):
+        found.append((paragraph[start : mark.start()], covered[start : mark.start()]))
+        start = mark.end()
+    found.append((paragraph[start:], covered[start:]))
     return [(whole.strip(), bare.strip()) for whole, bare in found if whole.strip()]
 
 

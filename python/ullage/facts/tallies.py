@@ -95,31 +95,50 @@ class FileTally:
     """What was done to each file, in order of first use."""
 
     def __init__(self) -> None:
-        self._files: dict[str, FileUse] = {}
+        self._files: dict[str, _Use] = {}
 
     def add(self, call: CallEffect, index: int) -> None:
         """Counts a call about a file that succeeded."""
         path = call.target.strip()
         if not path or len(path) > 1000 or "\n" in path:
             return
-        old = self._files.get(path) or FileUse(path, first=index, last=index)
-        self._files[path] = _updated(old, call, index)
+        use = self._files.get(path)
+        if use is None:
+            use = self._files[path] = _Use(index)
+        use.add(call, index)
 
     def files(self) -> tuple[FileUse, ...]:
         """All files."""
-        return tuple(self._files.values())
+        return tuple([use.of(path) for path, use in self._files.items()])
 
 
-def _updated(file: FileUse, call: CallEffect, last: int) -> FileUse:
-    if call.action is Action.READ:
-        ranges = _with_range(file.ranges, call)
-        return replace(file, last=last, reads=file.reads + 1, ranges=ranges)
-    if call.action is Action.DELETE:
-        return replace(file, last=last, deleted=True, code="")
-    edits = file.edits + (call.action is Action.EDIT)
-    writes = file.writes + (call.action is Action.WRITE)
-    code = call.code if call.code.strip() else file.code
-    return replace(file, last=last, edits=edits, writes=writes, deleted=False, code=code)
+class _Use:
+    """What was done to a file so far."""
+
+    __slots__ = ("code", "deleted", "edits", "first", "last", "ranges", "reads", "writes")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.ranges: tuple[tuple[int, int], ...] = ()
+        self.reads = self.edits = self.writes = 0
+        self.deleted, self.code = False, ""
+
+    def add(self, call: CallEffect, last: int) -> None:
+        self.last = last
+        if call.action is Action.READ:
+            self.reads += 1
+            self.ranges = _with_range(self.ranges, call)
+        elif call.action is Action.DELETE:
+            self.deleted, self.code = True, ""
+        else:
+            self.edits += call.action is Action.EDIT
+            self.writes += call.action is Action.WRITE
+            self.deleted = False
+            self.code = call.code if call.code.strip() else self.code
+
+    def of(self, path: str) -> FileUse:
+        done = (self.reads, self.edits, self.writes, self.deleted)
+        return FileUse(path, self.first, self.last, self.ranges, *done, self.code)
 
 
 def _with_range(

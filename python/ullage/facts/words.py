@@ -201,7 +201,7 @@ def asks(text: str) -> str:
     that a list of choices under a question does not hide it.
     """
     end = text[-8000:]
-    if not _ANY_MARK.search(end):
+    if "?" not in end and (end.isascii() or not _ANY_MARK.search(end)):
         return ""
     lines = [line.strip() for line in unfenced(end).splitlines() if line.strip()]
     newest = lines[-_LAST_LINES:]

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 from ullage._late import pathlib
 from ullage.exceptions import InvalidPolicy
 from ullage.policy.fields import EffectiveValue, Group, choice
-from ullage.policy.fitting import fitted_values
+from ullage.policy.fitting import FULL_WINDOW_TOKENS, fitted_values
 from ullage.policy.levels import (
     CollapsePolicy,
     CostPolicy,
@@ -210,6 +210,8 @@ class Policy:
             >>> Policy.buffered().fitted(8_192).truncate.margin_tokens
             81
         """
+        if window_tokens >= FULL_WINDOW_TOKENS:
+            return self
         now = {item.name: item.value for item in self.effective()}
         then = {item.name: item.value for item in self._preset().effective()}
         changes = fitted_values(now, then, window_tokens)

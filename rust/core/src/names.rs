@@ -117,19 +117,21 @@ fn for_each_run<'a>(text: &'a str, mut take: impl FnMut(&'a str)) {
 /// Where the run that begins here ends, and how many characters it has.
 fn run_end(text: &str, start: usize) -> (usize, usize) {
     let bytes = text.as_bytes();
-    let (mut at, mut chars) = (start, 0);
-    while at < bytes.len() {
-        match CLASSES[bytes[at] as usize] {
-            0 | b'M' => break,
-            b'B' => match text[at..].chars().next() {
-                Some(c) if is_wide_letter(c) => at += c.len_utf8(),
-                _ => break,
-            },
-            _ => at += 1,
+    let (mut at, mut more) = (start, 0); // bytes of wide letters beyond the first
+    loop {
+        let narrow = bytes[at..]
+            .iter()
+            .position(|&byte| !matches!(CLASSES[byte as usize], b'W' | b'P'));
+        at = narrow.map_or(bytes.len(), |count| at + count);
+        match text[at..].chars().next() {
+            Some(c) if is_wide_letter(c) => {
+                at += c.len_utf8();
+                more += c.len_utf8() - 1;
+            }
+            _ => break,
         }
-        chars += 1;
     }
-    (at, chars)
+    (at, at - start - more)
 }
 
 fn next(text: &str, at: usize) -> usize {

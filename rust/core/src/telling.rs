@@ -96,7 +96,9 @@ fn told_by(line: &str) -> u8 {
 }
 
 fn has_two_digits(line: &[u8]) -> bool {
-    line.iter().filter(|byte| byte.is_ascii_digit()).count() > 1
+    // A byte holds the number: a line has at most `MAX_CHARS`.
+    let digits = line.iter().map(|byte| u8::from(byte.is_ascii_digit()));
+    digits.fold(0, u8::wrapping_add) > 1
 }
 
 /// What a byte may be, by bit.
