@@ -24,7 +24,7 @@ __all__ = ["TranscriptIndex"]
 
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r"
-LONG_LINE = 2_048
+LONG_LINE = 512
 """Bytes of a line from which on a part of it is worth leaving out."""
 
 NOT_AN_OBJECT = "not a JSON object"

@@ -9,7 +9,7 @@ from ullage.batch.search import TranscriptFile
 from ullage.counting.estimate import Ledger, weights_for
 from ullage.policy import Policy
 from ullage.replay import replay_session, script_of
-from ullage.sessions import open_session
+from ullage.sessions import inspect_session, open_session
 
 __all__ = ["count_file", "replay_file", "validate_file"]
 
@@ -47,12 +47,14 @@ def count_file(found: TranscriptFile, *, model: str | None = None) -> Mapping[st
     Raises:
         InvalidTranscript, InvalidMessage: See `open_session`.
     """
-    session = open_session(found.path)
+    session = inspect_session(found.path, model=model)
+    held = session.inspection
     return {
         "format": session.format,
         "bytes": session.size,
-        "messages": len(session.messages),
-        "tokens": _tokens(session.items, model or session.model),
+        "messages": session.messages,
+        # Without a figure, what was sent besides the messages is not counted.
+        "tokens": held.anchored_tokens if held.anchored else held.tokens,
     }
 
 

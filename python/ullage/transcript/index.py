@@ -63,7 +63,7 @@ class Transcript:
             path: The JSONL file.
             weights: For calibrated token counts; `None`: rough counts only.
             lean: In entries of the conversation, `None` stands in place of the copy of a result that an interface keeps
-                (`toolUseResult`), in lines of over 2 KB and unless a user's answers are in it: it is as large as all else,
+                (`toolUseResult`), in lines of over 512 bytes and unless a user's answers are in it: it is as large as all else,
                 and no model sees it. `load` and `entries` return lines whole.
 
         Raises:

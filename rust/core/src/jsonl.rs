@@ -33,7 +33,7 @@ pub use tape::Problem;
 /// What files of some systems begin with.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// Bytes of a line from which on a part of it is worth leaving out.
-pub const LONG_LINE: usize = 2_048;
+pub const LONG_LINE: usize = 512;
 
 /// One line. Strings are numbers of the index's table, 0 none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -250,10 +250,11 @@ impl TranscriptIndex {
     fn survey(
         &self,
         py: Python<'_>,
-        lines: Vec<usize>,
+        lines: &Bound<'_, PyAny>,
         others: Vec<(usize, Bound<'_, PyList>)>,
         mut unmeasured: Vec<u32>,
     ) -> PyResult<Survey> {
+        let lines: Vec<usize> = lines.extract()?;
         for &at in &lines {
             self.at(at)?;
         }

@@ -44,8 +44,8 @@ pub(crate) fn read(items: &Bound<'_, PyAny>, weights: Option<&CoreWeights>) -> P
 #[pymethods]
 impl Survey {
     #[new]
-    fn new(weights: Option<Py<Weights>>, items: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let core = read(items, weights.as_ref().map(|weights| &weights.get().inner))?;
+    fn new(weights: Option<&Bound<'_, Weights>>, items: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let core = read(items, weights.map(|weights| &weights.get().inner))?;
         Ok(Self::of(items.py(), || core))
     }
 
@@ -100,10 +100,12 @@ impl Survey {
         &self,
         py: Python<'_>,
         limits: &Bound<'_, PyDict>,
-        unlimited: Vec<bool>,
-        clearable: Vec<bool>,
+        unlimited: &Bound<'_, PyAny>,
+        clearable: &Bound<'_, PyAny>,
     ) -> PyResult<Vec<Freed>> {
         let limits = limits_of(limits)?;
+        let (unlimited, clearable): (Vec<bool>, Vec<bool>) =
+            (unlimited.extract()?, clearable.extract()?);
         Ok(py.detach(|| self.core.freeable(&limits, &unlimited, &clearable).to_vec()))
     }
 
