@@ -18,7 +18,7 @@ from tests.oracle.legality import assert_legal
 from ullage.effects import Flow, Summarize, Together, Wait, drive
 from ullage.exceptions import UnknownHandle
 from ullage.levels import Made, View, collapse
-from ullage.levels.collapse import Candidate, Collapse, Staged
+from ullage.levels.collapse import Candidate, Collapse, Staged, spans
 from ullage.levels.collapse import stage_and_commit as level
 from ullage.levels.collapse.spans import candidates, protected
 from ullage.levels.cut_points import whole_cuts
@@ -300,8 +300,8 @@ def test_a_running_summary_is_not_waited_for_where_what_is_ready_suffices():
 def test_spans_are_looked_for_again_only_when_the_context_has_grown(monkeypatch):
     view, state = view_of(session(20)), Collapse()
     looks: list[int] = []
-    found = level.candidates
-    monkeypatch.setattr(level, "candidates", lambda *given: looks.append(1) or found(*given)[:1])
+    found = spans.candidates
+    monkeypatch.setattr(spans, "candidates", lambda *given: looks.append(1) or found(*given)[:1])
     where = room(view, 80)
     for _ in range(3):
         run(view, ON, where, state)
@@ -317,8 +317,8 @@ def test_spans_are_looked_for_again_only_when_the_context_has_grown(monkeypatch)
 
 def test_a_commit_that_frees_a_few_percent_only_is_not_done(monkeypatch):
     view, state = view_of(session(40)), Collapse()
-    found = level.candidates
-    monkeypatch.setattr(level, "candidates", lambda *given: found(*given)[:1])
+    found = spans.candidates
+    monkeypatch.setattr(spans, "candidates", lambda *given: found(*given)[:1])
     assert run(view, ON, room(view, 92), state).freed == 0
     assert len(state.staged) == 1
     monkeypatch.setattr(level, "GAIN_PERCENT", 1)

@@ -14,7 +14,7 @@ import pytest
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import ManagerBusy
-from ullage.levels.collapse import stage_and_commit as level
+from ullage.levels.collapse import spans
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 
@@ -236,7 +236,7 @@ def test_a_synchronous_call_ends_the_task_that_its_loop_could_not_go_on_with():
 
 
 def test_where_collapse_makes_too_little_room_a_compaction_comes_after_all(monkeypatch):
-    monkeypatch.setattr(level, "candidates", lambda *given: [])
+    monkeypatch.setattr(spans, "candidates", lambda *given: [])
     manager = manager_of(None)
     number = filled(manager, 99)
     assert not manager.prepare().reports
@@ -250,7 +250,7 @@ def test_where_collapse_makes_too_little_room_a_compaction_comes_after_all(monke
 
 @pytest.mark.parametrize("changes", [{"auto.enabled": False}, {"auto.reactive_only": True}])
 def test_but_not_where_compactions_are_off(monkeypatch, changes):
-    monkeypatch.setattr(level, "candidates", lambda *given: [])
+    monkeypatch.setattr(spans, "candidates", lambda *given: [])
     manager = manager_of(None, **changes)
     filled(manager, 102)
     assert not manager.prepare().reports

@@ -17,14 +17,20 @@ from os import PathLike
 from typing import Any
 
 import ullage.compaction.compaction_result
+import ullage.compaction.recollection
 import ullage.facts
 import ullage.legality
 import ullage.legality.parameters
+import ullage.levels.context_management
 import ullage.levels.cost
+import ullage.manager.explain
 import ullage.manager.journal
 import ullage.observe
 import ullage.recall
+import ullage.recall.store
+import ullage.recall.tool_definition
 import ullage.requests
+import ullage.summarizers.protocol
 from tests.kit import top_names
 from ullage import ContextManager
 from ullage.manager.outside import Outside
@@ -65,17 +71,27 @@ LATE = {
     "Cost": ullage.levels.cost.Cost,
     # What a conversation needs only with a log, a summary or a listener: `from ullage import ContextManager` does not load it.
     "CompactionResult": ullage.CompactionResult,
+    "ContextManagement": ullage.levels.context_management.ContextManagement,
     "Direction": ullage.compaction.compaction_result.Direction,
+    "Explanation": ullage.manager.explain.Explanation,
     "Facts": ullage.facts.Facts,
+    "Hooks": ullage.Hooks,
     "Journal": ullage.manager.journal.Journal,
+    "KeptNotes": ullage.compaction.recollection.KeptNotes,
+    "ListView": ullage.manager.ListView,
     "Listener": ullage.observe.Listener,
+    "OffloadStore": ullage.recall.store.OffloadStore,
     "Outgoing": ullage.requests.Outgoing,
     "Outside": Outside,
     "RequestParameters": ullage.legality.parameters.RequestParameters,
     "Log": str | PathLike[str] | ullage.TranscriptLog,
     "Recall": ullage.recall.Recall,
     "Repair": ullage.legality.Repair,
+    "RequestRecord": ullage.manager.explain.RequestRecord,
+    "ToolAnswer": ullage.recall.tool_definition.ToolAnswer,
     "TranscriptLog": ullage.TranscriptLog,
+    "Writer": ullage.summarizers.protocol.Writer,
+    "WriterLike": ullage.summarizers.protocol.WriterLike,
 }
 """Imported for type checkers alone: of an optional package, of a room that stands above, or slow to load."""
 SPECIAL = ("__init__", "__call__", "__getitem__", "__enter__", "__iter__", "__aenter__")

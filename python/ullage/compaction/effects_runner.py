@@ -28,12 +28,11 @@ from ullage.effects import (
 )
 from ullage.effects.background import await_watched, call_watched
 from ullage.exceptions import InvalidPolicy
-from ullage.observe.hooks import arun_hook, run_hook
-from ullage.summarizers.call_watchdog import Watch
-from ullage.summarizers.protocol import SummaryRequest, is_async
 
 if TYPE_CHECKING:
     from ullage.observe.events import Event, Listener
+    from ullage.summarizers.call_watchdog import Watch
+    from ullage.summarizers.protocol import SummaryRequest
 
 __all__ = ["AsyncPerformer", "FlowHost", "Performer", "arun_flow", "run_flow", "run_flow_on_thread"]
 
@@ -118,6 +117,8 @@ class Performer:
             case Summarize():
                 return self._summarize(effect)
             case RunHook(hook, payload):
+                from ullage.observe.hooks import run_hook
+
                 return run_hook(hook, payload)
             case ReadFile(path, max_bytes):
                 return self._read(path, max_bytes)
@@ -150,6 +151,8 @@ class Performer:
 
     def _watched(self, effect: Summarize) -> tuple[SummaryRequest, _Limits]:
         """The request with a watch that tells the listeners, and when to stop waiting."""
+        from ullage.summarizers.call_watchdog import Watch
+
         given, name = effect.request, str(getattr(effect.summarizer, "name", ""))
 
         def progress(chars: int) -> None:
@@ -191,6 +194,8 @@ class AsyncPerformer(Performer):
             case Summarize():
                 return self._asummarize(effect)
             case RunHook(hook, payload):
+                from ullage.observe.hooks import arun_hook
+
                 return arun_hook(hook, payload)
             case ReadFile(path, max_bytes):
                 return self._aread(path, max_bytes)
@@ -205,6 +210,8 @@ class AsyncPerformer(Performer):
 
     async def _asummarize(self, effect: Summarize) -> Any:
         import asyncio
+
+        from ullage.summarizers.protocol import is_async
 
         summarizer = effect.summarizer
         if getattr(summarizer, "local", False) is True:
@@ -304,6 +311,8 @@ def run_flow_on_thread(
         listeners: Called with every event.
         cancel: Looked at between effects and while one is waited for.
     """
+    from ullage.summarizers.protocol import is_async
+
     if not is_async(writer, in_loop=False):
         return run_flow(flow, host, listeners, cancel=cancel)
     import asyncio

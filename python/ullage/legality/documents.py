@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage._engine import core
+from ullage._engine.digests import Violation
 from ullage._late import pattern
 from ullage.exceptions import InvalidMessage
-from ullage.legality.findings import Violation
 from ullage.legality.originals import blocks_of
 
 __all__ = ["check_pages", "documents_of", "pages_of"]

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from ullage._engine.digests import Violation
 from ullage._late import hashlib, orjson
-from ullage.legality.findings import Violation
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
 __all__ = [

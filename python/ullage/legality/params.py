@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ullage._engine.digests import Violation
 from ullage.legality.capabilities import BINDING_HEADER, RequestFacts
-from ullage.legality.findings import Violation
 
 __all__ = ["check_params", "check_wire"]
 

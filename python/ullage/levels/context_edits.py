@@ -8,19 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage.counting.estimate import Weights
 from ullage.counting.models import Model
-from ullage.levels.context_management import (
-    CLEAR_THINKING,
-    CLEAR_TOOL_USES,
-    ClearThinking,
-    ClearToolUses,
-    Compact,
-    ContextManagement,
-)
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.provider_clearing import understands
 from ullage.levels.report import Decision, StageReport
@@ -29,6 +21,9 @@ from ullage.levels.view import Result, View
 from ullage.messages import CLEARED
 from ullage.policy import Policy
 from ullage.providers.registry import AnyProvider
+
+if TYPE_CHECKING:
+    from ullage.levels.context_management import ClearToolUses
 
 __all__ = ["LEVEL", "ContextEdits", "apply_context_management", "policy_for"]
 
@@ -66,6 +61,8 @@ class ContextEdits:
 
     def applied_edits(self) -> list[dict[str, Any]]:
         """The account in the API's form, of all that is cleared in the request."""
+        from ullage.levels.context_management import CLEAR_THINKING, CLEAR_TOOL_USES
+
         found: list[dict[str, Any]] = []
         if self.thinking_turns:
             turns = {"type": CLEAR_THINKING, "cleared_thinking_turns": self.thinking_turns}
@@ -86,6 +83,8 @@ def run(context: Context) -> StageReport | None:
     if state.config is None:
         return None
     if understands(context.provider, context.model):
+        from ullage.levels.context_management import ContextManagement
+
         extras.params["context_management"] = state.config
         for beta in ContextManagement.read(state.config).headers():
             extras.add_header("anthropic-beta", beta)
@@ -101,6 +100,8 @@ def rest(context: Context) -> Rest:
 
 
 def _edited(view: View, overhead_tokens: int, state: ContextEdits) -> StageReport | None:
+    from ullage.levels.context_management import ClearThinking, ClearToolUses, ContextManagement
+
     before, changed = view.ledger.tokens(), list[int | None]()
     cleared: list[Result] = []
     for edit in ContextManagement.read(state.config).edits:
@@ -179,6 +180,8 @@ def policy_for(
     Raises:
         InvalidPolicy: The API would refuse the parameter; names the field.
     """
+    from ullage.levels.context_management import Compact, ContextManagement
+
     edits = ContextManagement.read(config).edits
     trigger = next((edit.trigger for edit in edits if isinstance(edit, Compact)), 0)
     if not trigger or understands(provider, model):

@@ -11,8 +11,6 @@ from dataclasses import replace
 
 from ullage._engine.digests import BlockKind, Role
 from ullage.counting.models import Model
-from ullage.legality.repairs import turn_end
-from ullage.legality.repairs.texts import TURN_CLOSED
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.report import Made, StageReport
 from ullage.levels.view import View
@@ -96,6 +94,8 @@ def _thinks(view: View, at: int) -> bool:
 
 def _bare(view: View, at: int) -> Made:
     """What a level made, without its thinking: a kept response that a compaction wrote again."""
+    from ullage.legality.repairs.texts import TURN_CLOSED
+
     message = view.messages[at]
     blocks = [block for block in message["content"] if block.get("type") not in THINKING]
     text = [{"type": "text", "text": TURN_CLOSED}]
@@ -112,6 +112,8 @@ def _open_from(view: View) -> int:
 
 
 def _closing(view: View) -> tuple[Made, Made]:
+    from ullage.legality.repairs import turn_end
+
     key = f"closed:{view.sources[-1]}"
     received, closed = turn_end()
     return Made(f"{key}.a", received), Made(f"{key}.u", closed)

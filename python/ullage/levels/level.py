@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 from ullage.counting.models import Model
 from ullage.effects import Flow
@@ -30,8 +30,12 @@ from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.policy import Policy
 from ullage.providers.registry import Provider, provider_of
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import AsyncSummarizer, Summarizer, SummarizerFunction
+
+if TYPE_CHECKING:
+    from ullage.recall.store import OffloadStore
+    from ullage.summarizers.protocol import AsyncSummarizer, Summarizer, SummarizerFunction
+
+    Writer = Summarizer | AsyncSummarizer | SummarizerFunction
 
 __all__ = [
     "NEVER",
@@ -44,11 +48,9 @@ __all__ = [
     "LevelState",
     "Outcome",
     "Rest",
-    "Writer",
     "share_of",
 ]
 
-Writer = Summarizer | AsyncSummarizer | SummarizerFunction
 S = TypeVar("S")
 
 

@@ -14,17 +14,15 @@ from ullage.effects import Flow
 from ullage.facts.tool_names import family_of, matches
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.microcompact_state import Micro, fingerprint
-from ullage.levels.one_line_writer import line_for, lines_for
 from ullage.levels.provider_clearing import comes_first
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.tool_results import fresh_from
 from ullage.levels.view import Result, View
-from ullage.levels.waiting import pays_soon
 from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
 from ullage.recall.tool_definition import RECALL_NAME
 
-__all__ = ["LEVEL", "line_for", "newest_answer_ms"]
+__all__ = ["LEVEL", "newest_answer_ms"]
 
 STAGE = "microcompact"
 
@@ -265,6 +263,8 @@ def _older(
     context: Context, results: Sequence[Result], eligible: Sequence[Result], kept: int, state: Micro
 ) -> Flow[StageReport | None]:
     """What a later result replaced, and, where that leaves too much, lines for others: one pass, since each breaks the prefix."""
+    from ullage.levels.one_line_writer import lines_for
+
     view, micro, fill = context.view, context.policy.micro, context.fill_percent()
     why, gone = list[str](), list[Result]()
     if micro.by_supersession and fill >= micro.supersede_start_percent:
@@ -310,6 +310,8 @@ def _is_large_read(result: Result, policy: Policy) -> bool:
 
 def _enough(context: Context, chosen: Sequence[Result], gain: int) -> bool:
     """Whether a pass frees the least that it must, and pays soon enough where the policy waits for that (BEY-2)."""
+    from ullage.levels.waiting import pays_soon
+
     if not chosen or gain < context.policy.micro.min_freed_tokens:
         return False
     return pays_soon(context, chosen[0].message, gain)

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ullage.counting.models import Model
 from ullage.facts.reading import blocks_of
 from ullage.facts.tool_names import matches
-from ullage.levels.context_management import (
-    CLEAR_TOOL_USES,
-    ClearThinking,
-    ClearToolUses,
-    Compact,
-    ContextManagement,
-    Edit,
-)
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.policy import MicrocompactPolicy, Policy
 from ullage.providers.registry import AnyProvider, provider_of
+
+if TYPE_CHECKING:
+    from ullage.levels.context_management import ContextManagement, Edit
 
 __all__ = [
     "LEVEL",
@@ -103,6 +98,15 @@ def management(policy: Policy, tools: Iterable[str]) -> ContextManagement | None
         tools: Names that the host offers: those of `micro.exclude_tools`, or not of `micro.tools`, are excluded.
     """
     micro = policy.micro
+    if not micro.by_provider and not micro.provider_compact_tokens:
+        return None
+    from ullage.levels.context_management import (
+        ClearThinking,
+        ClearToolUses,
+        Compact,
+        ContextManagement,
+    )
+
     edits: list[Edit] = []
     if micro.by_provider:
         if micro.provider_thinking != "default":
@@ -147,6 +151,8 @@ def _parameters(
     found = management(policy, context.tools) if understands(provider, context.model) else None
     if found is None:
         return {}, ()
+    from ullage.levels.context_management import ClearToolUses
+
     state.exclude_tools = next(
         (edit.exclude_tools for edit in found.edits if isinstance(edit, ClearToolUses)), ()
     )
@@ -178,6 +184,8 @@ def observe(context: Context, response: Mapping[str, Any]) -> None:
     applied = managed.get("applied_edits") if isinstance(managed, Mapping) else None
     if not isinstance(applied, list):
         return
+    from ullage.levels.context_management import CLEAR_TOOL_USES
+
     view, state = context.view, context.state(ProviderClearing)
     state.tokens = sum(_count(edit, "cleared_input_tokens") for edit in applied)
     state.thinking_turns = sum(_count(edit, "cleared_thinking_turns") for edit in applied)

@@ -9,7 +9,6 @@ from ullage.levels.report import Decision, StageReport
 from ullage.levels.text_truncation import cut_middle
 from ullage.levels.tool_results import fresh_from
 from ullage.levels.view import Result, View
-from ullage.levels.waiting import pays_soon
 from ullage.policy import Policy
 
 __all__ = ["LEVEL", "shortened"]
@@ -51,6 +50,8 @@ def run(context: Context) -> StageReport | None:
 
 def _waiting(context: Context, chosen: Sequence[tuple[Result, Decision]]) -> int:
     """How many of the first ones wait until they pay for the cache that they break: the later a change, the less it breaks."""
+    from ullage.levels.waiting import pays_soon
+
     freed = 0
     worth = len(chosen)
     for at in range(len(chosen) - 1, -1, -1):

@@ -7,6 +7,7 @@ stays the same for ever, so that the provider's cache holds.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ullage._engine.digests import Role
 from ullage.effects import Call, Flow
@@ -18,7 +19,9 @@ from ullage.levels.snip import shortened
 from ullage.levels.text_truncation import head
 from ullage.levels.view import Result, View
 from ullage.policy import Policy
-from ullage.recall.store import OffloadStore
+
+if TYPE_CHECKING:
+    from ullage.recall.store import OffloadStore
 
 __all__ = ["LEVEL"]
 

@@ -14,7 +14,6 @@ from ullage.levels.carry_items import with_item
 from ullage.levels.report import Decision, Made, Span, StageReport, decided_records, spans
 from ullage.levels.tool_results import Result, Results
 from ullage.messages import Item, as_sent, message_of
-from ullage.transcript.render import rendered
 
 __all__ = ["Result", "View"]
 
@@ -99,7 +98,7 @@ class View:
             InvalidMessage: It is no message; nothing has changed.
         """
         place = len(self.messages) if source is None else source
-        known = rendered(item) if isinstance(item, dict) and "type" in item else item
+        known = _rendered(item) if isinstance(item, dict) and "type" in item else item
         if known is None or not isinstance(known, Mapping):
             core.Ledger(None, [item])  # raises for what is no entry either
             return False
@@ -264,7 +263,7 @@ class View:
     def place(self, placed: Sequence[tuple[int | str, Item]]) -> None:
         """Fill an empty view with what a stored one held; entries without a message are none of it."""
         for source, item in placed:
-            known = rendered(item) if "type" in item else item
+            known = _rendered(item) if "type" in item else item
             shown = self._shown(known if known is not None else item, source)
             self.originals.append(known if known is not None else item)
             self.shown.append(shown)
@@ -440,3 +439,10 @@ class View:
 
 def _parts(content: Any) -> Sequence[Any]:
     return content if isinstance(content, list | tuple) else ()
+
+
+def _rendered(item: Any) -> Any:
+    """A line of a transcript as the model sees it; bare messages do not come here."""
+    from ullage.transcript.render import rendered
+
+    return rendered(item)

@@ -23,11 +23,15 @@ What happens is reported to `listeners` as events of `ullage.observe.events`.
 
 from __future__ import annotations
 
-from ullage.manager.manager import ContextManager
-from ullage.manager.saved_changes import with_changes
-from ullage.manager.values import Decided, Recovery, Request, Usage
-from ullage.manager.whole_list import ListView
-from ullage.manager.written_back import PlanStep
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
+
+if TYPE_CHECKING:
+    from ullage.manager.manager import ContextManager
+    from ullage.manager.saved_changes import with_changes
+    from ullage.manager.values import Decided, Recovery, Request, Usage
+    from ullage.manager.written_back import ListView, PlanStep
 
 __all__ = [
     "ContextManager",
@@ -39,3 +43,12 @@ __all__ = [
     "Usage",
     "with_changes",
 ]
+
+_HOMES = {
+    "manager": ("ContextManager",),
+    "saved_changes": ("with_changes",),
+    "values": ("Decided", "Recovery", "Request", "Usage"),
+    "written_back": ("ListView", "PlanStep"),
+}
+if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

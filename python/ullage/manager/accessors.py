@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence
+from typing import TYPE_CHECKING
 
 from ullage.counting.models import Model
 from ullage.counting.window import Window
 from ullage.levels.one_line_records import tokens_of
 from ullage.levels.pins import Pin
 from ullage.manager.due import decided
-from ullage.manager.explain import Explanation, explain
 from ullage.manager.machine import Machine
 from ullage.manager.values import Decided, Usage
 from ullage.messages import Item
 from ullage.policy import Policy
+
+if TYPE_CHECKING:
+    from ullage.manager.explain import Explanation
 
 __all__ = ["Accessors"]
 
@@ -71,6 +74,8 @@ class Accessors:
         Raises:
             InvalidPolicy: There was no such request, or it is remembered no more.
         """
+        from ullage.manager.explain import explain
+
         machine, usage = self.machine, self.machine.usage()
         now = usage.tokens, usage.by_category
         return explain(request, machine.records, machine.reports, now, machine.let_go)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ullage.levels.view import View
 from ullage.manager.categories import Tally, named
-from ullage.manager.explain import RequestRecord
+
+if TYPE_CHECKING:
+    from ullage.manager.explain import RequestRecord
 
 __all__ = ["Account"]
 
@@ -46,6 +50,10 @@ class Account:
     def records(self, view: View, tally: Tally) -> list[RequestRecord]:
         """Every record; the list is the account's own."""
         self.settle(view, tally)
+        if not self._summed:
+            return self._read
+        from ullage.manager.explain import RequestRecord
+
         self._read += [RequestRecord(*each, named(sums)) for each, sums in self._summed]
         self._summed.clear()
         return self._read

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ullage.compaction.recollection import SESSION_MEMORY
 from ullage.counting.window import FULL_WINDOW_TOKENS
 from ullage.effects import Flow
 from ullage.exceptions import CompactionError, InvalidPolicy, LogConflict
@@ -62,6 +61,7 @@ class Autocompaction:
         """Memory first, then a full summary. A failure is counted, never raised (AUTO-5)."""
         from ullage.compaction.flow import compaction_flow
         from ullage.compaction.prefetch import fitted
+        from ullage.compaction.recollection import SESSION_MEMORY
 
         machine, host = self._machine, self._host
         self.result = None

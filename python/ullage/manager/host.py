@@ -11,13 +11,13 @@ from ullage._late import orjson
 from ullage.compaction.context_providers import Providers
 from ullage.counting.estimate import Weights, weights_for
 from ullage.counting.models import Model
-from ullage.levels.level import Writer
 from ullage.manager.background_flow import BackgroundFlow
-from ullage.recall.store import OffloadStore
 
 if TYPE_CHECKING:
     from ullage.compaction.prefetch import Ahead
+    from ullage.levels.level import Writer
     from ullage.observe.events import Listener
+    from ullage.recall.store import OffloadStore
 
 __all__ = ["Host", "names_of", "overhead_of"]
 

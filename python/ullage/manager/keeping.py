@@ -16,8 +16,6 @@ from ullage.manager.host import Host
 from ullage.manager.lighter import Lighter, trim_account
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.rewind import rewind
-from ullage.manager.saved_changes import change_of, with_changes
-from ullage.manager.saved_state import dump, load, load_account, policy_of, set_state, state_of
 from ullage.messages import Item
 from ullage.policy import Policy
 
@@ -53,6 +51,9 @@ class Keeping(Accessors):
             since: The state that was saved last: only what has changed since is returned. `restore` takes the state with the
                 changes after it as a list; `ullage.manager.with_changes` makes one state of them. `None`: the whole state.
         """
+        from ullage.manager.saved_changes import change_of
+        from ullage.manager.saved_state import dump
+
         self._name(range(len(self.machine.history)))
         found = {**dump(self.machine, history=history), **self._beside()}
         return found if since is None else change_of(since, found)
@@ -93,6 +94,9 @@ class Keeping(Accessors):
         Raises:
             InvalidPolicy: It is not a saved state, or the history differs from its first message on; names the field.
         """
+        from ullage.manager.saved_changes import with_changes
+        from ullage.manager.saved_state import load
+
         state = with_changes(saved)
         made = cls._of_state(state, policy, outside)
         load(made.machine, state, history)
@@ -104,6 +108,8 @@ class Keeping(Accessors):
     def _of_state(
         cls, saved: Mapping[str, Any], policy: Policy | str | None, outside: Mapping[str, Any]
     ) -> Self:
+        from ullage.manager.saved_state import policy_of
+
         if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
             raise InvalidPolicy("saved", type(saved).__name__, "must be the result of save()")
         rules = policy if policy is not None else policy_of(saved["policy"])
@@ -162,6 +168,7 @@ class Keeping(Accessors):
     ) -> Self:
         from ullage.manager.journal import Journal
         from ullage.manager.journal_read import ms_of, uuids_of
+        from ullage.manager.saved_state import load_account, set_state
 
         made = cls._of_state(found.state, policy, outside)
         machine, journal = made.machine, Journal(log, owned=False, ids=made._ids)
@@ -325,8 +332,10 @@ class Keeping(Accessors):
         if journal is not None:
             before = journal.state
         elif careful:
+            from ullage.manager.saved_state import state_of
+
             before = {**state_of(machine), **self._beside()}
-        counts = len(machine.reports), len(machine.records), _marks(machine)
+        counts = len(machine.reports), machine.account.held, _marks(machine)
         try:
             yield
         except BaseException as exc:
@@ -343,6 +352,8 @@ class Keeping(Accessors):
         self, state: Mapping[str, Any], messages: int, counts: tuple[int, int] | None = None
     ) -> None:
         """Restore an earlier state; of what was added since, the messages up to a number stay."""
+        from ullage.manager.saved_state import set_state
+
         machine, journal = self.machine, self._journal
         history, view = machine.history[:messages], machine.view
         written = (journal.reports, journal.records) if journal else (0, 0)
@@ -394,6 +405,8 @@ class Keeping(Accessors):
             log: The fork's own log: a path, or an open and empty log. `None`: it has none.
             **outside: What should differ from this manager, with the constructor's names.
         """
+        from ullage.manager.saved_state import load
+
         given = {**self._outside, **outside}
         own = given.pop("policy", None)
         saved = self.save(history=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequen
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ullage.counting.calibration import Correction, Estimate
 from ullage.counting.estimate import weights_for
@@ -14,7 +14,6 @@ from ullage.counting.models import Model
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.effects import Emit, Flow
 from ullage.levels import pipeline, provider_clearing
-from ullage.levels.cost import Cost, cost_of, is_cold
 from ullage.levels.level import Compactor, Context, Goal, Level, LevelState, Rest
 from ullage.levels.pins import Pin
 from ullage.levels.report import StageReport
@@ -23,7 +22,6 @@ from ullage.manager.account import Account
 from ullage.manager.call_ids import CallIds
 from ullage.manager.categories import Tally
 from ullage.manager.due import Tracking
-from ullage.manager.explain import RequestRecord
 from ullage.manager.figures import Figure, reported
 from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.known import check_answer, check_item
@@ -31,9 +29,12 @@ from ullage.manager.values import Usage
 from ullage.messages import Item, message_of
 from ullage.policy import Policy
 from ullage.providers.manual_thinking import Thinking, is_manual
-from ullage.providers.native_lists import read_item
 from ullage.providers.registry import Provider, provider_of
 from ullage.requests.inbound import read_response
+
+if TYPE_CHECKING:
+    from ullage.levels.cost import Cost
+    from ullage.manager.explain import RequestRecord
 
 __all__ = ["Machine"]
 
@@ -166,6 +167,8 @@ class Machine:
         Raises:
             InvalidMessage: The message is malformed; state is unchanged.
         """
+        from ullage.providers.native_lists import read_item
+
         check_item(item, self.provider)
         found = read_item(
             item, self.provider, position=len(self.history), open_calls=self._open_calls
@@ -345,6 +348,8 @@ class Machine:
 
     def cost_of(self, report: StageReport) -> Cost | None:
         """What a rewrite for the next request costs; levels that acted before it have broken the prefix already (BEY-2)."""
+        from ullage.levels.cost import cost_of, is_cold
+
         number = self.requests + 1
         newest = takewhile(lambda each: each.request == number, reversed(self.reports))
         earlier = [each.first_changed for each in newest if each.first_changed is not None]

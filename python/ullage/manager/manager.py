@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ullage.compaction.context_providers import Providers
 from ullage.compaction.effects_runner import arun_flow, run_flow
-from ullage.compaction.recollection import KeptNotes
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, warn_without_trigger
 from ullage.effects import CancelToken, Flow
@@ -24,29 +23,28 @@ from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.idle import IdleTurns
 from ullage.manager.lighter import Lighter, too_many_told
 from ullage.manager.machine import Machine
-from ullage.manager.recovery import recover
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
 from ullage.manager.whole_list import WholeLists
 from ullage.messages import Item, SystemPrompt
-from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
 from ullage.policy.arguments import known_arguments
 from ullage.policy.given import policy_given
 from ullage.providers.manual_thinking import Thinking, read_thinking
 from ullage.providers.registry import AnyProvider, provider_of
-from ullage.recall.store import OffloadStore
-from ullage.recall.tool_definition import ToolAnswer
-from ullage.summarizers.named import writer_of
-from ullage.summarizers.protocol import WriterLike
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.compaction.compaction_result import Direction
     from ullage.compaction.prefetch import Ahead
+    from ullage.compaction.recollection import KeptNotes
     from ullage.manager.outside import Log
     from ullage.observe.events import Listener
+    from ullage.observe.hooks import Hooks
     from ullage.recall import Recall
+    from ullage.recall.store import OffloadStore
+    from ullage.recall.tool_definition import ToolAnswer
+    from ullage.summarizers.protocol import Writer, WriterLike
 
 __all__ = ["ContextManager"]
 
@@ -166,7 +164,7 @@ class ContextManager(WholeLists):
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
         named = ("summarizer", "line_summarizer", "fallback")
-        writers: Any = {name: writer_of(given[name]) for name in named if given[name] is not None}
+        writers: Any = {name: _writer(given[name]) for name in named if given[name] is not None}
         self.host = Host(
             **writers,
             offload=store,
@@ -354,11 +352,15 @@ class ContextManager(WholeLists):
             ContextTooLarge: All last resorts were tried for this request.
             ManagerBusy: See `prepare`.
         """
+        from ullage.manager.recovery import recover
+
         with self._exclusive("on_overflow"), self._whole("on_overflow", careful=False):
             return self._run(recover(*self._conversation, error))
 
     async def aon_overflow(self, error: object) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
+        from ullage.manager.recovery import recover
+
         with self._exclusive("aon_overflow"), self._whole("on_overflow"):
             return await self._arun(recover(*self._conversation, error))
 
@@ -458,6 +460,12 @@ class ContextManager(WholeLists):
         machine = self.machine
         size = f"{len(machine.view)} of {len(machine.history)} messages"
         return f"ContextManager({machine.model.name!r}, {size}, ≈{machine.tokens:_} tokens)"
+
+
+def _writer(given: WriterLike) -> Writer:
+    from ullage.summarizers.named import writer_of
+
+    return writer_of(given)
 
 
 def _ahead(listeners: tuple[Listener, ...]) -> Ahead:

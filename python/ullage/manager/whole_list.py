@@ -16,18 +16,16 @@ from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed, print_of
 from ullage.manager.idle import IdleTurns
 from ullage.manager.keeping import Keeping
-from ullage.manager.saved_state import set_state, state_of
 from ullage.manager.values import Request
-from ullage.manager.written_back import ListView, legal_again, plan_of, standing, written_back
 from ullage.messages import Item, SystemPrompt, Tools, message_of
 from ullage.policy import Policy
 from ullage.providers._common import normal_form
-from ullage.providers.native_lists import read_item
 
 if TYPE_CHECKING:
     from ullage.manager.outside import Log, Outside
+    from ullage.manager.written_back import ListView
 
-__all__ = ["ListView", "WholeLists"]
+__all__ = ["WholeLists"]
 
 VERSION = 1
 """Of `view_state`; raised when an older reader could not read it any more."""
@@ -150,6 +148,8 @@ class WholeLists(Keeping):
 
         It may be lost: `view` then starts from the list alone.
         """
+        from ullage.manager.saved_state import state_of
+
         state, view = state_of(self.machine), self.machine.view
         held = [each for each in state["view"]["decisions"] if view.ledger.find_result(each[0])]
         shown = {**state["view"], "decisions": held}
@@ -168,6 +168,8 @@ class WholeLists(Keeping):
         Raises:
             InvalidPolicy: It is no such state, or the manager is not empty; names the field.
         """
+        from ullage.manager.saved_state import set_state
+
         if len(self.machine.history):
             limit = "must be empty: a state is loaded before the first view"
             raise InvalidPolicy("manager", f"{len(self.machine.history)} messages", limit)
@@ -280,6 +282,8 @@ class WholeLists(Keeping):
             self._writer.light = False
 
     def _note_point(self) -> None:
+        from ullage.manager.saved_state import state_of
+
         if self._journal is None:
             self._followed.note({**state_of(self.machine), **self._beside()})
 
@@ -297,6 +301,14 @@ class WholeLists(Keeping):
     def _written(
         self, given: Sequence[Item], reports: Sequence[StageReport], request: Request | None
     ) -> ListView:
+        from ullage.manager.written_back import (
+            ListView,
+            legal_again,
+            plan_of,
+            standing,
+            written_back,
+        )
+
         machine, form = self.machine, self.machine.provider
         written = written_back(machine.view, given, self._followed, form)
         written = legal_again(written, form, machine.model.name, self._writer.system)
@@ -326,6 +338,8 @@ class WholeLists(Keeping):
 
     def _adopt(self, given: Sequence[Item], prints: Sequence[str]) -> int:
         """Know what was added or observed since the last view, as far as the list goes on with it."""
+        from ullage.providers.native_lists import read_item
+
         history, followed = self.machine.history, self._followed
         while (at := len(followed.prints)) < len(given) and followed.start(at) < len(history):
             start = followed.start(at)
@@ -358,6 +372,8 @@ class WholeLists(Keeping):
 
     def _empty_state(self) -> Mapping[str, Any]:
         """The state of a conversation that begins, with what the provider said of the window since."""
+        from ullage.manager.saved_state import state_of
+
         make: Any = type(self)
         fresh: Self = make(**self._outside)
         learned = {"learned_limit": self.machine.learned_limit}

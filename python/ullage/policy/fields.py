@@ -88,7 +88,8 @@ def group(name: str) -> Callable[[type[T]], type[T]]:
     """Turn a class into a group of settings: frozen, keyword-only, with a name for dotted names and files."""
 
     def made(cls: type[T]) -> type[T]:
-        found = dataclass(frozen=True, kw_only=True, slots=True)(cls)
+        # The rest is `Group`'s: it would be compiled for each of them at import.
+        found = dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)(cls)
         found.GROUP = name  # type: ignore[attr-defined]
         return found
 
@@ -106,3 +107,17 @@ class Group:
         for item in dataclasses.fields(self):
             if item.metadata:
                 _check(f"{self.GROUP}.{item.name}", getattr(self, item.name), item.metadata)
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, item.name) for item in dataclasses.fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        names = (item.name for item in dataclasses.fields(self))
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({shown})"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ullage.legality.findings import Violation
+from ullage._engine.digests import Violation
 from ullage.messages import Item
 
 __all__ = ["Repair", "Repaired"]

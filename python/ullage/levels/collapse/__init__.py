@@ -8,7 +8,9 @@ level      when what happens
 
 from __future__ import annotations
 
-from ullage.levels.collapse.spans import Candidate, candidates
+from typing import TYPE_CHECKING
+
+from ullage._lazy import on_first_use
 from ullage.levels.collapse.stage_and_commit import (
     LEVEL,
     QUIET_SOURCES,
@@ -19,7 +21,10 @@ from ullage.levels.collapse.stage_and_commit import (
     stage_now,
 )
 from ullage.levels.collapse.state import Collapse, Committed, Staged
-from ullage.levels.collapse.summary import asks_outside
+
+if TYPE_CHECKING:
+    from ullage.levels.collapse.spans import Candidate, candidates
+    from ullage.levels.collapse.summary import asks_outside
 
 __all__ = [
     "LEVEL",
@@ -36,3 +41,7 @@ __all__ = [
     "stage",
     "stage_now",
 ]
+
+_HOMES = {"spans": ("Candidate", "candidates"), "summary": ("asks_outside",)}
+if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

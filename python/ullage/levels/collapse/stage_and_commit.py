@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
 from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
 from ullage.facts.reading import text_of
-from ullage.levels.collapse.spans import Candidate, candidates, protected
 from ullage.levels.collapse.state import Collapse, Committed, Staged, commit_records
-from ullage.levels.collapse.summary import asks_outside, placeholder, summaries
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.report import Made, StageReport, spans, unrecorded
 from ullage.levels.view import View
 from ullage.messages import uuid_of
+
+if TYPE_CHECKING:
+    from ullage.levels.collapse.spans import Candidate
 
 __all__ = ["LEVEL", "QUIET_SOURCES", "STAGE", "expand", "percent", "stage", "stage_now"]
 
@@ -73,6 +74,8 @@ def rest(context: Context) -> Rest:
 
 
 def _due(context: Context, state: Collapse, filled: int) -> Flow[StageReport | None]:
+    from ullage.levels.collapse.summary import asks_outside
+
     view, rules = context.view, context.policy.collapse
     _forget_torn(view, state)
     goal = _room(context) * rules.target_percent // 100
@@ -149,6 +152,8 @@ def stage(context: Context, state: Collapse) -> Flow[int]:
     Returns:
         How many spans were staged.
     """
+    from ullage.levels.collapse.summary import summaries
+
     view, rules = context.view, context.policy.collapse
     now = _room(context) * (rules.block_percent - rules.target_percent) // 100
     chosen = _wanted(context, state, now)
@@ -181,6 +186,8 @@ def stage(context: Context, state: Collapse) -> Flow[int]:
 
 def _wanted(context: Context, state: Collapse, tokens: int) -> list[Candidate]:
     """The most rewarding spans, ties to the older, until with what is staged there are tokens enough."""
+    from ullage.levels.collapse.spans import candidates
+
     view, room = context.view, _room(context)
     ready = sum(_tokens_of(view, each) for each in state.staged)
     now = view.tokens(context.overhead_tokens)
@@ -261,6 +268,8 @@ def _forget_torn(view: View, state: Collapse) -> None:
 
 def _commit(context: Context, state: Collapse, why: str, goal: int | None) -> StageReport | None:
     """Commit staged spans, the most rewarding first, until below the goal; all of them, however little it is, without a goal."""
+    from ullage.levels.collapse.spans import protected
+
     view = context.view
     untouchable = protected(view, context.policy)
     tokens = view.tokens(context.overhead_tokens)
@@ -287,6 +296,8 @@ def _least(context: Context) -> int:
 
 
 def _made(span: Staged) -> Made:
+    from ullage.levels.collapse.summary import placeholder
+
     name = span.collapse_id
     text = placeholder(name, span.first, span.last, span.summary)
     return Made(f"{STAGE}:{name}", {"role": "user", "content": text})
