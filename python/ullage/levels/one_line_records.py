@@ -43,6 +43,9 @@ EXIT_CHARS = 400
 
 _EXIT = pattern(r"\bexit(?:ed with)?(?: code| status)?[:= ]+(\d+)", re.IGNORECASE)
 _FAILED = pattern(r"\b(?:error|exception|failed|failure|fatal|denied|not found)\b", re.IGNORECASE)
+# As `str.isalnum` and `str.splitlines` have it.
+_TELLING = pattern(r"[^\W_]")
+_BREAK = pattern("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 class Line(NamedTuple):
@@ -63,9 +66,9 @@ def one_line(text: str, limit: int) -> str:
 
 def outcome(text: str, *, is_error: bool = False) -> list[str]:
     """Summary of a tool result: its size, its first meaningful line (of a failure the first that says so), exit status."""
-    telling = (line.strip() for line in text.splitlines() if any(map(str.isalnum, line)))
-    first = next(telling, "")
+    first = _first_line(text)
     if is_error and not _FAILED.search(first):
+        telling = (line.strip() for line in text.splitlines() if any(map(str.isalnum, line)))
         first = next(filter(_FAILED.search, telling), first)
     parts = [f"{text.count(chr(10)) + 1:,} lines, {len(text):,} characters"]
     if first:
@@ -76,6 +79,17 @@ def outcome(text: str, *, is_error: bool = False) -> list[str]:
     if "exit" in ends.lower() and (found := _EXIT.search(ends)):
         parts.append(f"exit {found[1]}")
     return parts
+
+
+def _first_line(text: str) -> str:
+    """The first line with a letter or digit, without splitting the rest of the text; empty if there is none."""
+    found = _TELLING.search(text)
+    if found is None:
+        return ""
+    at = found.start()
+    start = at + 1 - len(f"{text[:at]}x".splitlines()[-1])
+    end = _BREAK.search(text, at)
+    return text[start : end.start() if end else len(text)].strip()
 
 
 def lines_of(

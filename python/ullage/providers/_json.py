@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ullage._late import json, late
+from ullage._late import json, late, orjson, pattern
 
 __all__ = ["arguments_in", "arguments_out", "dumps", "loads_object"]
 
@@ -42,10 +42,29 @@ def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         if isinstance(text, Mapping):
             return dict(text), {"object": True}
         text = "" if text is None else str(text)
+    if (known := _read_quickly(text)) is not None:
+        return known
     value = loads_object(text)
     if value is None:
         return {"arguments": text}, {"unparsed": True}
     return value, ({} if dumps(value) == text else {"arguments": text})
+
+
+_ODD = pattern(r"[0-9](?:\.[0-9]|[eE][-+0-9])|[0-9]{18}|[\s\[:,]-0")
+"""Where a number may be that orjson reads or writes in another way than `json`."""
+
+
+def _read_quickly(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The same, of nearly all texts; `None`: it takes the longer way."""
+    if _ODD.search(text):
+        return None
+    try:
+        value, raw = orjson.loads(text), text.encode()
+        if type(value) is not dict:
+            return None
+        return value, ({} if orjson.dumps(value) == raw else {"arguments": text})
+    except (ValueError, TypeError):  # no JSON, lone surrogates, too deep
+        return None
 
 
 def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:

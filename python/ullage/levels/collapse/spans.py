@@ -17,6 +17,9 @@ from ullage.policy import Policy
 
 __all__ = ["Candidate", "candidates", "protected"]
 
+INPUT_CHARS = 2_000
+"""Of a call's input: what it is about stands at its beginning."""
+
 SPAN_SHARE = 20
 """A span ends once it holds one part in so many of the effective window: large enough to pay, small enough to choose from."""
 
@@ -72,7 +75,7 @@ def candidates(
     limit = rounds[-keep]
     closed = protected(view, policy) | _taken(view, state)
     wanted = max(policy.collapse.min_span_tokens, effective_tokens // SPAN_SHARE)
-    mentions = _mentions(view)
+    mentions = _Mentions(view)
     return [
         Candidate(start, stop, view.ledger.tokens(start, stop), _worth(view, start, stop, wanted, mentions))
         for start, stop in _grouped(view, _atoms(view, limit, closed), policy, wanted)
@@ -142,20 +145,18 @@ def _is_input(view: View, at: int) -> bool:
 # ---- worth -----------------------------------------------------------------------------------
 
 
-def _worth(view: View, start: int, stop: int, wanted: int, mentions: Mapping[str, int]) -> int:
+def _worth(view: View, start: int, stop: int, wanted: int, mentions: _Mentions) -> int:
     parts = _parts(view, start, stop, wanted, mentions)
     return sum(WEIGHTS[name] * value for name, value in parts.items()) // 100
 
 
-def _parts(
-    view: View, start: int, stop: int, wanted: int, mentions: Mapping[str, int]
-) -> dict[str, int]:
+def _parts(view: View, start: int, stop: int, wanted: int, mentions: _Mentions) -> dict[str, int]:
     results = list(view.results(start, stop))
     tokens = max(1, view.ledger.tokens(start, stop))
     failed = sum(result.is_error for result in results)
     spoken = sum(bool(view.ledger.message(at).flags & _USER_INPUT) for at in range(start, stop))
-    targets = {name for result in results for name in _names(flat_text(result.given)[:2_000])}
-    later = sum(mentions.get(name, -1) >= stop for name in targets)
+    targets = set[str]().union(*(mentions.named_in(result.given) for result in results))
+    later = sum(mentions.newest.get(name, -1) >= stop for name in targets)
     return {
         "age": 1000 * (len(view) - stop) // max(1, len(view)),
         "size": min(1000, 1000 * tokens // wanted),
@@ -174,12 +175,30 @@ def _names(text: str) -> set[str]:
     return {name.lower() for name in _NAME.findall(text)}
 
 
-def _mentions(view: View) -> dict[str, int]:
-    """Each name's last mention by the user or the assistant, in words or in a call."""
-    found: dict[str, int] = {}
-    for at, item in enumerate(view.originals):
-        for block in blocks_of(item):
-            if block.get("type") in ("text", "tool_use"):
-                said: Any = block.get("text") or block.get("input")
-                found.update(dict.fromkeys(_names(flat_text(said)[:20_000]), at))
-    return found
+class _Mentions:
+    """Names that the user or the assistant mentions, in words or in calls.
+
+    Attributes:
+        newest: The last message that mentions each.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.newest: dict[str, int] = {}
+        self._inputs: dict[int, set[str]] = {}  # by `id` of a call's input
+        for at, item in enumerate(view.originals):
+            for block in blocks_of(item):
+                if block.get("type") in ("text", "tool_use"):
+                    said: Any = block.get("text") or block.get("input")
+                    self.newest.update(dict.fromkeys(self._read(said), at))
+
+    def _read(self, said: Any) -> set[str]:
+        text = flat_text(said)
+        names = _names(text[:20_000])
+        if type(said) is dict and len(text) <= INPUT_CHARS:
+            self._inputs[id(said)] = names
+        return names
+
+    def named_in(self, given: Mapping[str, Any]) -> set[str]:
+        """Names in the input of a call, of which the view holds the very object."""
+        known = self._inputs.get(id(given))
+        return _names(flat_text(given)[:INPUT_CHARS]) if known is None else known

@@ -1,0 +1,58 @@
+"""Arguments of calls are read the quick way as `json` reads them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ullage.providers import _json
+from ullage.providers._json import arguments_in, dumps, loads_object
+
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.sampled_from(["\x7f", "\u2028", "é\"\\\b\x1f", 10**18, -(2**63), 2**64])
+)  # fmt: skip
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=12
+)
+GIVEN = st.dictionaries(st.text(), VALUES, max_size=4) | VALUES
+ODD = (
+    '{"a":1,"a":2}', '{"a":-0}', '{"a":-0.0}', '{"a":1e16}', '{"a":1E5}', '{"a":123456789012345678901234}', '{"a":NaN}', '{"a":"\\ud800"}',
+    '{"a":"\ud800"}', '{"a":"\\u00e9"}', '{"a":"\\/"}', ' {"a":1}', '{"a":1} ', '{"a":1}}', '{"a":"\t"}', "", "{}", "[]", "null", '"x"', '{"a":01}',
+    '{"a":[' * 400 + "]}" * 400, '{"a":' * 200 + "1" + "}" * 200, "\ufeff{}", '{"e1":"1.5"}',
+)  # fmt: skip
+
+
+def by_json(text: str) -> Any:
+    value = loads_object(text)
+    if value is None:
+        return {"arguments": text}, {"unparsed": True}
+    return value, ({} if dumps(value) == text else {"arguments": text})
+
+
+def alike(text: str) -> None:
+    ours, theirs = arguments_in(text), by_json(text)
+    assert repr(ours) == repr(theirs)
+
+
+@settings(max_examples=300)
+@given(GIVEN, st.sampled_from([(",", ":"), (", ", ": ")]), st.booleans())
+def test_as_json_reads_them(value: Any, separators: tuple[str, str], ascii_only: bool) -> None:
+    alike(json.dumps(value, separators=separators, ensure_ascii=ascii_only))
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_texts(text: str) -> None:
+    alike(text)
+
+
+def test_most_texts_are_read_quickly() -> None:
+    for text in (
+        '{"command":"make all"}',
+        '{"path": "/src/a_1.py", "limit": 200}',
+        '{"q":"naïve 漢字"}',
+    ):
+        assert _json._read_quickly(text) is not None
