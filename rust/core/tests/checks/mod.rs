@@ -47,6 +47,7 @@ fn agreed<T: PartialEq + std::fmt::Debug>(work: impl Fn() -> T) -> T {
 /// Lines are those of the bytes; each that `serde_json` takes for an object is read as what it says; neither the machine nor
 /// the pieces in which the bytes come change anything.
 pub(crate) fn jsonl_index(data: &[u8]) {
+    looked_into(&Index::read(data, None));
     let index = agreed(|| Summary::of(&Index::read(data, None)));
     assert_eq!(index, Summary::of(&in_pieces(data)), "read in pieces");
     let mut known = index.lines.iter().peekable();
@@ -69,6 +70,22 @@ pub(crate) fn jsonl_index(data: &[u8]) {
             assert_eq!(written.unwrap_or_default().as_bytes(), said, "{key}");
         }
         assert_eq!(found.3, Digest::of_line(Tree(&written)), "line {number}");
+    }
+}
+
+/// The context, what fills it, and what a line can do without are found whatever the lines say.
+fn looked_into(index: &Index) {
+    let all: Vec<usize> = (0..index.lines().len()).collect();
+    let survey = index.survey(&all, &[], &[]);
+    let parts: u64 = survey.facts().categories.iter().sum();
+    assert!(parts <= survey.ledger().tokens(0, all.len()));
+    let most = 2 * (all.len() + 1);
+    assert!(survey.message_count().is_none_or(|count| count <= most));
+    let context = index.context(all.len(), &[]);
+    assert!(context.is_none_or(|found| found.lines.len() <= all.len()));
+    for (at, line) in index.lines().iter().enumerate() {
+        let inside = |copy: std::ops::Range<usize>| copy.end as u64 <= line.length;
+        assert!(index.ui_copy(at).is_none_or(inside));
     }
 }
 
