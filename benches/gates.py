@@ -9,6 +9,8 @@ depend a little on the interpreter (it makes the calls and owns the dicts) and o
 choose their code by it): the tolerance covers both, on x86-64 with AVX2. Another CPython than the one recorded gets
 three times the tolerance, another architecture is not compared.
 
+What a process takes to start is counted in processes of their own, whose bytecode is written before.
+
     python -m benches.gates --profile scan
 
 prints by function where the instructions of the cases go that have this word in their names (`make profile CASE=scan` builds
@@ -51,6 +53,14 @@ class Case(NamedTuple):
     prepare: Callable[[Path, Any], tuple[Callable[[], object], int]]
 
 
+class Start(NamedTuple):
+    """A process of its own, counted from its beginning to its end."""
+
+    name: str
+    arguments: tuple[str, ...]  # of the interpreter; `{folder}`: that of the inputs
+    unit: str = "process"
+
+
 # ---- inputs, made outside of valgrind ---------------------------------------------------------
 
 
@@ -66,6 +76,8 @@ def write_inputs(folder: Path) -> None:
     (folder / "new.json").write_text(json.dumps(conversation(2, 7)))
     sessions = [session_file(scenario(seed, turns=30), layout=Layout()) for seed in range(1, 4)]
     (folder / "session.jsonl").write_bytes(b"".join(each.to_bytes() for each in sessions))
+    small = session_file(scenario(1, turns=2), layout=Layout())
+    (folder / "small.jsonl").write_bytes(small.to_bytes())
     texts = {"code.txt": generated_json(rng) + generated_logs(rng), "scripts.txt": scripts(rng)}
     for name, text in texts.items():
         (folder / name).write_text(text[:300_000], encoding="utf-8")
@@ -184,6 +196,18 @@ CASES = (
 )
 
 
+IMPORT = "from ullage import ContextManager"
+REQUEST = (
+    "; manager = ContextManager(model='claude-sonnet-4-5')"
+    "; manager.add({'role': 'user', 'content': 'hello'}); manager.prepare()"
+)
+STARTS = (
+    Start("import of ContextManager", ("-c", IMPORT)),
+    Start("import and a first request", ("-c", IMPORT + REQUEST)),
+    Start("ullage inspect of a small file", ("-m", "ullage", "inspect", "{folder}/small.jsonl")),
+)
+
+
 def child(folder: Path) -> None:
     """Runs every case between two calls that valgrind watches for; prints what to divide by."""
     core = importlib.import_module("ullage._core")
@@ -202,10 +226,28 @@ def child(folder: Path) -> None:
 
 
 def counts(folder: Path) -> list[float]:
-    """Instructions a unit of each case."""
+    """Instructions a unit of each case, then those of each start."""
     units = watched(folder)
     # Part 1 is all before the first mark; every second part from there is a case.
-    return [total(part(folder, at)) / n for at, n in enumerate(units)]
+    found = [total(part(folder, at)) / n for at, n in enumerate(units)]
+    return [*found, *(float(started(folder, start)) for start in STARTS)]
+
+
+def started(folder: Path, start: Start) -> int:
+    """Instructions of a process whose bytecode was written by one before it."""
+    out = folder / "start"
+    command = [sys.executable, *(each.replace("{folder}", str(folder)) for each in start.arguments)]
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPYCACHEPREFIX": str(folder / "pyc")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    for tool in ((), ("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}")):
+        subprocess.run(
+            [*tool, *command],
+            check=True,
+            capture_output=True,
+            timeout=LIMIT_SECONDS,
+            env=environment,
+        )
+    return total(out)
 
 
 def part(folder: Path, case: int) -> Path:
@@ -258,7 +300,7 @@ def compare(found: list[float], recorded: dict[str, Any]) -> bool:
             f"recorded with CPython {recorded['python']}, this is {python()}: {tolerance} % allowed"
         )
     good = True
-    for case, count in zip(CASES, found, strict=True):
+    for case, count in zip((*CASES, *STARTS), found, strict=True):
         before = recorded["instructions"].get(case.name)
         change = 100 * (count / before - 1) if before else 0.0
         dearer = change > tolerance
@@ -278,7 +320,9 @@ def record(found: list[float]) -> None:
         "architecture": platform.machine(),
         "python": python(),
         "tolerance_percent": TOLERANCE_PERCENT,
-        "instructions": {case.name: round(count) for case, count in zip(CASES, found, strict=True)},
+        "instructions": {
+            case.name: round(count) for case, count in zip((*CASES, *STARTS), found, strict=True)
+        },
     }
     RECORDED.write_text(json.dumps(data, indent=2) + "\n")
 
