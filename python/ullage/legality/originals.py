@@ -267,9 +267,9 @@ class Originals:
 
     def step(self, block: object) -> int | None:
         """Which assistant turn made a call or a thinking block; `None`: none that is known."""
-        key = thought_key(block)
         if isinstance(block, Mapping) and block.get("type") == "tool_use":
-            key = f"call:{block.get('id')}"
+            return self.step_of.get(f"call:{block.get('id')}")
+        key = thought_key(block)
         return None if key is None else self.step_of.get(key)
 
     def _note(self, block: Mapping[str, Any]) -> None:
@@ -359,14 +359,20 @@ def _current_turn(messages: Sequence[Any], originals: Originals) -> Iterator[Vio
 
 def run_as_made(run: Iterable[Any], originals: Originals) -> bool:
     """Whether neighbouring assistant messages hold the thinking that came with what they hold."""
-    blocks = [block for item in run for block in blocks_of(item)]
-    kept = [
-        as_made(block)
-        for block in blocks
-        if (key := thought_key(block)) is not None and key not in originals.refused
-    ]
-    steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
-    return kept == [originals.blocks[key] for step in steps for key in originals.steps[step]]
+    kept: list[dict[str, Any]] = []
+    steps: set[int] = set()
+    for block in (block for item in run for block in blocks_of(item)):
+        key = thought_key(block)
+        if key is None:
+            step = originals.step(block)
+        else:
+            step = originals.step_of.get(key)
+            if key not in originals.refused:
+                kept.append(as_made(block))
+        if step is not None:
+            steps.add(step)
+    made = (key for step in sorted(steps) for key in originals.steps[step])
+    return kept == [originals.blocks[key] for key in made]
 
 
 def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:
