@@ -72,6 +72,9 @@ impl Ledger {
     }
 }
 
+/// Of a plain message that was added: what `append_plain` returns.
+type PlainlyAdded<'py> = (bool, Bound<'py, PyList>, u64, u64);
+
 fn numbered(py: Python<'_>, (at, error): Unread) -> PyErr {
     to_py(py, &error, Some(at))
 }
@@ -181,7 +184,7 @@ impl Ledger {
         calls: &Bound<'py, PyDict>,
         answered: &Bound<'py, PySet>,
         own: &str,
-    ) -> PyResult<Option<(bool, Bound<'py, PyList>, u64, u64)>> {
+    ) -> PyResult<Option<PlainlyAdded<'py>>> {
         let Some(found) = read_plain(PyValue::new(item), own) else {
             return Ok(None);
         };
@@ -404,8 +407,9 @@ impl Ledger {
     }
 
     #[pyo3(signature = (*kinds), text_signature = "($self, *kinds)")]
-    fn with_kinds(&self, py: Python<'_>, kinds: Vec<u8>) -> Vec<usize> {
-        self.ask(py, |core| core.with_kinds(&kinds))
+    fn with_kinds(&self, kinds: &Bound<'_, PyTuple>) -> PyResult<Vec<usize>> {
+        let wanted: Vec<u8> = kinds.extract()?;
+        Ok(self.ask(kinds.py(), |core| core.with_kinds(&wanted)))
     }
 
     #[pyo3(signature = (stop=None), text_signature = "($self, stop=None)")]
