@@ -161,18 +161,9 @@ def estimate(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
 
 
 def idle(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
-    from benches.python.bench_context import grown, turns
+    from benches import growth
 
-    manager, _, start = grown(MESSAGES)
-    coming = iter(list(turns(start + 2 * ROUNDS))[start:])
-
-    def run() -> None:
-        for _, (answer, results) in zip(range(ROUNDS), coming, strict=False):
-            manager.add(answer)
-            manager.add(results)
-            manager.prepare()
-
-    return run, ROUNDS
+    return growth.idle_turns(MESSAGES)
 
 
 def compaction(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
@@ -304,9 +295,9 @@ def compare(found: list[float], recorded: dict[str, Any]) -> bool:
         before = recorded["instructions"].get(case.name)
         change = 100 * (count / before - 1) if before else 0.0
         dearer = change > tolerance
-        good &= not dearer
+        good &= bool(before) and not dearer
         verdict = "TOO MUCH" if dearer else "cheaper: record it" if change < -tolerance else "ok"
-        verdict = verdict if before else "not recorded"
+        verdict = verdict if before else "NOT RECORDED"
         print(f"{case.name:<42}{count:>12,.0f} a {case.unit:<9}{change:>+7.1f} %  {verdict}")
     return good
 

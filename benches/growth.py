@@ -80,7 +80,7 @@ def first_request(count: int) -> tuple[Callable[[], object], int]:
 
 def idle_turns(count: int) -> tuple[Callable[[], object], int]:
     manager = grown(talk(count))
-    coming = rounds(20 * TURNS * 2, start=count)
+    coming = iter(list(rounds(20 * TURNS * 2, start=count)))
 
     def run() -> None:
         for _ in range(TURNS):

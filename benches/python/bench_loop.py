@@ -18,7 +18,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from benches.python.bench_context import turns
+from benches.users import turns
 
 from ullage import ContextManager
 from ullage.testing import scenario
