@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benches.peers.context import SEEDS, TOKENS, Messages
+from benches.peers.context import TOKENS, Messages
 
 from ullage import outgoing, validate
 from ullage.counting import count_tokens_exact, strip_media
@@ -19,6 +19,8 @@ from ullage.facts import collect
 from ullage.report.verbatim_facts import facts_in
 from ullage.testing import scenario
 
+SEEDS = range(1, 7)
+"""Of the made sessions."""
 FULL = "80 %"
 """Which cuts of a real session are taken: where its prompt first reached 160,000 tokens."""
 
