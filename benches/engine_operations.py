@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from benches.operation import OURS, TWIN, Contender, Operation, Planned, equal, optional
+from benches.operation import OURS, SWEEPS, TWIN, Contender, Operation, Planned, equal, optional
 from benches.python import bench_bpe, bench_index, bench_ledger, bench_levels
 
 from ullage import _core, _reference
 
 OFTEN = 2_000
-CHUNKS = 4
-"""Parts of a text: one to warm up, the others new in each round."""
+CHUNKS = SWEEPS + 1
+"""Parts of a text: one to warm up, then a new one in each sweep."""
 TWIN_SHARE = 8
 """The engine in plain Python gets so much less of a text, or the suite would take minutes."""
 KINDS = ("code", "prose", "json", "logs", "other scripts")
@@ -104,7 +104,7 @@ def transcript(folder: Path) -> Operation:
     }
     optional(contenders, "pysimdjson, lazy, one field", lambda: simdjson_lazy(path))
     optional(contenders, "msgspec, untyped, kept", lambda: msgspec_lines(path))
-    return Operation("index of a transcript", "MB/s", path.stat().st_size / 1e6, contenders, 9)
+    return Operation("index of a transcript", "MB/s", path.stat().st_size / 1e6, contenders)
 
 
 def simdjson_lazy(path: Path) -> Contender:
@@ -188,7 +188,7 @@ def counters() -> dict[str, Callable[[str], int]]:
 
 
 def exact(kind: str, folder: Path) -> Operation:
-    """Text that no contender has seen before, a part of it in each round."""
+    """Text that no contender has seen before, a part of it in each sweep."""
     del folder
     said = texts()[kind]
     length = len(said) // CHUNKS
@@ -198,7 +198,7 @@ def exact(kind: str, folder: Path) -> Operation:
         name: counting(count, parts, TWIN_SHARE if name == TWIN else 1, size)
         for name, count in counters().items()
     }
-    return Operation(f"exact count, unseen {kind}", "MB/s", size, contenders, rounds=CHUNKS - 1)
+    return Operation(f"exact count, unseen {kind}", "MB/s", size, contenders, rounds=1)
 
 
 def counting(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+SWEEPS = 3
+"""How often the contenders take turns: a busy machine slows all of them down."""
 OURS, TWIN = "ullage", "Ullage's Python engine"
 
 Run = Callable[..., Any]
@@ -20,7 +22,7 @@ class Contender(NamedTuple):
         setup: Gives the arguments of one round, before its time begins; `None`: there are none.
         iterations: How often it is done in a round, for what is too short to be timed once. Not with `setup`.
         amount: How much of the operation one run does; `None`: as much as the operation says.
-        rounds: How often it is timed; `None`: as often as the operation says.
+        rounds: How often it is timed in each sweep; `None`: as often as the operation says.
     """
 
     run: Run
@@ -43,14 +45,14 @@ class Operation(NamedTuple):
         unit: Of its figure: `µs a …`, or what is done in a second.
         amount: How much of it one run does.
         contenders: By name; a peer that is not installed is left out.
-        rounds: How often each is timed.
+        rounds: How often each is timed in one sweep over the contenders.
     """
 
     name: str
     unit: str
     amount: float
     contenders: dict[str, Contender]
-    rounds: int = 7
+    rounds: int = 3
 
 
 class Planned(NamedTuple):

@@ -4,8 +4,8 @@
     python -m benches.table --write    writes them into docs/measurements.md and the README
     python -m benches.table FILE       of another record than benches/record.json
 
-`make bench` installs the peers, makes the record and writes the tables. A figure is the best of an operation's rounds; a ratio is that of the
-best rounds of both.
+`make bench` installs the peers, makes the record and writes the tables. A figure is the best of all rounds; a ratio the median of those of the
+sweeps, in which the contenders are timed one after the other.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import statistics
 import sys
 from importlib import metadata
 from itertools import groupby
@@ -69,19 +70,26 @@ class Figure(NamedTuple):
 def figures(record: dict[str, Any]) -> list[Figure]:
     found = []
     for _, rows in groupby(record["benchmarks"], key=lambda each: each["group"]):
-        own = list(rows)
-        seconds = [each["stats"]["min"] / each["extra_info"]["amount"] for each in own]
-        names = [each["extra_info"]["contender"] for each in own]
-        ours = seconds[names.index(OURS) if OURS in names else 0]
-        found += [figure(each, took, took / ours) for each, took in zip(own, seconds, strict=True)]
+        sweeps: dict[str, list[dict[str, Any]]] = {}
+        for each in rows:
+            sweeps.setdefault(each["extra_info"]["contender"], []).append(each)
+        ours = list(map(seconds, sweeps.get(OURS) or next(iter(sweeps.values()))))
+        found += [figure(own, ours) for own in sweeps.values()]
     return found
 
 
-def figure(each: dict[str, Any], seconds: float, ratio: float) -> Figure:
-    """Of the seconds that one of the unit took."""
-    said = each["extra_info"]
-    value = 1e6 * seconds if said["unit"].startswith("µs") else 1 / seconds
-    return Figure(each["group"], said["operation"], said["contender"], value, said["unit"], ratio)
+def seconds(each: dict[str, Any]) -> float:
+    """What one of the unit took, in the best round."""
+    return float(each["stats"]["min"] / each["extra_info"]["amount"])
+
+
+def figure(own: list[dict[str, Any]], ours: list[float]) -> Figure:
+    """Of one contender's sweeps."""
+    said, took = own[0]["extra_info"], list(map(seconds, own))
+    value = 1e6 * min(took) if said["unit"].startswith("µs") else 1 / min(took)
+    ratio = statistics.median(each / mine for each, mine in zip(took, ours, strict=True))
+    group = own[0]["group"]
+    return Figure(group, said["operation"], said["contender"], value, said["unit"], ratio)
 
 
 # ---- as text ---------------------------------------------------------------------------------

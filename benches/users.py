@@ -142,7 +142,7 @@ def idle_by_length(folder: Path) -> Operation:
     del folder
     contenders = {at_length(count): idle("anthropic", long_talk(count)) for count in LENGTHS}
     return Operation(
-        "a turn with nothing to do, by length", "µs a turn", TURNS, contenders, rounds=15
+        "a turn with nothing to do, by length", "µs a turn", TURNS, contenders, rounds=5
     )
 
 
@@ -212,7 +212,7 @@ def peers_at(messages: list[Message]) -> dict[str, Contender]:
             if not changed:
                 print(f"skipped: {name}: it changes nothing", file=sys.stderr)
                 continue
-            found[name] = Contender(contender.run, copied(native), rounds=3 if slow else None)
+            found[name] = Contender(contender.run, copied(native), rounds=1 if slow else None)
         except Exception as error:  # a peer may fail in any way; it is left out and named
             print(f"skipped: {name}: {type(error).__name__}: {str(error)[:120]}", file=sys.stderr)
     return found
@@ -240,9 +240,7 @@ def compaction(folder: Path) -> Operation:
         assert validate(after, model=MODEL).ok
         contenders[name] = Contender(made.run, copied(messages))
     contenders |= peers_at(messages)
-    return Operation(
-        "compact of 100,000 tokens, without a model", "µs a compaction", 1, contenders, rounds=9
-    )
+    return Operation("compact of 100,000 tokens, without a model", "µs a compaction", 1, contenders)
 
 
 def parsed(path: Path) -> int:

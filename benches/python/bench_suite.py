@@ -3,7 +3,7 @@
     python -m pytest benches/python/bench_suite.py --benchmark-enable -k "idle or compaction"
 
 `--benchmark-json FILE` records, `pytest-benchmark compare OLD NEW` shows two records side by side. Times are the processor's, except
-where an operation says otherwise. An operation is made once, its answers are checked, then its contenders are timed one after the other.
+where an operation says otherwise. An operation is made once, its answers are checked, then its contenders are timed in turn, and that three times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from benches import engine_operations, users
-from benches.operation import Operation, Planned
+from benches.operation import SWEEPS, Operation, Planned
 
 SUITE: dict[str, Planned] = {**users.OPERATIONS, **engine_operations.OPERATIONS}
 
@@ -23,12 +23,13 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(1800)]
 
 
 def pairs() -> list[Any]:
-    """Each operation with each who could do it, in the table's order."""
+    """Each operation with each who could do it, who take turns, in the table's order."""
     return [
         pytest.param(
             name,
             contender,
-            id=f"{name}: {contender}",
+            sweep,
+            id=f"{name}: {contender}, {sweep}",
             marks=pytest.mark.benchmark(
                 group=name,
                 disable_gc=True,
@@ -36,6 +37,7 @@ def pairs() -> list[Any]:
             ),
         )
         for name, planned in SUITE.items()
+        for sweep in range(SWEEPS)
         for contender in planned.contenders
     ]
 
@@ -51,8 +53,8 @@ def operation(
     return made
 
 
-@pytest.mark.parametrize(("operation", "contender"), pairs(), indirect=["operation"])
-def test_time(benchmark: Any, operation: Operation, contender: str) -> None:
+@pytest.mark.parametrize(("operation", "contender", "sweep"), pairs(), indirect=["operation"])
+def test_time(benchmark: Any, operation: Operation, contender: str, sweep: int) -> None:
     if not benchmark.enabled:
         pytest.skip("benchmarks are off")
     if contender not in operation.contenders:
@@ -62,6 +64,7 @@ def test_time(benchmark: Any, operation: Operation, contender: str) -> None:
         operation=operation.name,
         contender=contender,
         unit=operation.unit,
+        sweep=sweep,
         amount=operation.amount if amount is None else amount,
     )
     gc.collect()

@@ -89,6 +89,22 @@ def test_figures_are_the_best_rounds_for_one_of_the_unit(benches, record) -> Non
     assert [round(each.ratio, 1) for each in found] == [1, 208.3, 104.2, 1, 1.1, 61.7, 1]
 
 
+def test_ratios_are_of_one_sweep(benches) -> None:
+    """A machine that is slow for a while is slow for all."""
+    rows = [
+        ("ullage", 1.0),
+        ("peer", 3.0),
+        ("ullage", 10.0),
+        ("peer", 30.0),
+        ("ullage", 2.0),
+        ("peer", 8.0),
+    ]
+    record = {"benchmarks": [timed("g", "sums", name, took, 1, "µs") for name, took in rows]}
+    ours, peer = benches.table.figures(record)
+    assert (ours.value, ours.ratio) == (1e6, 1)
+    assert (peer.value, peer.ratio) == (3e6, 3)
+
+
 def test_the_tables_are_written_between_the_marks(benches, record, monkeypatch, tmp_path) -> None:
     table = benches.table
     page, readme, made = (tmp_path / name for name in ("page.md", "README.md", "record.json"))
