@@ -17,6 +17,7 @@ from ullage.effects import (
     Effect,
     Emit,
     Flow,
+    LetOthersRun,
     ReadFile,
     RunHook,
     Store,
@@ -112,6 +113,8 @@ class Performer:
     def __call__(self, effect: Effect) -> Any:
         """The effect's result."""
         match effect:
+            case LetOthersRun():
+                return None
             case Emit(event):
                 return self._tell(event)
             case Summarize():
@@ -185,12 +188,26 @@ class Performer:
         return _plain(self._job.store(effect.draft, effect.ids))
 
 
+LONGEST_TURN_SECONDS = 0.0005
+"""After so long, work in an event loop lets others run: a quarter of the 2 ms that a request of another conversation may wait."""
+
+ROUNDS_OF_THE_LOOP = 3
+"""A timer that is due takes as many to reach the task that waits for it: found, run, the task woken."""
+
+
 class AsyncPerformer(Performer):
-    """Performs effects without blocking the event loop: what is not asynchronous runs in a thread."""
+    """Performs effects without blocking the event loop: what is not asynchronous runs in a thread.
+
+    The arguments are those of `Performer`.
+    """
+
+    _turn_ends = 0.0
 
     def __call__(self, effect: Effect) -> Any:
         """The effect's result, or an awaitable of it."""
         match effect:
+            case LetOthersRun():
+                return self._let_others_run() if time.perf_counter() > self._turn_ends else None
             case Summarize():
                 return self._asummarize(effect)
             case RunHook(hook, payload):
@@ -211,10 +228,14 @@ class AsyncPerformer(Performer):
     async def _asummarize(self, effect: Summarize) -> Any:
         import asyncio
 
+        from ullage.summarizers.extractive import ExtractiveSummarizer
         from ullage.summarizers.protocol import is_async
 
         summarizer = effect.summarizer
         if getattr(summarizer, "local", False) is True:
+            if type(summarizer) is ExtractiveSummarizer:  # a class of its own may do it otherwise
+                flow = summarizer.in_pieces(effect.request)
+                return await adrive(flow, self, cancel=self._cancel)
             return summarizer.summarize(effect.request)
         request, limits = self._watched(effect)
         if is_async(summarizer, in_loop=True):
@@ -228,6 +249,13 @@ class AsyncPerformer(Performer):
             limits.stop()
             raise
         return await answer if inspect.isawaitable(answer) else answer
+
+    async def _let_others_run(self) -> None:
+        import asyncio
+
+        for _ in range(ROUNDS_OF_THE_LOOP):
+            await asyncio.sleep(0)
+        self._turn_ends = time.perf_counter() + LONGEST_TURN_SECONDS
 
     async def _apause(self, seconds: float) -> None:
         import asyncio

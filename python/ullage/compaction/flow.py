@@ -22,7 +22,7 @@ from ullage.compaction.put_back import rebuild, within
 from ullage.compaction.recollection import SESSION_MEMORY
 from ullage.compaction.summary_call import Accepted, write_summary
 from ullage.compaction.target import LEAST_SUMMARY_TOKENS, frame_tokens
-from ullage.effects import Call, Cancelled, Emit, Flow, RunHook, Store
+from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook, Store
 from ullage.exceptions import CompactionError, UllageError
 from ullage.facts.model import Facts
 from ullage.facts.reading import text_of
@@ -137,6 +137,7 @@ def _finished(job: Job, result: CompactionResult) -> Emit:
 def _compact(state: State) -> Flow[CompactionResult]:
     job = state.job
     yield Emit(_started(state))
+    yield LetOthersRun()
     least = LEAST_REMOVED_TOKENS
     if job.target_tokens is not None and state.size > job.target_tokens:
         least = LEAST_REMOVED_TO_FIT

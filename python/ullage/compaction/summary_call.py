@@ -14,7 +14,7 @@ from ullage.compaction.plain_messages import plain_messages
 from ullage.compaction.prepared import State, room_after
 from ullage.compaction.prompt import PLAIN_SYSTEM, summary_prompt
 from ullage.compaction.target import LEAST_SUMMARY_TOKENS, frame_tokens
-from ullage.effects import Cancelled, Emit, Flow, Summarize, Wait
+from ullage.effects import Cancelled, Emit, Flow, LetOthersRun, Summarize, Wait
 from ullage.exceptions import CompactionError, InvalidPolicy, MissingExtra
 from ullage.facts.reading import flat_text
 from ullage.observe.events import CompactionRetried, CompactionSummaryRejected
@@ -72,6 +72,7 @@ def write_summary(state: State, instructions: str) -> Flow[Accepted]:
         CompactionError: All failed; the last failure, by name.
     """
     job = state.job
+    yield from state.known.collect()
     try:
         return (yield from _by(job.summarizer, state, instructions))
     except CompactionError as exc:
@@ -261,6 +262,7 @@ class _Caller:
                 yield from self._failed(exc)
                 continue
             tally.answered(reply)
+            yield LetOthersRun()
             text, problems = self._checked(reply)
             if not problems:
                 told = (self._call.name, self._attempt, self._head.dropped, self._local)

@@ -29,6 +29,7 @@ __all__ = [
     "Effect",
     "Emit",
     "Flow",
+    "LetOthersRun",
     "ReadFile",
     "RunHook",
     "Store",
@@ -99,6 +100,10 @@ class Wait(NamedTuple):
     seconds: float
 
 
+class LetOthersRun(NamedTuple):
+    """A place within long work where an event loop may do something else; nothing is waited for. Result: `None`."""
+
+
 class Emit(NamedTuple):
     """Notifies the listeners. Result: `None`; a listener that raises does not stop the flow."""
 
@@ -111,7 +116,9 @@ class Together(NamedTuple):
     effects: tuple[Effect, ...]
 
 
-Effect: TypeAlias = Summarize | RunHook | ReadFile | Call | Store | Count | Wait | Emit | Together
+Effect: TypeAlias = (
+    Summarize | RunHook | ReadFile | Call | Store | Count | Wait | LetOthersRun | Emit | Together
+)
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

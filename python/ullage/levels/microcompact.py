@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ullage._engine.digests import Role
-from ullage.effects import Flow
+from ullage.effects import Flow, LetOthersRun
 from ullage.facts.tool_names import family_of, matches
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.microcompact_state import Micro, fingerprint
@@ -270,11 +270,13 @@ def _older(
     if micro.by_supersession and fill >= micro.supersede_start_percent:
         gone = _share(_superseded(view, results, eligible, kept), eligible, micro)
         why += ["replaced by a later result"] if gone else []
+        yield LetOthersRun()
     lined = _to_line(context, fill, eligible, gone)
     chosen = sorted([*gone, *lined], key=lambda each: each.message)
     if not _enough(context, chosen, sum(each.tokens for each in chosen)):
         return None  # before a model is asked for lines that would not be used
     texts = yield from lines_for(view, context.policy, context.line_summarizer, lined)
+    yield LetOthersRun()
     why += [f"{fill} % of the window"] if lined else []
     said = {result.id: text for result, text in zip(lined, texts, strict=True)}
     pairs = [(result, said.get(result.id, CLEARED)) for result in chosen]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage.counting.window import FULL_WINDOW_TOKENS
-from ullage.effects import Flow
+from ullage.effects import Flow, LetOthersRun
 from ullage.exceptions import CompactionError, InvalidPolicy, LogConflict
 from ullage.levels import microcompact, pipeline
 from ullage.levels.drop_stale_thinking import after
@@ -112,10 +112,13 @@ def compact(
 
     if machine.window.compaction:
         writer.note_imported(machine)
+        yield LetOthersRun()
     # Before anything is changed: what is asked for may be wrong.
     job_for(machine, host, machine.view.messages, "manual", **_asked(machine, asked))
     if machine.window.compaction:
+        yield LetOthersRun()
         yield from _shortened(machine, host)
+        yield LetOthersRun()
     base = list(machine.view.messages)
     job = job_for(machine, host, base, "manual", **_asked(machine, asked))
     result = yield from compaction_flow(job)

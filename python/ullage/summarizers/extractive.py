@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
+from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts, Name, UserInput
 from ullage.facts.sections import HEADINGS
@@ -78,8 +79,12 @@ class ExtractiveSummarizer:
 
     def summarize(self, request: SummaryRequest) -> SummaryReply:
         """Renders `request.facts` within `request.max_output_tokens`."""
+        return drive(self.in_pieces(request), _nothing)
+
+    def in_pieces(self, request: SummaryRequest) -> Flow[SummaryReply]:
+        """`summarize`, in pieces between which others may run."""
         tokens = min(self.max_tokens, request.max_output_tokens)
-        text = render(
+        text = yield from _rendered(
             request.facts,
             tokens=tokens,
             newest_apart=request.newest_apart,
@@ -110,8 +115,26 @@ def render(
     Returns:
         Markdown. Never longer than the budget, unless that is below what nine headings need.
     """
+    flow = _rendered(
+        facts,
+        tokens=tokens,
+        newest_apart=newest_apart,
+        instructions=instructions,
+        user_tokens=user_tokens,
+    )
+    return drive(flow, _nothing)
+
+
+def _nothing(effect: Effect) -> None:
+    """Nobody else is there to run."""
+
+
+def _rendered(
+    facts: Facts, *, tokens: int, newest_apart: bool, instructions: str, user_tokens: int | None
+) -> Flow[str]:
     focus = _words(instructions)
     found, carried = _new_units(facts, instructions), carried_units(facts)
+    yield LetOthersRun()
     frame = _Frame.of(
         tokens, {6, 9, *(n for n in (*found, *carried) if found.get(n) or carried.get(n))}
     )
@@ -122,6 +145,7 @@ def render(
     essential = _essential(facts, new, old)
     known = ReadTexts()
     first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())), known)
+    yield LetOthersRun()
     if 1 in frame.sections:
         lost, again = extractive_sections.standing(facts, first.words)
         new[1] = [*new.get(1, ()), *_focused({1: _before_all(lost)}, focus)[1], *again]
@@ -129,6 +153,7 @@ def render(
     demands = _demands(facts, new, old, frame, named)
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
     demands[6] = min(demands[6], most)
+    yield LetOthersRun()
     seen = _seen(facts, room, room - sum(demands.values())) if 5 in frame.sections else ""
     room -= _spent(seen)
     given = _allotted(demands, {6: first.tokens, 1: first.rules}, essential, room)
@@ -138,6 +163,7 @@ def render(
         if n != 6
     }
     body[6] = _said(inputs, old.get(6, []), given[6], focus, known)
+    yield LetOthersRun()
     if seen:
         body[5] = joined((body[5], seen))
     spent = sum(_spent(text) for text in body.values())
