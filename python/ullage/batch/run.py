@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, TypeAlias
 
 from ullage.batch.manifest import Manifest
 from ullage.batch.search import TranscriptFile
@@ -88,13 +89,20 @@ def _run(task: Task, files: Sequence[TranscriptFile], workers: int, book: _Book)
     yield from kept.values()
     left = iter([found for found in files if found not in kept])
     pool = ThreadPoolExecutor(workers, thread_name_prefix="ullage-batch")
+    ended: SimpleQueue[_Ended] = SimpleQueue()
+    running = 0
+
+    def begin(most: int) -> int:
+        begun = [pool.submit(_one, task, found) for found in itertools.islice(left, most)]
+        for future in begun:
+            future.add_done_callback(ended.put)
+        return len(begun)
+
     try:
-        begun = {pool.submit(_one, task, found) for found in itertools.islice(left, 2 * workers)}
-        while begun:
-            finished, begun = wait(begun, return_when=FIRST_COMPLETED)
-            begun |= {
-                pool.submit(_one, task, found) for found in itertools.islice(left, len(finished))
-            }
+        running = begin(2 * workers)
+        while running:
+            finished = _all_of(ended)
+            running += begin(len(finished)) - len(finished)
             # All are recorded before the caller sees the first, since it may stop there.
             yield from [book.keep(*future.result()) for future in _in_order(finished)]
     finally:
@@ -102,7 +110,15 @@ def _run(task: Task, files: Sequence[TranscriptFile], workers: int, book: _Book)
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _in_order(finished: set[Future[Any]]) -> list[Future[Any]]:
+def _all_of(ended: SimpleQueue[_Ended]) -> list[_Ended]:
+    """What has ended; waits for the first."""
+    found = [ended.get()]
+    while not ended.empty():
+        found.append(ended.get())
+    return found
+
+
+def _in_order(finished: list[_Ended]) -> list[_Ended]:
     return sorted(finished, key=lambda future: future.result()[0].found)
 
 
@@ -121,6 +137,9 @@ class _Mark:
         except OSError:
             return cls(found, -1, -1)
         return cls(found, stat.st_size, stat.st_mtime_ns)
+
+
+_Ended: TypeAlias = "Future[tuple[_Mark, Done]]"
 
 
 def _one(task: Task, found: TranscriptFile) -> tuple[_Mark, Done]:
