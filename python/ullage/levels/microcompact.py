@@ -13,7 +13,7 @@ from ullage._engine.digests import Role
 from ullage.effects import Flow, LetOthersRun
 from ullage.facts.tool_names import family_of, matches
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
-from ullage.levels.microcompact_state import Micro, fingerprint
+from ullage.levels.microcompact_state import Micro, call_key
 from ullage.levels.provider_clearing import comes_first
 from ullage.levels.report import Decision, StageReport
 from ullage.levels.tool_results import fresh_from
@@ -185,11 +185,12 @@ def _eligible(
     """Results of the tools that may be cleared, without the newest and without what is cleared already."""
     view, micro = context.view, context.policy.micro
     fresh = fresh_from(view.ledger)
-    found = [
-        result
-        for result in results
-        if matches(result.tool, micro.tools) and not matches(result.tool, micro.exclude_tools)
-    ]
+    tools = {
+        tool
+        for tool in {result.tool for result in results}
+        if matches(tool, micro.tools) and not matches(tool, micro.exclude_tools)
+    }
+    found = [result for result in results if result.tool in tools]
     for newer, result in zip(range(len(found) - 1, -1, -1), found, strict=True):
         least = kept * longer if result.is_error else kept
         if newer < least or result.message >= fresh:
@@ -209,23 +210,27 @@ def _superseded(
     view: View, results: Sequence[Result], eligible: Sequence[Result], kept: int
 ) -> list[Result]:
     """Reads of a file that a later whole read or write replaced; calls that a later one repeated with success."""
-    newest: dict[tuple[str, str], int] = {}
-    for result in results:
+    files: dict[str, int] = {}  # the newest message with the whole of a file
+    calls: dict[bytes, int] = {}
+    keys = [call_key(result) for result in results]
+    for result, key in zip(results, keys, strict=True):
         if result.path and (_is_write(result) or _is_whole_read(result)):
-            newest["file", result.path] = result.message
+            files[result.path] = result.message
         if not result.is_error:
-            newest["call", fingerprint(result)] = result.message
+            calls[key] = result.message
     able = {result.id for result in eligible}
     # A failure that was put right needs no longer protection than other results.
     fresh = fresh_from(view.ledger)
     older = [r for r in results[: max(0, len(results) - kept)] if r.message < fresh]
     able.update(r.id for r in older if r.is_error and not r.has_media and not _is_short(view, r))
-    old = [result for result in results if result.id in able]
     return [
         result
-        for result in old
-        if (_is_read(result) and newest.get(("file", result.path), -1) > result.message)
-        or newest.get(("call", fingerprint(result)), -1) > result.message
+        for result, key in zip(results, keys, strict=True)
+        if result.id in able
+        and (
+            (files.get(result.path, -1) > result.message and _is_read(result))
+            or calls.get(key, -1) > result.message
+        )
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 from ullage._late import hashlib, orjson
 from ullage.levels.view import Result, View
 
-__all__ = ["Micro", "fingerprint"]
+__all__ = ["Micro", "call_key", "fingerprint"]
 
 ENOUGH_CLEARED = 4
 """Cleared results from which a share of them says something."""
@@ -77,7 +77,7 @@ class Micro:
         self.floor_tokens = tokens
 
 
-def fingerprint(result: Result) -> str:
+def call_key(result: Result) -> bytes:
     """Of the call that a result answers: the same tool with the same input."""
     try:
         given = orjson.dumps(
@@ -85,4 +85,9 @@ def fingerprint(result: Result) -> str:
         )
     except TypeError:  # what strict JSON cannot hold: large integers, lone surrogates, depth
         given = repr(sorted(result.given.items(), key=repr)).encode("utf-8", "replace")
-    return hashlib.sha256(result.tool.encode("utf-8", "replace") + b"\0" + given).hexdigest()[:16]
+    return result.tool.encode("utf-8", "replace") + b"\0" + given
+
+
+def fingerprint(result: Result) -> str:
+    """`call_key`, short enough to be kept."""
+    return hashlib.sha256(call_key(result)).hexdigest()[:16]

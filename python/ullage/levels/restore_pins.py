@@ -26,10 +26,11 @@ def run(context: Context) -> StageReport | None:
     view = context.view
     if not (context.reports or view.changed_from is not None):
         return None
-    texts = list(_texts(view.messages))
-    lost = missing_pins(context.pins, texts)
+    lost = missing_pins(context.pins, _texts(view.messages)) if context.pins else ()
     words = _newest_words(context.history)
-    said = "" if not words or any(words in text for text in texts) else words
+    # They mostly stand near the end.
+    gone = words and not any(words in text for text in _texts(reversed(view.messages)))
+    said = words if gone else ""
     if not lost and not said:
         return None
     told = [f"Pinned, to be kept verbatim:\n{write_pins(lost)}"] if lost else []

@@ -50,6 +50,7 @@ class Result(NamedTuple):
         chars: Length of its text as it stands in the view.
         tokens: Calibrated estimate of it.
         replaced: Something stands in its place already.
+        path: The file that the call names, or an empty string.
     """
 
     id: str
@@ -62,15 +63,7 @@ class Result(NamedTuple):
     is_error: bool
     has_media: bool
     replaced: bool
-
-    @property
-    def path(self) -> str:
-        """The file that the call names, or an empty string."""
-        for key in _PATH_KEYS:
-            value = self.given.get(key)
-            if isinstance(value, str):
-                return value
-        return ""
+    path: str
 
 
 class Results:
@@ -108,8 +101,9 @@ class Results:
             given = _NOTHING if call is None else _input_of(originals[call[0]], call[1])
             error, media = bool(flags & _IS_ERROR), bool(flags & _NESTED_MEDIA)
             stands = name in replaced or (chars <= LONGEST_MARKER and bool(flags & _SHORTENED))
+            path = _path(given) if given else ""
             self.found.append(
-                Result(name, at, block, tool, given, chars, tokens, error, media, stands)
+                Result(name, at, block, tool, given, chars, tokens, error, media, stands, path)
             )
         self._upto = len(ledger)
         # A copy: a level may change the view while it looks.
@@ -117,6 +111,14 @@ class Results:
 
 
 _NOTHING: Mapping[str, Any] = {}
+
+
+def _path(given: Mapping[str, Any]) -> str:
+    for key in _PATH_KEYS:
+        value = given.get(key)
+        if isinstance(value, str):
+            return value
+    return ""
 
 
 def _input_of(item: Item, number: int) -> Mapping[str, Any]:

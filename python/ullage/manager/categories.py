@@ -39,6 +39,7 @@ _OF_KIND: Final = {
     BlockKind.COMPACTION: "summaries",
 }
 _OF_ROLE: Final = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool results"}
+_SUMMARY: Final = int(MessageFlag.SUMMARY)
 Row = tuple[tuple[int, int], ...]
 
 
@@ -94,10 +95,10 @@ def named(sums: Sequence[int]) -> dict[str, int]:
 
 def _row(view: View, index: int) -> Row:
     message = view.ledger.message(index)
-    made = isinstance(view.sources[index], str) or message.flags & MessageFlag.SUMMARY
+    made = isinstance(view.sources[index], str) or message.flags & _SUMMARY
     if made:
         return ((_AT["summaries"], message.tokens),)
-    own = _AT[_OF_ROLE.get(Role(message.role), "other")]
+    own = _AT[_OF_ROLE.get(message.role, "other")]
     found: dict[int, int] = {}
     rest = message.tokens
     for block in view.ledger.blocks(index):
@@ -112,7 +113,7 @@ def _row(view: View, index: int) -> Row:
 
 def _category(view: View, block: Any) -> str:
     kind = block.kind
-    name = _OF_KIND.get(BlockKind(kind), "other")
+    name = _OF_KIND.get(kind, "other")
     if name == "tool results" and kind == BlockKind.TOOL_RESULT:
         decided = view.ledger.string(block.id) in view.decisions
         return "shortened results" if decided or is_marker(block) else name

@@ -78,7 +78,7 @@ class AnthropicWriter:
     def __init__(self) -> None:
         self._ledger: Any = None
         self._version = 0
-        self._seen = 0
+        self._items: list[Item] = []  # what was written last
         self._dirty: list[int] = []  # messages that cannot go as they are, in order
         self._ids: dict[str, str] = {}
         # By id() and place of a message: the message itself, what it became, and what was left out.
@@ -96,11 +96,19 @@ class AnthropicWriter:
         """
         start = 0
         if ledger is self._ledger:
-            start = int(min(ledger.changed_since(self._version), self._seen))
-        self._ledger, self._version, self._seen = ledger, ledger.version, len(messages)
+            start = int(min(ledger.changed_since(self._version), len(self._items)))
+        self._ledger, self._version = ledger, ledger.version
+        new, old = messages[start:], self._items[start:]
+        # Most of what follows a change is the same messages again.
+        fitting = set[int]() if self._dirty else set(map(id, old))
         while self._dirty and self._dirty[-1] >= start:
             self._dirty.pop()
-        self._dirty += [at for at in range(start, len(messages)) if not _fits(messages[at])]
+        self._dirty += [
+            at
+            for at, message in enumerate(new, start)
+            if id(message) not in fitting and not _fits(message)
+        ]
+        self._items[start:] = new
         return self.whole(messages) if self._dirty else (messages, [])
 
     def whole(self, messages: Sequence[Item]) -> tuple[list[Item], list[Loss]]:
