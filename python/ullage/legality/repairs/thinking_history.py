@@ -96,7 +96,7 @@ class Track:
         if mark:
             self._turn.said(item, mark)
         elif role:
-            self._turn.heard(role == USER, blocks)
+            self._turn.heard(role == USER, blocks, self.originals, self._steps)
         self._previous = role or self._previous
 
     def _learn(self, item: Any, mark: int, found: Iterable[tuple[int, str, bytes]]) -> None:
@@ -189,9 +189,8 @@ class _Steps:
     def __init__(self) -> None:
         self.sure = True
         self._newest: list[int] = []
-        self._together: dict[
-            int, list[int]
-        ] = {}  # marks of a step, by each; without steps of one message
+        # The marks of a step by each of them; a step of one message is not in it.
+        self._together: dict[int, list[int]] = {}
 
     def note(self, item: Any, mark: int, goes_on: bool, originals: Originals) -> None:
         """A message that the originals are about to learn."""
@@ -216,7 +215,8 @@ class _Steps:
                 key = f"{kind}:{seal}"
             else:
                 continue
-            if key in seen or key in originals.step_of or key in originals.blocks:
+            known = key in originals.step_of or key in originals.refused
+            if known or key in seen:
                 return False
             seen.add(key)
         return True
@@ -234,21 +234,20 @@ class _Turn:
         self._role = ""
         self._answered = False
         self._run: list[tuple[Any, int]] = []
-        self._closed: list[list[tuple[Any, int]]] = []  # runs before it that are not compared yet
         self._torn = False
 
     def said(self, item: Any, mark: int) -> None:
         """A message of the assistant."""
         if self._role == USER and not self._answered:
             self._torn = False
-            self._closed.clear()
         self._role = ASSISTANT
         self._run.append((item, mark))
 
-    def heard(self, by_user: bool, blocks: Iterable[Any]) -> None:
+    def heard(self, by_user: bool, blocks: Iterable[Any], made: Originals, steps: _Steps) -> None:
         """A message of somebody else."""
         if self._run:
-            self._closed.append(self._run)
+            # Now: what is learned later may lengthen a step.
+            self._torn = self._torn or not _as_made(self._run, made, steps)
             self._run = []
         if by_user:
             answers = any(_kind(block) == "tool_result" for block in blocks)
@@ -258,9 +257,6 @@ class _Turn:
     def fine(self, originals: Originals, steps: _Steps) -> bool:
         if self._role == USER and not self._answered:
             return True
-        for run in self._closed:
-            self._torn = self._torn or not _as_made(run, originals, steps)
-        self._closed.clear()
         return not self._torn and (not self._run or _as_made(self._run, originals, steps))
 
 
