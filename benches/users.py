@@ -372,7 +372,9 @@ OPERATIONS: dict[str, Planned] = {
     "compaction": Planned(compaction, (OURS, *OTHER_WAYS, *PEERS)),
     "inspect of a file": Planned(one_file, (OURS, "its index alone", PARSED)),
     "compaction of a file": Planned(file_compaction, (OURS, PARSED)),
-    "fleet": Planned(fleet, (OURS, "ullage, one thread", PARSED), wall=True),
+    "fleet": Planned(
+        fleet, (OURS, "ullage, one thread", "ullage, two processes", PARSED), wall=True
+    ),
     "start": Planned(
         start,
         (OURS, "bare Python", "import ullage", "ullage --version", *STARTED),
