@@ -11,7 +11,7 @@ from unittest.mock import patch
 from ullage.compaction import compact
 from ullage.compaction.overflow import HeadTruncation
 from ullage.counting import strip_media
-from ullage.effects import Call, Effect, LetOthersRun, drive
+from ullage.effects import drive
 from ullage.exceptions import UllageError
 from ullage.facts import collect
 from ullage.levels import (
@@ -77,14 +77,7 @@ def _context(view: View, policy: Policy = EAGER, **more: Any) -> Context:
 def _act(level: Level, context: Context) -> None:
     outcome = level.run(context)
     if isinstance(outcome, Generator):
-        drive(outcome, _answered)
-
-
-def _answered(effect: Effect) -> Any:
-    if isinstance(effect, LetOthersRun):
-        return None
-    assert isinstance(effect, Call)
-    return effect.function(*effect.args)
+        drive(outcome, lambda effect: effect.function(*effect.args))
 
 
 def _snip_turn(view: View) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.attack.talks import TOOLS
 from ullage.compaction import compact
 from ullage.counting.media_stripping import strip_media
-from ullage.effects import Call, Effect, LetOthersRun, drive
+from ullage.effects import drive
 from ullage.legality import Originals
 from ullage.levels import (
     collapse,
@@ -98,14 +98,7 @@ def _act(how: Callable[[Context], Any], context: Context) -> None:
     """A level's `run` or `drain`, with a store that answers at once and no model."""
     outcome = how(context)
     if isinstance(outcome, Generator):
-        drive(outcome, _answered)
-
-
-def _answered(effect: Effect) -> Any:
-    if isinstance(effect, LetOthersRun):
-        return None
-    assert isinstance(effect, Call)
-    return effect.function(*effect.args)
+        drive(outcome, lambda effect: effect.function(*effect.args))  # type: ignore[union-attr]
 
 
 def _level(level: Level, policy: Policy = _POLICY) -> Plan:

@@ -15,7 +15,6 @@ from ullage.effects import (
     Call,
     Cancelled,
     Emit,
-    LetOthersRun,
     ReadFile,
     RunHook,
     Store,
@@ -135,7 +134,7 @@ def test_cancelled_at_every_effect_nothing_has_changed_or_all_is_done():
     before = copy.deepcopy(items)
     given = job(log, items)
     kinds = [type(effect) for effect in effects(given)]
-    assert {Emit, RunHook, Summarize, ReadFile, Store, Call, LetOthersRun} == set(kinds)
+    assert {Emit, RunHook, Summarize, ReadFile, Store, Call} == set(kinds)
     for place in range(len(kinds)):
         log.clear()
         if place <= kinds.index(Store):

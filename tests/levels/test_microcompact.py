@@ -10,7 +10,7 @@ import pytest
 
 from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
-from ullage.effects import Effect, Summarize, Together
+from ullage.effects import LetOthersRun, Summarize, Together
 from ullage.levels import View, microcompact
 from ullage.levels.microcompact_state import MOST_CAUTION, Micro, fingerprint
 from ullage.levels.one_line_records import outcome
@@ -80,6 +80,7 @@ def test_a_small_model_writes_the_lines_a_few_at_once():
     )
     effect, asked = next(flow), []
     while True:
+        assert isinstance(effect, Together | LetOthersRun)
         given = effect.effects if isinstance(effect, Together) else ()
         assert len(given) <= 8
         asked += given
@@ -101,8 +102,8 @@ def test_a_small_model_writes_the_lines_a_few_at_once():
     [RuntimeError("down"), SummaryReply(text="x", refused=True), SummaryReply(text=" \n"), 5],
 )
 def test_without_an_answer_the_line_is_put_together(reply):
-    def perform(effect: Effect) -> Any:
-        if isinstance(effect, Summarize) and isinstance(reply, Exception):
+    def perform(effect: Summarize) -> Any:
+        if isinstance(reply, Exception):
             raise reply
         return reply
 

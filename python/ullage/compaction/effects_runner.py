@@ -113,8 +113,6 @@ class Performer:
     def __call__(self, effect: Effect) -> Any:
         """The effect's result."""
         match effect:
-            case LetOthersRun():
-                return None
             case Emit(event):
                 return self._tell(event)
             case Summarize():
@@ -131,7 +129,7 @@ class Performer:
                 return self._pause(seconds)
             case Store():
                 return self._store(effect)
-            case Count() | Together():
+            case Count() | Together() | LetOthersRun():
                 raise TypeError(f"a compaction has no effect {type(effect).__name__} of its own")
 
     def _tell(self, event: Event) -> None:

@@ -101,7 +101,7 @@ class Wait(NamedTuple):
 
 
 class LetOthersRun(NamedTuple):
-    """A place within long work where an event loop may do something else; nothing is waited for. Result: `None`."""
+    """A place within long work where an event loop may do something else; `drive` passes it by. Result: `None`."""
 
 
 class Emit(NamedTuple):
@@ -182,6 +182,8 @@ def _end(flow: Flow[Any], perform: Callable[[Effect], Any]) -> None:
 
 
 def _perform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
+    if isinstance(effect, LetOthersRun):
+        return None  # there is no event loop
     if isinstance(effect, Together):
         return [_caught(part, perform) for part in effect.effects]
     return perform(effect)
