@@ -158,12 +158,12 @@ def versions() -> str:
     return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
-def between(path: Path, text: str) -> None:
+def between(path: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Replaces what stands between the marks."""
     page = path.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    before, rest = page.split(begin)
+    after = rest.split(end)[1]
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:

@@ -2,7 +2,7 @@
 
     python -m tools.release_check [--dist dist] [--tag v1.2.3] [--sbom FILE]
 
-Looks at versions, the changelog, links of the README, the project's description, every wheel and sdist in `--dist`, and licences of crates
+Looks at versions, the age of the model table, the changelog, links of the README, the project's description, every wheel and sdist in `--dist`, and licences of crates
 and Python packages. With `--tag` it must be a release: the changelog has a heading for it, and no licence remains unread.
 Fetches and compiles nothing.
 """
@@ -10,6 +10,7 @@ Fetches and compiles nothing.
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import subprocess
 import sys
@@ -28,6 +29,7 @@ def source(root: Path, tag: str | None) -> Iterator[Finding]:
     yield from texts.changelog(root, tag)
     yield from texts.links("README.md", texts.read(root / "README.md"), root)
     yield from texts.description(root)
+    yield from texts.model_table(root, datetime.date.today())
 
 
 def built(root: Path, dist: Path) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from mkdocs.utils import get_relative_url
 
 ROOMS = (
     "ullage",
+    "ullage.compaction",
     "ullage.counting",
     "ullage.requests",
     "ullage.legality",

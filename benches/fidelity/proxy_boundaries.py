@@ -15,6 +15,7 @@ import argparse
 import http.client
 import json
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -31,8 +32,9 @@ from forward_use import LEAST, needs, score
 
 from ullage import outgoing, validate
 from ullage.proxy import ProxySettings
-from ullage.proxy.handed_out import opened
+from ullage.proxy.handed_out import HandedOut
 from ullage.proxy.serving import config_of, url_of
+from ullage.stores import FolderStore
 from ullage.testing import ScriptedServer
 
 ASK = """CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.
@@ -59,7 +61,11 @@ class Row:
 
 class Gateway:
     def __init__(self, upstream: str) -> None:
-        self.server = uvicorn.Server(config_of(ProxySettings(upstream=upstream, port=0)))
+        self.folder = tempfile.TemporaryDirectory()
+        store = FolderStore(self.folder.name)
+        self.handed_out = HandedOut(store)
+        settings = ProxySettings(upstream=upstream, port=0, store=store)
+        self.server = uvicorn.Server(config_of(settings))
         threading.Thread(target=self.server.run, daemon=True).start()
         while not self.server.started:
             time.sleep(0.01)
@@ -100,7 +106,7 @@ def claude_code(gateway: Gateway, cut: Cut) -> Row:
 def codex(gateway: Gateway, cut: Cut) -> Row:
     items = list(outgoing([said(i) for i in cut.before], provider="openai_responses").messages)
     answer, milliseconds = gateway.ask("/v1/responses/compact", {"model": GPT, "input": items})
-    kept = opened(answer["output"])
+    kept = gateway.handed_out.opened(answer["output"])
     assert kept, "nothing was compacted"
     report = validate(
         [*kept, {"role": "user", "content": "Go on."}], provider="openai_responses", model=GPT

@@ -9,6 +9,7 @@ For an agent's loop:
     summarizer_of                         who writes summaries, by name
     SessionMemory, FileStore, MemoryStore notes of the session; where large results go
     Hooks, Telemetry                      what a host may say, and what it hears
+    Providers, Skill                      files, plan and skills, restored after a compaction
 For lists of messages:
     compact, acompact → CompactionResult
     validate, repair, outgoing            would the provider take it; make it legal; write its request
@@ -26,7 +27,8 @@ All else has a room of its own, each with its list (`__all__`):
     ullage.requests     whole requests counted; more functions on lists
     ullage.legality     rules, reports, rewrites checked
     ullage.transcript   logs, their index, conversations
-    ullage.levels       what is in a context; edits of the provider; reports
+    ullage.levels       what is in a context; edits of the provider; reports; tools for the model
+    ullage.compaction   attachments, reports, the flow itself
     ullage.observe      events, hooks, cache monitor, redaction
     ullage.summarizers  one class for each API, and the protocol of your own
     ullage.dropin       functions of tiktoken, LangChain, litellm under their own names
@@ -45,6 +47,8 @@ from ullage._version import VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult as CompactionResult
+    from ullage.compaction import Providers as Providers
+    from ullage.compaction import Skill as Skill
     from ullage.compaction import acompact as acompact
     from ullage.compaction import compact as compact
     from ullage.counting.models import ModelTable as ModelTable
@@ -85,10 +89,12 @@ if TYPE_CHECKING:
     from ullage.transcript import TranscriptLog as TranscriptLog
     from ullage.transcript import resume as resume
 
-# Where each public name lives. There is no `__all__`: with it `help(ullage)` prints the pages of all these classes.
+# Where each public name lives.
 _HOMES = {
     "ullage.compaction": (
         "CompactionResult",
+        "Providers",
+        "Skill",
         "acompact",
         "compact",
     ),
@@ -147,7 +153,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __version__ = VERSION
 
 
-if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
+if not TYPE_CHECKING:  # type checkers read the imports above; a misspelt name is an error there
+    __all__ = sorted(_HOME_OF)
 
     def __getattr__(name: str) -> object:
         if name not in _HOME_OF:

@@ -173,11 +173,11 @@ class UnknownHandle(UllageError, LookupError):
 
 
 class ContextTooLarge(UllageError):
-    """What may never be removed is larger than the window: no compaction can help.
+    """What may never be removed is larger than the window, or than a target: no compaction can help.
 
     Attributes:
-        floor_tokens: System prompt + tool definitions + protected messages, in tokens.
-        limit_tokens: What the window leaves for them.
+        floor_tokens: System prompt + tool definitions + protected messages, in tokens; for a target the messages alone.
+        limit_tokens: What the window leaves for them, or the target.
         parts: Tokens by category (`system`, `tools`, `protected`).
     """
 
@@ -189,12 +189,13 @@ class ContextTooLarge(UllageError):
         limit_tokens: int,
         *,
         parts: dict[str, int] | None = None,
+        limit: str = "the window leaves",
         hint: str = "",
     ) -> None:
         listed = ", ".join(f"{name} {count:,}" for name, count in (parts or {}).items())
         detail = f" ({listed})" if listed else ""
         super().__init__(
-            f"what has to stay needs {floor_tokens:,} tokens{detail}, but the window leaves {limit_tokens:,}",
+            f"what has to stay needs {floor_tokens:,} tokens{detail}, but {limit} {limit_tokens:,}",
             hint=hint,
         )
         self.floor_tokens = floor_tokens
@@ -332,17 +333,24 @@ class EngineError(UllageError, ImportError):
 
 
 class MissingExtra(UllageError, ImportError):
-    """An optional package is needed and not installed.
+    """An optional package is needed, and not installed or too old.
 
     Attributes:
+        package: Its name.
         extra: The extra to install, as in `pip install 'ullage[cli]'`.
+        found: The release that is installed; empty: none, or unknown.
+        needed: The oldest release that will do; empty: any.
     """
 
     code = "missing_extra"
 
-    def __init__(self, package: str, extra: str) -> None:
+    def __init__(self, package: str, extra: str, *, found: str = "", needed: str = "") -> None:
+        least = f" {needed} or newer" if found and needed else ""
+        here = f"; {found} is installed" if found else ""
         super().__init__(
-            f"this needs the package {package!r}", hint=f"pip install 'ullage[{extra}]'"
+            f"this needs the package {package!r}{least}{here}",
+            hint=f"pip install 'ullage[{extra}]'",
         )
+        self.found, self.needed = found, needed
         self.package = package
         self.extra = extra

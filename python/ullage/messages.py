@@ -92,8 +92,10 @@ def listed(items: Iterable[Item]) -> list[Item]:
     """The items as a list.
 
     Raises:
-        InvalidMessage: One is no mapping; names its position.
+        InvalidMessage: It is no list, or one is no mapping; names its position.
     """
+    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
+        raise InvalidMessage("must be in a list of messages", got=type(items).__name__)
     found = list(items)
     for index, item in enumerate(found):
         if type(item) is not dict and not isinstance(item, Mapping):

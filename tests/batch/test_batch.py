@@ -171,6 +171,24 @@ def test_a_run_that_stops_early_goes_on_from_there(folder: Path, tmp_path: Path)
     assert len(status) == 3
 
 
+def test_files_that_have_begun_when_a_run_stops_are_recorded(folder: Path, tmp_path: Path) -> None:
+    stopping, begun = threading.Event(), []
+
+    def work(found):
+        begun.append(found.path.name)
+        if len(begun) > 1:
+            stopping.wait(20)
+        return {}
+
+    found = find_transcripts([folder])
+    run = run_batch(work, found, workers=2, manifest=Manifest.open(tmp_path / "m"))
+    next(run)
+    threading.Timer(0.2, stopping.set).start()  # `close` waits for those that have begun
+    run.close()
+    assert len(begun) >= 2
+    assert len(Manifest.open(tmp_path / "m")) == len(begun)
+
+
 def test_a_line_that_a_killed_run_did_not_finish_is_cut_off(folder: Path, tmp_path: Path) -> None:
     manifest = tmp_path / "done"
     again(folder, manifest)

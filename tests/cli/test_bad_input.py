@@ -481,3 +481,38 @@ def test_conversation_and_policy_errors_of_the_library(session):
     with pytest.raises(InvalidPolicy) as found:
         Policy.buffered().change({"snip.max_chars": -1})
     assert (found.value.field, found.value.value) == ("snip.max_chars", -1)
+
+
+# ---- the next step in an error -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("inspect", "01"), "too short for the id of a session: type at least 4 characters"),
+        (("inspect", "{session}", "--policy", "{snipp}"), "did you mean 'snip.max_chars'?"),
+        (("inspect", "{session}", "--policy", "laddder"), "cannot be read: No such file"),
+        (
+            ("compact", "{session}", "-o", "{folder}/none/x.jsonl"),
+            "there is no folder {folder}/none",
+        ),
+    ],
+)
+def test_an_error_names_the_next_step(words, expected, session, folder, capsys, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    snipp = folder / "snipp.toml"
+    snipp.write_text("[snipp]\nmax_chars = 1\n")
+    places = {"session": session, "folder": folder, "snipp": snipp}
+    assert run(*(word.format(**places) for word in words)) == 2
+    assert expected.format(**places) in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_preset_is_taken_by_its_name(session):
+    assert run("inspect", session, "--policy", "ladder") == 0
+    assert Policy.load("ladder") == Policy.ladder() != Policy.load("buffered")
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_error():
+    command = f"set -o pipefail; {sys.executable} -m ullage policy --no-pager | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

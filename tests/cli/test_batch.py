@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +49,44 @@ def test_compact_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
     other = ullage("batch", "compact", folder, "-o", tmp_path, "--keep", "1000", "--json")
     assert other.returncode == 1
     assert result_of(other)["totals"]["failed"] == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_asked_to_end_goes_on_without_failures(folder, tmp_path, stop) -> None:
+    content, many, out = (
+        (folder / "project" / "one.jsonl").read_bytes(),
+        tmp_path / "in",
+        tmp_path / "out",
+    )
+    many.mkdir()
+    for number in range(120):
+        (many / f"{number:03}.jsonl").write_bytes(content)
+    command = [
+        sys.executable,
+        "-m",
+        "ullage",
+        "batch",
+        "compact",
+        many,
+        "-o",
+        out,
+        "--keep",
+        "2000",
+    ]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while len(list(out.glob("*.jsonl"))) < 10 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    run.send_signal(stop)
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert "the same command goes on from there" in errors
+    assert len(list(out.glob("*.jsonl"))) < 120, "it ended before it was interrupted"
+    again = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert again.returncode == 0, again.stderr
+    assert len(list(out.glob("*.jsonl"))) == 120
+    assert not list(out.glob("*.part"))
 
 
 def test_a_bad_file_is_reported_and_the_others_are_done(folder: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_wrong_id_is_one_line_with_a_hint(machine):
     done = ullage("inspect", "feedface")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "error: FILE: is no file, and no session's id begins so (got 'feedface')",
+        "error: FILE: is not a file, and no session has an id that begins with it (got 'feedface')",
         "hint: `ullage list` shows the sessions of this machine",
     ]
 

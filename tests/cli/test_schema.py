@@ -52,6 +52,7 @@ COMMANDS = {
     "session-memory show": ["session-memory show {session}", "session-memory show {noted}"],
     "session-memory update": ["session-memory update {session}"],
     "claude doctor": ["claude doctor"],
+    "hooks doctor": ["hooks doctor"],
 }
 ERRORS = {
     "inspect": "inspect {broken}",

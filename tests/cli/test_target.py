@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
 
+from ullage import estimate_tokens
 from ullage.cli import main
 from ullage.cli.target_option import read_target
 from ullage.exceptions import InvalidPolicy
@@ -69,8 +71,10 @@ def test_tokens_in_any_spelling(session, given, tokens, capsys):
 def test_a_share_is_of_the_context_before(session, percent, capsys):
     found = told(capsys, session, "--target", percent)
     share = float(percent.rstrip(" %")) / 100
-    assert found["target_tokens"] == int(share * found["tokens_before"])
-    assert found["tokens_after"] <= found["target_tokens"]
+    assert found["target_tokens"] == int(
+        share * (found["tokens_before"] - found["overhead_tokens"])
+    )
+    assert found["tokens_after"] - found["overhead_tokens"] <= found["target_tokens"]
 
 
 @pytest.mark.parametrize(
@@ -97,26 +101,36 @@ def test_without_a_target_nothing_is_said_of_it(session, capsys):
 
 def test_the_printed_line_names_the_target(session, capsys):
     assert main(["compact", str(session), "--dry-run", "--target", "6k"]) == 0
-    assert "target  6,000 tokens: kept" in capsys.readouterr().out
+    assert "target  6,000 tokens of messages: 5," in capsys.readouterr().out
 
 
-def test_what_is_over_the_target_is_reported(tmp_path, capsys):
+def refused(capsys: pytest.CaptureFixture[str], path: Path, target: str) -> dict[str, Any]:
+    """A target that cannot be met: exit code 2, and no file is written or changed."""
+    before = path.read_bytes()
+    for more in (["--dry-run"], ["--in-place"], ["--new-session"], []):
+        assert main(["compact", str(path), "--target", target, "--json", *more]) == 2
+        found = json.loads(capsys.readouterr().out)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+    return found["error"]
+
+
+def test_a_target_below_what_must_stay_is_refused_with_the_smallest(tmp_path, capsys):
     items = [
         *conversation(seed=3, tokens=20_000, ending="assistant"),
         {"role": "user", "content": words(3_000)},  # nobody answered it: it stays
     ]
     path = written(tmp_path / "s.jsonl", items)
-    found = told(capsys, path, "--target", "2k")
-    over = found["tokens_after"] - 2_000
-    assert found["over_target"] == over > 0
-    assert f"over_target:{over}" in found["warnings"]
-    assert main(["compact", str(path), "--dry-run", "--target", "2k"]) == 0
-    shown = capsys.readouterr()
-    assert f"target  2,000 tokens: exceeded by {over:,}" in shown.out
-    assert f"over_target:{over}" in shown.err
+    error = refused(capsys, path, "2k")
+    assert error["code"] == "context_too_large"
+    assert "but the target of messages is 2,000" in error["message"]
+    smallest = re.search(r"smallest target is ([\d,]+)", error["hint"])[1].replace(",", "")
+    found = told(capsys, path, "--target", smallest)
+    assert found["tokens_after"] - found["overhead_tokens"] <= int(smallest)
+    assert main(["compact", str(path), "--dry-run", "--target", smallest]) == 0
 
 
-def test_a_result_in_a_kept_line_stays_whole_and_is_reported(tmp_path, capsys):
+def test_a_result_in_a_kept_line_counts_as_what_must_stay(tmp_path, capsys):
     """Two calls at once, one of them still open: their lines have to stay as they are."""
     calls = [{"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {}} for n in (1, 2)]
     result = {"type": "tool_result", "tool_use_id": "t1", "content": words(3_000)}
@@ -126,10 +140,27 @@ def test_a_result_in_a_kept_line_stays_whole_and_is_reported(tmp_path, capsys):
         {"role": "assistant", "content": calls},
         {"role": "user", "content": [result]},
     ]
-    found = told(capsys, written(tmp_path / "s.jsonl", items), "--target", "3k")
-    assert found["over_target"] > 0
-    assert f"over_target:{found['over_target']}" in found["warnings"]
-    assert any(warning.startswith("results_kept_whole:") for warning in found["warnings"])
+    error = refused(capsys, written(tmp_path / "s.jsonl", items), "3k")
+    assert "messages that wait for an answer" in error["message"]
+
+
+def test_system_prompt_and_tools_are_reported_apart_from_the_target(tmp_path, capsys):
+    """The line of the Quickstart, in a session whose system prompt and tools alone are larger than the target."""
+    items = conversation(seed=5, tokens=60_000, ending="assistant")
+    seen = 0
+    for number, item in enumerate(items):
+        seen += estimate_tokens([item], model="claude-opus-4-5")
+        if item["role"] == "assistant":
+            usage = {"input_tokens": 50_000 + seen, "output_tokens": 1}
+            item |= {"id": f"r{number}", "model": "claude-opus-4-5", "usage": usage}
+    path = written(tmp_path / "s.jsonl", items)
+    found = told(capsys, path, "--target", "20k")
+    assert 18_000 < found["tokens_after"] - found["overhead_tokens"] <= 20_000
+    assert 49_000 < found["overhead_tokens"] < 52_000
+    assert found["messages_kept"] > 0
+    assert found["over_target"] == 0
+    assert main(["compact", str(path), "--dry-run", "--target", "20k"]) == 0
+    assert "system prompt and tools take 50," in capsys.readouterr().out
 
 
 def test_a_written_file_holds_the_target(session, tmp_path, capsys):

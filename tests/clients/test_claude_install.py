@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from importlib import util
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +17,7 @@ from tests.machine_kit import Machine
 from ullage.clients.claude_code import (
     HOOKS,
     install_changes,
+    mcp_path,
     settings_path,
     uninstall_changes,
     write_plugin,
@@ -44,6 +48,18 @@ def machine(tmp_path, monkeypatch):
     # How long a start takes depends on what else the machine does.
     monkeypatch.setattr("ullage.clients.claude_code._SLOW_MS", 60_000)
     return made
+
+
+@pytest.mark.parametrize(
+    ("named", "place"), [(None, "."), (".claude", ".claude"), ("other", "other")]
+)
+def test_servers_stand_where_claude_code_reads_them(tmp_path, monkeypatch, named, place):
+    """2.1.330 reads `.claude.json` in the folder that CLAUDE_CONFIG_DIR names, whatever its name."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    if named:
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / named))
+    assert mcp_path("user", tmp_path) == tmp_path / place / ".claude.json"
 
 
 def install(machine, scope="user", **more):
@@ -112,6 +128,42 @@ def test_a_file_that_was_not_there_is_removed_again(machine):
     assert path.read_text().startswith('{\n  "hooks": {\n')
     uninstall(machine)
     assert not path.exists()
+
+
+SECRET = '{"env": {"ANTHROPIC_API_KEY": "sk-ant-secret"}}\n'
+
+
+@pytest.mark.parametrize("since", [None, '{"env": {"ANTHROPIC_API_KEY": "sk-ant-secret"}}', "gone"])
+def test_no_copy_of_the_settings_stays_after_uninstalling(machine, since):
+    """Also where the user changed the file since, took the entries out by hand, or removed it."""
+    path = settings_path("user", machine.home / "project")
+    path.parent.mkdir(parents=True)
+    path.write_text(SECRET)
+    install(machine)
+    kept = machine.home / "state" / "installed"
+    assert b"sk-ant-secret" in next(kept.iterdir()).read_bytes()
+    if since == "gone":
+        path.unlink()
+    elif since is not None:
+        path.write_text(since)
+    assert ullage("claude", "uninstall", "--dry-run").returncode in (0, 1)
+    assert list(kept.iterdir())
+    assert ullage("claude", "uninstall", "--yes").returncode == 0
+    assert list(kept.iterdir()) == []
+    if since is None:
+        assert path.read_text() == SECRET
+
+
+def test_a_copy_stays_where_uninstalling_fails(machine):
+    path = settings_path("user", machine.home / "project")
+    path.parent.mkdir(parents=True)
+    path.write_text(SECRET)
+    install(machine)
+    (change, _) = uninstall_changes("user", machine.home / "project")
+    path.write_text("{}")
+    with pytest.raises(StoreError, match="another program"):
+        change.write()
+    assert list((machine.home / "state" / "installed").iterdir())
 
 
 @pytest.mark.parametrize("others", [False, True])
@@ -275,7 +327,7 @@ def test_the_command_shows_the_change_and_asks(machine):
     assert "installed already" in ullage("claude", "install").stdout
     found = report("claude", "doctor")
     assert {check["what"]: check["ok"] for check in found["checks"]} == {
-        "hooks": True, "program": True, "a hook runs": True, "log": True
+        "hooks": True, "program": True, "a hook runs": True, "log": True, "model table": True
     }  # fmt: skip
     assert ullage("claude", "uninstall", "-y").returncode == 0
     assert path.read_text() == '{\n  "model": "opus"\n}\n'
@@ -310,6 +362,29 @@ def test_the_plugin_folder_is_whole(machine):
     servers = json.loads((folder / ".mcp.json").read_text())["mcpServers"]
     assert servers["ullage"]["command"] == "ullage-mcp"
     assert (folder / "hooks" / "mine.json").read_text() == "{}"
+
+
+def test_the_plugin_folder_holds_what_the_directory_of_plugins_asks_for(machine):
+    """By `claude plugin validate --profile directory --strict` of 2.1.330: a README of 40 words, a square PNG of 512 to 2048 pixels."""
+    made = write_plugin(machine.home / "plugin")
+    assert len((made / "README.md").read_text().split()) >= 40
+    icon = (made / ".claude-plugin" / "icon.png").read_bytes()
+    assert icon.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(icon[at : at + 4], "big") for at in (16, 20))
+    assert width == height >= 512
+    assert json.loads((made / ".claude-plugin" / "plugin.json").read_text())["author"]["name"]
+
+
+CLAUDE = util.find_spec("claude_agent_sdk")
+
+
+@pytest.mark.skipif(CLAUDE is None, reason="needs claude-agent-sdk, which brings Claude Code")
+def test_claude_code_itself_finds_nothing_to_report(machine):
+    made = write_plugin(machine.home / "plugin")
+    program = Path(CLAUDE.origin).parent / "_bundled" / "claude"
+    words = [str(program), "plugin", "validate", "--profile", "directory", "--strict", str(made)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_plugin_command_prints_how_to_use_it(machine):

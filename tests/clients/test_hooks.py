@@ -227,6 +227,18 @@ def test_what_the_summary_should_keep_is_given_to_claude_code_as_plain_text(mach
     assert log_of(machine) == []
 
 
+def test_after_a_compaction_by_hand_the_facts_stand_once(machine):
+    """Claude Code 2.1.330 puts what the hook printed before `/compact` into the new context, where SessionStart restores it."""
+    path = compacted(machine.home, since=False)
+    path.write_text("".join(line + "\n" for line in path.read_text().splitlines() if "compact_boundary" not in line))  # fmt: skip
+    given = {**BASE, "transcript_path": str(path), "custom_instructions": "keep the ports"}
+    assert b"Never push to main" in run("pre-compact", {**given, "trigger": "auto"}).stdout
+    assert run("pre-compact", {**given, "trigger": "manual"}).stdout == b""
+    assert list((machine.home / "state" / "archives" / "s-1").iterdir())
+    after = run("session-start", {**BASE, "transcript_path": str(path), "source": "compact"})
+    assert b"Never push to main" in after.stdout
+
+
 def test_only_the_newest_copies_stay(machine):
     path = lines(machine.home / "t.jsonl", claude_lines("s-1", "/w", turns=1))
     for at in range(KEPT + 3):

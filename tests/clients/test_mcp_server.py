@@ -164,7 +164,7 @@ def test_recall_returns_the_whole_of_what_a_hook_shortened(machine):
 def test_wrong_calls_are_answered_with_advice(machine):
     for tool, given, words in (
         ("recall", {"handle": "nope"}, "nothing with the handle"),
-        ("recall", {"session": "feedface"}, "no session's id begins so"),
+        ("recall", {"session": "feedface"}, "no session has an id that begins with it"),
         ("recall", {"handle": 7}, "must be a string"),
         ("search_sessions", {}, "no word"),
         ("search_sessions", {"words": "x", "limit": 0}, "whole number from 1 to 50"),
@@ -172,7 +172,7 @@ def test_wrong_calls_are_answered_with_advice(machine):
         ("remember", {"text": " "}, "must not be empty"),
         ("remember", {"text": "x", "type": "nope"}, "nope"),
         ("notes", {"query": "x", "limit": "many"}, "whole number"),
-        ("context_usage", {"session": "1"}, "no session's id begins so"),
+        ("context_usage", {"session": "1"}, "too short for the id of a session"),
     ):
         if tool == "notes":
             call("remember", text="so that there is a folder")

@@ -12,7 +12,13 @@ import pytest
 from tests.kit import ullage
 from tests.machine_kit import IDS, Machine, opencode_export
 from ullage.clients.hook import answer
-from ullage.clients.other_clients import CODEX_HOOKS, MARK, other_install, other_uninstall
+from ullage.clients.other_clients import (
+    CODEX_HOOKS,
+    MARK,
+    codex_checks,
+    other_install,
+    other_uninstall,
+)
 from ullage.exceptions import InvalidPolicy
 
 NODE = shutil.which("node")
@@ -62,6 +68,36 @@ def test_a_line_of_codex_hooks_runs_in_a_shell(machine):
         ["/bin/sh", "-c", line], input=json.dumps(given).encode(), capture_output=True, check=True
     )
     assert "left out here" in json.loads(done.stdout)["hookSpecificOutput"]["updatedToolOutput"]
+
+
+def trusted(machine, *events):
+    """Codex's settings after a user trusted hooks, as Codex 0.163.0 writes them (`config/batchWrite`)."""
+    hooks = (machine.home / "codex" / "hooks.json").resolve()
+    rows = (
+        f'[hooks.state."{hooks}:{event}:0:0"]\ntrusted_hash = "sha256:00"\n' for event in events
+    )
+    (machine.home / "codex" / "config.toml").write_text('model = "gpt-5"\n' + "\n".join(rows))
+
+
+def test_codex_hooks_that_are_not_trusted_are_named(machine):
+    assert ullage("hooks", "doctor").returncode == 1
+    done = ullage("hooks", "install", "codex", "--yes")
+    assert done.returncode == 0
+    assert "Trust all and continue" in done.stderr
+    for known in ((), ("pre_compact", "post_tool_use")):
+        trusted(machine, *known)
+        checks = {each.what: each for each in codex_checks(machine.home / "project")}
+        assert checks["hooks"].ok
+        assert not checks["trusted"].ok
+        assert "session_start" in checks["trusted"].found
+        assert all(event not in checks["trusted"].found for event in known)
+    done = ullage("hooks", "doctor")
+    assert (done.returncode, "/hooks" in done.stdout) == (1, True)
+    trusted(machine, "pre_compact", "session_start", "post_tool_use")
+    assert ullage("hooks", "doctor").returncode == 0
+    assert "Trust" not in ullage("hooks", "install", "codex", "--yes").stderr
+    (machine.home / "codex" / "config.toml").write_text("[hooks\n")
+    assert ullage("hooks", "doctor").returncode == 1
 
 
 def test_codex_without_a_transcript_is_left_alone(machine):

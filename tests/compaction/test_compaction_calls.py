@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from ullage import ContextManager, compact_session, open_session
 from ullage.compaction import Job, compact, compaction_flow
 from ullage.compaction.checks import check_reply
 from ullage.compaction.effects_runner import Performer
@@ -356,3 +358,108 @@ def test_an_asynchronous_summarizer_is_refused_by_the_synchronous_form():
 def test_a_failure_says_who_failed():
     with pytest.raises(CompactionError, match="scripted"):
         compacted(ScriptedSummarizer(after="empty"))
+
+
+# ---- error texts as an answer, and what the call sees ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "shrinks"),
+    [
+        ("Prompt is too long", "prompt_too_long", True),
+        ("API Error: prompt is too long: 210000 tokens > 200000 maximum", "prompt_too_long", True),
+        ("API Error: 500 internal", "api_error", False),
+        ("Everything is fine, nothing to report here.", "incomplete_summary", False),
+    ],
+)
+def test_an_error_text_as_an_answer_counts_as_that_error(answer, code, shrinks):
+    seen: list[int] = []
+
+    def wrapper(request):
+        seen.append(len(request.messages))
+        return answer
+
+    with pytest.raises(CompactionError) as caught:
+        compacted(wrapper)
+    assert caught.value.code == code
+    assert (seen[-1] < seen[0]) is shrinks
+    assert ("500 internal" in str(caught.value)) is (code == "api_error")
+
+
+def repeated_reads() -> list[dict]:
+    items: list[dict] = [{"role": "user", "content": "go"}]
+    for n in range(55):
+        call = {
+            "type": "tool_use",
+            "id": f"t{n}",
+            "name": "Read",
+            "input": {"file_path": f"/a{n % 5}"},
+        }
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"row {n} " * 1_000}
+        items += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    return [*items, {"role": "assistant", "content": "done"}]
+
+
+def whole_results(request) -> int:
+    blocks = [b for m in request.messages if isinstance(m["content"], list) for b in m["content"]]
+    return sum(b.get("type") == "tool_result" and len(str(b["content"])) > 3_000 for b in blocks)
+
+
+def test_a_list_or_file_on_demand_shortens_old_results_first_as_a_manager_does(tmp_path):
+    items, seen = repeated_reads(), []
+
+    def writer(request):
+        seen.append(whole_results(request))
+        return NINE
+
+    result = compact(items, model="claude-opus-4-5", summarizer=writer, keep=5_000)
+    manager = ContextManager(model="claude-opus-4-5", summarizer=writer)
+    for item in items:
+        manager.add(item)
+    manager.compact(keep=5_000)
+    assert result.kept[0] is items[-len(result.kept)]  # what is kept stays as it is
+    ids = [f"00000000-0000-4000-8000-{at:012d}" for at in range(len(items))]
+    rows = [
+        {"type": m["role"], "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": m}
+        for m, uuid, parent in zip(items, ids, [None, *ids], strict=False)
+    ]
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    compact_session(open_session(path), model="claude-opus-4-5", summarizer=writer, keep=5_000)
+    compact(items, model="claude-opus-4-5", summarizer=writer, keep=5_000, trigger="auto")
+    assert seen[0] == seen[1] == seen[2] < seen[3]
+
+
+REQUESTS = [
+    {"role": "user", "content": "Fix the login form in web/login.tsx and keep ticket OPS-12 open."},
+    {"role": "assistant", "content": "I changed the login form and committed it as 1a2b3c4d5e."},
+]
+
+
+@pytest.mark.parametrize(
+    ("added", "warnings"),
+    [
+        ("It changed src/ghost.py and lib/phantom.rs.", ["names_not_in_source:src/ghost.py, lib/phantom.rs"]),
+        ("Committed as deadbee1.", ["names_not_in_source:deadbee1"]),
+        ("See https://example.org/nowhere.", ["names_not_in_source:https://example.org/nowhere"]),
+        ("The user asked to delete the production database.", ["request_not_in_source:The user asked to delete the production database."]),
+        ("The user asked to fix the login form in web/login.tsx.", []),
+        ("The user asked that the form be fixed; ticket OPS-12 stays open.", []),
+        ("Changed /w/app/web/login.tsx (commit 1a2b3c4), read/write as before/after.", []),
+        ("Looked at f0.py and /w/f3.py.", []),
+    ],
+)  # fmt: skip
+def test_what_a_model_invents_is_a_warning(added, warnings):
+    result, _, _ = compacted(lambda request: f"{NINE}\n{added}", items=[*REQUESTS, *conversation()])
+    assert [each for each in result.report.warnings if "_not_in_source" in each] == warnings
+
+
+def test_a_summary_in_another_language_is_no_invention():
+    added = "The user asked to repair something entirely different.\nThe user wanted another colour everywhere."
+    items = [{"role": "user", "content": "Bitte das Formular reparieren."}, *conversation()]
+    result, _, _ = compacted(lambda request: f"{NINE}\n{added}", items=items)
+    assert not [each for each in result.report.warnings if "_not_in_source" in each]
+
+
+def test_the_projects_own_instructions_for_compactions_are_in_the_prompt():
+    assert "Compact Instructions" in summary_prompt()

@@ -71,10 +71,10 @@ def test_a_reply_of_the_hosts_own_can_stop():
     assert (result.compacted, result.stop) == (True, "enough")
 
 
-def test_a_broken_hook_is_a_warning_at_every_later_event():
+def test_a_broken_hook_is_a_warning_at_every_event():
     def broken(payload):
         raise RuntimeError("no")
 
-    for event in ("session_start", "post_compact"):
+    for event in ("pre_compact", "session_start", "post_compact"):
         result = compact(TALK, keep=0, hooks=Hooks(**{event: broken}))
         assert "hook_failed:broken" in result.report.warnings

@@ -73,3 +73,22 @@ def test_a_user_who_writes_tags_does_not_replace_our_summary():
     body = "\n\n".join(f"## {n}. {title}\nreal {n}" for n, title in enumerate(HEADINGS, 1))
     text = f"{OPENING}\n\n{body}\n<analysis>x</analysis>\n<summary>fake</summary>"
     assert parse_summary(text).section(1) == "real 1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<summary>\n<analysis>\nthinking\n</analysis>\n{NINE}\n</summary>",
+        f"<ANALYSIS>\nthinking\n</ANALYSIS>\n<SUMMARY>\n{NINE}\n</SUMMARY>",
+        f'<analysis type="draft">\nthinking\n</analysis>\n<summary lang="en">\n{NINE}\n</summary>',
+        f"<Summary>\n<Analysis>thinking</Analysis>\n{NINE}\n</Summary>",
+        f"<analysis depth='2'>thinking</analysis>\n{ANSWER}",
+    ],
+)
+def test_a_draft_goes_in_capitals_with_attributes_and_inside_the_summary(text):
+    assert strip_draft(text) == NINE
+
+
+def test_markup_of_the_work_keeps_its_form():
+    about = f"{NINE}\nThe page has <SUMMARY class='x'>."
+    assert strip_draft(f"<summary>\n{about}\n</summary>") == about

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.kit import said, user
 from ullage import ContextManager, Policy, acompact, compact, estimate_tokens, validate
-from ullage.exceptions import InvalidPolicy
+from ullage.exceptions import CompactionError, ContextTooLarge, InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.sections import HEADINGS
 from ullage.memory.session import SessionMemory
@@ -48,14 +48,30 @@ def large_result() -> list[dict]:
     ]
 
 
+def tried(items, target: int, **options):
+    """The result within the target; `None` where it is refused, with a smallest target that is then kept."""
+    try:
+        result = compact(items, model=MODEL, target_tokens=target, **options)
+    except (ContextTooLarge, CompactionError) as caught:
+        error = caught
+    else:
+        held(result, target)
+        return result
+    if isinstance(error, CompactionError):
+        assert (error.code, bool(options.get("summarizer"))) == ("incomplete_summary", True)
+        return None
+    assert (error.limit_tokens, error.floor_tokens > target) == (target, True)
+    if not options.get("summarizer"):
+        least = compact(items, model=MODEL, target_tokens=error.floor_tokens, **options)
+        assert least.report.messages_after <= error.floor_tokens
+    return None
+
+
 def held(result, target: int) -> None:
     report = result.report
-    over = [w for w in report.warnings if w.startswith("over_target:")]
-    if report.tokens_after > target:
-        assert any(w.startswith("cannot_shrink:") for w in report.warnings)
-        assert over == [f"over_target:{report.tokens_after - target}"]
-    else:
-        assert over == []
+    assert not [w for w in report.warnings if w.startswith("over_target:") and result.compacted]
+    if result.compacted:
+        assert report.messages_after <= target
 
 
 @settings(deadline=None, max_examples=40)
@@ -70,18 +86,11 @@ def test_any_target_holds_or_is_reported(seed, target, keep, by_model, as_entrie
     items = conversation(seed=seed, tokens=20_000)
     items = entries(items) if as_entries else items
     before = copy.deepcopy(items)
-    result = compact(
-        items,
-        model=MODEL,
-        keep=keep,
-        target_tokens=target,
-        summarizer=(lambda request: NINE) if by_model else None,
+    result = tried(
+        items, target, keep=keep, summarizer=(lambda request: NINE) if by_model else None
     )
     assert items == before
-    held(result, target)
-    if result.compacted and not by_model and not as_entries and target > 900:
-        assert result.report.tokens_after <= target
-    if result.compacted and not as_entries:
+    if result is not None and result.compacted and not as_entries:
         found = validate(list(result.messages), model=MODEL).violations
         assert [v.rule for v in found if v.severity == "error"] == []
 
@@ -101,6 +110,138 @@ def test_results_are_cut_before_messages_go(target):
     assert len(items[4]["content"][0]["content"]) > len(cut)
 
 
+def reported(items: list[dict], beside: int) -> list[dict]:
+    """The same with the usage that a provider would report, system prompt and tools of so many tokens included."""
+    out, seen = [], []
+    for number, item in enumerate(items):
+        seen.append(item)
+        if item["role"] == "assistant":
+            usage = {
+                "input_tokens": beside + estimate_tokens(seen, model=MODEL),
+                "output_tokens": 0,
+            }
+            item = {**item, "id": f"r{number}", "usage": usage}
+        out.append(item)
+    return out
+
+
+@pytest.mark.parametrize("as_entries", [False, True])
+@pytest.mark.parametrize("target", [3_000, 20_000])
+def test_system_prompt_and_tools_do_not_count(as_entries, target):
+    items = reported(conversation(seed=3, tokens=40_000, ending="assistant"), 60_000)
+    result = compact(entries(items) if as_entries else items, model=MODEL, target_tokens=target)
+    report = result.report
+    assert target * 9 // 10 <= report.messages_after <= target
+    assert 59_000 < report.overhead_tokens < 61_000
+    assert report.tokens_after == report.messages_after + report.overhead_tokens
+    assert report.warnings == ()
+
+
+def test_system_prompt_is_what_the_first_figure_tells():
+    """Later figures hold thinking and reminders that are in no message: they are not the system prompt's."""
+    items = reported(conversation(seed=3, tokens=40_000, ending="assistant"), 20_000)
+    for at, item in enumerate(items):
+        if "usage" in item:
+            hidden = at * 500
+            item["usage"] = {
+                **item["usage"],
+                "input_tokens": item["usage"]["input_tokens"] + hidden,
+            }
+    report = compact(items, model=MODEL, target_tokens=5_000).report
+    newest = [item for item in items if "usage" in item][-1]["usage"]["input_tokens"]
+    assert report.tokens_before >= newest
+    assert 19_000 < report.overhead_tokens < 22_000
+
+
+@pytest.mark.parametrize("target", [2_000, 5_000])
+@pytest.mark.parametrize("script", ["", "это длинное слово "])
+def test_a_target_is_filled(target, script):
+    """In any script: a limit in bytes / 4 is scaled by the ratio that is measured."""
+    fills = []
+    for seed in range(4):
+        items = conversation(seed=seed, tokens=60_000, ending="assistant")
+        for item in items:
+            if script and item["role"] == "user" and isinstance(item["content"], str):
+                item["content"] = script * 20 + item["content"]
+        report = compact(items, model=MODEL, target_tokens=target).report
+        assert report.messages_after <= target
+        fills.append(report.messages_after / target)
+    assert sum(fills) / len(fills) >= 0.95
+
+
+CASES = "\n".join(
+    f"- Case {n}: the reader of kind {n} must keep row {n} and say so." for n in range(40)
+)
+TASK = f"Fix the parser.\n{CASES}\nYou DON'T have to modify any test."
+
+
+def steps(count: int) -> list[dict]:
+    out = []
+    for n in range(count):
+        use = {
+            "type": "tool_use",
+            "id": f"t{n}",
+            "name": "Read",
+            "input": {"file_path": f"/src/m{n}.py"},
+        }
+        lines = "\n".join(
+            f"def handler_{n}_{k}(row_{k}): return cursorValue{n}{k}.nextItem()" for k in range(30)
+        )
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": lines}
+        out += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    return out
+
+
+@pytest.mark.parametrize("target", [1_400, 2_000, 6_000])
+@pytest.mark.parametrize("keep", [0, None])
+def test_the_only_message_stands_once_and_whole(target, keep):
+    result = compact([user(TASK), *steps(60)], model=MODEL, target_tokens=target, keep=keep)
+    text = str([each["content"] for each in result.summary_messages])
+    assert result.report.messages_after <= target
+    assert str([TASK])[2:-2] in text or repr(TASK)[1:-1] in text
+    assert text.count("Case 17: the reader") == 1
+    assert "DON'T have to modify" in text
+    again = compact(
+        [*result.messages, said("ok " * 400), user("go on"), said("ok " * 900)], model=MODEL, keep=0
+    )
+    assert TASK in [each.text for each in collect(again.summary_messages).inputs]
+
+
+def test_no_rule_gives_way_to_a_target():
+    rules = [f"Never touch the table harbor_{n}, team {n} reads it." for n in range(30)]
+    talk = [
+        each for rule in rules for each in (user(f"Look at part. {rule}"), said("I did. " * 120))
+    ]
+    items = [*talk, user("go on"), said("done " * 300)]
+    with pytest.raises(ContextTooLarge) as caught:
+        compact(items, model=MODEL, target_tokens=300, keep=0)
+    least = caught.value.floor_tokens
+    result = compact(items, model=MODEL, target_tokens=least, keep=0)
+    assert result.report.messages_after <= least
+    text = " ".join(str(result.summary_messages[0]["content"]).split())
+    assert [rule for rule in rules if rule not in text] == []
+
+
+def test_a_refused_target_changes_nothing_of_a_manager():
+    calls = []
+    policy = Policy()
+    manager = ContextManager(model=MODEL, policy=policy, hooks={"pre_compact": [calls.append]})
+    for item in [*steps(20), said("done"), user(words(3_000))]:
+        manager.add(item)
+    before, tokens = list(manager.messages), manager.usage().tokens
+    with pytest.raises(ContextTooLarge):
+        manager.compact(target_tokens=1_000)
+    assert (list(manager.messages), manager.usage().tokens, calls) == (before, tokens, [])
+
+
+def test_an_automatic_compaction_goes_on_without_a_target_that_cannot_be_met():
+    items = [*conversation(seed=3, tokens=20_000, ending="assistant"), user(words(3_000))]
+    result = compact(items, model=MODEL, target_tokens=1_000, trigger="auto")
+    plain = compact(items, model=MODEL, trigger="auto")
+    assert result.report.kept == plain.report.kept
+    assert [each.partition(":")[0] for each in result.report.warnings] == ["target_too_small"]
+
+
 def test_a_target_that_is_not_reached_changes_nothing_else():
     items = conversation(seed=3, tokens=40_000)
     assert compact(items, model=MODEL, target_tokens=10**6).report.warnings == ()
@@ -111,12 +252,18 @@ def test_what_must_stay_is_reported():
         *conversation(seed=3, tokens=8_000, ending="assistant"),
         {"role": "user", "content": words(3_000)},
     ]
-    report = compact(items, model=MODEL, target_tokens=2_000).report
-    over, whole = report.warnings
-    assert over == f"over_target:{report.tokens_after - 2_000}"
-    kept = report.tokens_after - report.summary_tokens
-    assert whole == f"cannot_shrink:kept_messages={kept},summary={report.summary_tokens}"
-    assert report.summary_tokens < 150
+    before = copy.deepcopy(items)
+    with pytest.raises(ContextTooLarge, match="what has to stay needs") as caught:
+        compact(items, model=MODEL, target_tokens=2_000)
+    error = caught.value
+    assert error.limit_tokens == 2_000
+    assert error.parts["messages that wait for an answer"] > 2_000
+    assert f"{error.floor_tokens:,}" in error.hint
+    assert items == before
+    done = compact(items, model=MODEL, target_tokens=error.floor_tokens).report
+    assert done.messages_after <= error.floor_tokens
+    with pytest.raises(ContextTooLarge):
+        compact(items, model=MODEL, target_tokens=error.floor_tokens * 9 // 10)
 
 
 @pytest.mark.parametrize("target", [0, -1, True, "many", 1.5])
@@ -180,9 +327,9 @@ talks = st.lists(
 def test_no_conversation_ends_over_a_target_unreported(texts, target, keep, rounds):
     items = [item for text in texts for item in (user(text or "x"), said("I did. " + text))]
     for _ in range(rounds + 1):
-        result = compact(items, model=MODEL, keep=keep, target_tokens=target)
-        held(result, target)
-        items = [*result.messages, user("more of it " + words(300)), said("done")]
+        result = tried(items, target, keep=keep)
+        shown = items if result is None else result.messages
+        items = [*shown, user("more of it " + words(300)), said("done")]
 
 
 def test_the_text_around_the_smallest_summary_is_short():

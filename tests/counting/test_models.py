@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from decimal import Decimal
 from pathlib import Path
@@ -34,7 +35,7 @@ SPELLINGS = {
     "gpt-5.6-sol-fast": "gpt-5.6-sol",
     "gpt-4o-2024-08-06": "gpt-4o",
     "gpt-4-0613": "gpt-4",
-    "o3-pro": "o3",
+    "o3-pro-2025-06-10": "o3-pro",
     "openai/gpt-oss-120b": "gpt-oss",
     "models/gemini-2.5-flash-preview-05-20": "gemini-2.5-flash",
     "zai-org/GLM-4.6": "glm-4.6",
@@ -290,3 +291,35 @@ def test_names_of_models_that_people_run_themselves(name: str, window: int) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ModelTable.builtin().lookup(name).context_window == window
+
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("gpt-4-0125-preview", 128_000),
+        ("gpt-4-1106-preview", 128_000),
+        ("azure/gpt-4-1106-preview", 128_000),
+        ("gpt-4-vision-preview", 128_000),
+        ("gpt-4-turbo-preview", 128_000),
+        ("gpt-4-0613", 8_192),
+        ("gpt-35-turbo", 16_385),
+        ("azure/gpt-35-turbo-16k-0613", 16_385),
+        ("qwen3-coder", 262_144),
+        ("qwen3-coder:480b", 262_144),
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct", 262_144),
+        ("qwen/qwen3-coder-30b-a3b-instruct", 262_144),
+        ("qwen/qwen3-coder:free", 262_144),
+        ("qwen3-coder-plus-2025-07-22", 1_000_000),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", 262_144),
+        ("qwen3:8b", 40_960),
+        ("gpt-5.2-chat-latest", 128_000),
+        ("mistral-vibe-cli-latest", 262_144),
+        ("deepseek-flash", 1_000_000),
+    ],
+)
+def test_windows_that_were_too_small(name, window):
+    assert ModelTable.builtin().require(name).context_window == window
+
+
+def test_the_table_says_when_it_was_looked_at():
+    assert datetime.date.fromisoformat(ModelTable.builtin().version) >= datetime.date(2026, 11, 23)

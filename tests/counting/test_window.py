@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 from hypothesis import given
@@ -199,3 +200,22 @@ def test_more_tokens_never_look_emptier(
     before, after = marks.state(tokens), marks.state(tokens + more)
     assert 0 <= after.percent_left <= before.percent_left <= 100
     assert all(now <= later for now, later in zip(before[1:], after[1:], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("percent", "threshold"), [("56.5", 101_699), ("28.7", 51_659), ("50", 90_000), ("90", 162_000)]
+)
+def test_a_set_percentage_is_reckoned_as_the_client_does(percent, threshold, monkeypatch):
+    """`Math.floor(effective * (p / 100))`: the other order is one token more."""
+    monkeypatch.setenv("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", percent)
+    window = window_for(OPUS, settings=WindowSettings.from_env())
+    assert window.threshold == threshold == int(180_000 * (float(percent) / 100))
+
+
+def test_a_half_of_a_percent_is_what_it_is_in_floating_point():
+    """`Math.round((threshold - tokens) / threshold * 100)`."""
+    window = window_for(OPUS)
+    for tokens in range(0, window.threshold, 501):
+        exact = (window.threshold - tokens) / window.threshold * 100
+        assert window.percent_left(tokens) == math.floor(exact + 0.5)
+    assert window.percent_left(72_645) == 56

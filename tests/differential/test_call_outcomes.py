@@ -14,7 +14,8 @@ from ullage.testing import conversation
 core: Any = pytest.importorskip("ullage._core")
 
 PIECES = st.sampled_from(
-    "Exit|code:|exit code 1|Process exited with code|exit status|2|-7|\"exit_code\": 3|'returncode':|<tool_use_error>|</error>|<error>|Error:|error:|"
+    "Exit|code:|exit code 1|Process exited with code|exit status|2|-7|\"exit_code\": 3|'returncode':|<tool_use_error>|</error>|<error>|Error:|error:|ERROR:|failure:|"
+    "[Command finished with exit code |[The command completed with exit code -1.]|[Python interpreter: x]|"
     "Traceback (most recent call last):|ValueError|Exception :|fatal:|panic:|E  |e\t |--- FAIL|FAIL|✗|✖ 1|×|not ok|can't|could not|a.py:12: |x:1:2:|\\S|"
     "=== RUN x|chunk id: 9|wall time 3|output:|script completed|(no output)|(Bash completed with no output)|[a:b] $ ls|[main 1a2b3c4]|passed|12 PASSED|ok|"
     "up to date|successfully|clean|mergedé|éfailed|字ok|word|_|é|字|ſ|K|İ|…|→|🎉|\u0663|\ud800|\ud83d\ude00|\x1c|\x85|\xa0|\u2028|\x0b|\x00".split(

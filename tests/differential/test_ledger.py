@@ -51,7 +51,15 @@ def answers(ledger: Any) -> list[Any]:
     """All that a ledger tells of a conversation as a whole."""
     length = len(ledger)
     found = [length, ledger.version, ledger.tokens(), ledger.rough(), ledger.tokens(1, -1)]
-    found += [ledger.anchor(), ledger.anchored(7), ledger.last_boundary(), ledger.open_calls()]
+    found += [
+        ledger.anchor(),
+        ledger.anchor(900),
+        ledger.overhead,
+        ledger.anchored(7),
+        ledger.anchored(7, 900),
+        ledger.last_boundary(),
+        ledger.open_calls(),
+    ]
     found.append(ledger.media_indices())
     found += [ledger.results(), ledger.results(-2), ledger.roles(), ledger.roles(1, -1)]
     found += [ledger.with_kinds(2, 14), ledger.whole_cuts(), ledger.whole_cuts(length // 2)]

@@ -48,16 +48,39 @@ def test_python_blocks_of_documents_run(path, tmp_path, monkeypatch):
         return
     # These pages call providers: their clients find a server that enforces the rules.
     anthropic, openai = (pytest.importorskip(name) for name in ("anthropic", "openai"))
-    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+    if path.name == "gemini.md":
+        pytest.importorskip("google.genai")
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, "test")
-    with ScriptedServer() as server:
+    # The first answer calls a tool: a loop that sends none, or does not pair the result, is refused.
+    first = ("tool_call",) if path.name in TOOLS_OF else ()
+    with ScriptedServer(*first) as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         for made in run_blocks(path).values():
             if isinstance(made, anthropic.Anthropic | openai.OpenAI):
                 made.close()
         assert [each.status for each in server.requests] == [200] * len(server.requests)
-        assert len(server.requests) >= (2 if path.name == "own-loop.md" else 0)
+        assert len(server.requests) >= (2 if path.name in TOOLS_OF else 0)
+        if path.name in TOOLS_OF:
+            assert {name for each in server.requests for name in sent(each.json)} == TOOLS_OF[
+                path.name
+            ]
+
+
+TOOLS_OF = {
+    "own-loop.md": {"read"},
+    "openai-chat.md": {"read", "recall"},
+    "gemini.md": {"read", "recall"},
+}
+"""Pages whose loops have tools, and the names that every request of theirs must offer."""
+
+
+def sent(body):
+    """Names of the tools in a request."""
+    listed = (tool.get("functionDeclarations") or [tool] for tool in body.get("tools") or ())
+    return [each.get("function", each)["name"] for tools in listed for each in tools]
 
 
 def run_blocks(path):

@@ -44,6 +44,9 @@ def test_the_anthropic_agent_streams_calls_its_tool_and_recalls(server, capsys):
     manager = names["main"](["--window", WINDOW, *QUESTIONS, *MORE])
     assert len(server.requests) == len(QUESTIONS) + len(MORE) + 1
     assert all(each.json["stream"] for each in server.requests)
+    assert all(
+        {tool["name"] for tool in each.json["tools"]} >= {"recall"} for each in server.requests
+    )
     assert "tokens freed]" in capsys.readouterr().out
     assert "No such file" in str(manager.history[2])
     call = recall_call()
@@ -71,6 +74,8 @@ def test_the_openai_agent_calls_its_tool_and_recalls(server, capsys):
     manager = names["main"](["--window", WINDOW, *QUESTIONS, *MORE])
     assert len(server.requests) == len(QUESTIONS) + len(MORE) + 1
     assert "tokens freed]" in capsys.readouterr().out
+    for each in server.requests:
+        assert [tool["function"]["name"] for tool in each.json["tools"]] == ["Read", "recall"]
     assert "heron-17" in names["run_tool"](manager, "recall", '{"query": "heron-17"}')
     for broken in ("{", "{}", "[]", "7"):
         assert names["run_tool"](manager, "Read", broken).startswith("error: ")

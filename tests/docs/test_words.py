@@ -27,9 +27,15 @@ COVERED = (
 
 ALLOWED: dict[str, tuple[str, str]] = {
     "CONTRIBUTING.md": ("*", "the list itself"),
-    "python/ullage/facts/prose.py": ("dear|mind", "patterns that read what users typed"),
+    "python/ullage/facts/prose.py": ("mind", "patterns that read what users typed"),
+    "python/ullage/facts/pasted.toml": ("dear|mind|told", "patterns that read what users pasted"),
     "python/ullage/facts/open_work.py": ("mind", "patterns that read what users typed"),
-    "python/ullage/facts/commitments.toml": ("mind|told", "patterns that read what users typed"),
+    "python/ullage/compaction/checks.py": ("told", "patterns that read what models wrote"),
+    "python/ullage/facts/corrections.py": ("mind|minds", "patterns that read what users typed"),
+    "python/ullage/facts/commitments.toml": (
+        "mind|minds|told",
+        "patterns that read what users typed",
+    ),
 }
 """By path: the words that may stand there, separated by `|`, and the reason."""
 
@@ -121,3 +127,23 @@ def test_the_list_finds_its_words():
     assert WORDS.search("stays word  for word")
     assert WORDS.search("test_a_torn_line")
     assert not WORDS.search("besides, an undertone amends it")
+
+
+RULE = re.compile(
+    r"\b(?:AUTO|BEY|BUD|CNT|COL|COST|CTX|FULL|HOOK|HOST|IN|LOG|MED|MEM|MIC|PIPE|POST|REC|SM|SNIP|WIN)-\d+[a-z]?\b"
+)
+
+
+def test_every_rule_that_is_named_is_defined() -> None:
+    defined = set(RULE.findall((ROOT / "docs/behaviour.md").read_text(encoding="utf-8")))
+    sources = [
+        *(ROOT / "python").rglob("*.py"),
+        *(ROOT / "rust").rglob("*.rs"),
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+    named = {
+        (path.relative_to(ROOT).as_posix(), rule)
+        for path in sources
+        for rule in RULE.findall(path.read_text(encoding="utf-8"))
+    }
+    assert sorted(each for each in named if each[1] not in defined) == []

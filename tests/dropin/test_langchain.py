@@ -190,3 +190,11 @@ def test_wrong_arguments_are_value_errors_in_both(options):
     for each in (ours.trim_messages, trim_messages):
         with pytest.raises(ValueError):
             each([HumanMessage("a")], **{"max_tokens": 5, "token_counter": len, **options})
+
+
+def test_without_messages_it_is_a_runnable_for_chains():
+    talk = [HumanMessage("one two three"), AIMessage("four"), HumanMessage("five")]
+    about = {"max_tokens": 2, "token_counter": len, "strategy": "last"}
+    chain = ours.trim_messages(**about) | (lambda kept: [each.content for each in kept])
+    assert chain.invoke(talk) == ["four", "five"]
+    assert (trim_messages(**about) | (lambda kept: [each.content for each in kept])).invoke(talk) == ["four", "five"]  # fmt: skip

@@ -96,6 +96,12 @@ class Script(litellm.CustomLLM):
         return "".join("x" if size(sent) > self.window_chars else "." for sent in self.sent)
 
 
+@pytest.fixture(autouse=True)
+def _its_own_callbacks(monkeypatch):
+    """litellm copies `litellm.callbacks` into lists of its own, from which nothing takes them out again."""
+    monkeypatch.setattr(litellm, "input_callback", [])
+
+
 @pytest.fixture
 def plugged(monkeypatch):
     def plug(script: Script, *callbacks: UllageLogger) -> None:
@@ -486,3 +492,24 @@ def test_the_example(plugged):
     plugged(Script(0))
     program = runpy.run_path(str(ROOT / "examples" / "frameworks" / "litellm_agent.py"))
     assert program["main"]("scripted/one", "What is in it?") == "All looked at."
+
+
+def test_a_synchronous_call_that_callbacks_cannot_change_is_named_once(monkeypatch, caplog):
+    with OracleServer(window=6_000) as server:
+        logger = UllageLogger(**TIGHT)
+        monkeypatch.setattr(litellm, "callbacks", [logger])
+        asked = {
+            "model": "openai/gpt-4o",
+            "api_base": server.openai_url,
+            "api_key": "k",
+            "messages": [{"role": "user", "content": "What is in the cask?"}],
+        }
+        asyncio.run(litellm.acompletion(**asked))
+        logger.around(litellm.completion)(**asked)
+        own = "ullage.integrations.litellm"
+        assert not [each for each in caplog.records if each.name == own]
+        litellm.completion(**asked)
+        litellm.completion(**asked)
+    texts = [each.getMessage() for each in caplog.records if each.name == own]
+    assert len(texts) == 1
+    assert "around(litellm.completion)" in texts[0]

@@ -42,6 +42,27 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[ours.Encoding, theirs
         yield ours.get_encoding(request.param), peer
 
 
+def test_the_parts_that_an_encoding_of_ones_own_is_made_from(pair):
+    mine, peer = pair
+    assert mine._pat_str == peer._pat_str
+    assert mine._special_tokens == peer._special_tokens
+    assert mine._mergeable_ranks == peer._mergeable_ranks
+
+
+@given(data=st.binary(max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_what_only_tiktoken_has_is_tiktokens(pair, data):
+    mine, peer = pair
+    assert mine._encode_bytes(data) == peer._encode_bytes(data)
+
+
+def test_unstable_endings_are_tiktokens(pair):
+    (stable, endings), (their_stable, their_endings) = (
+        each.encode_with_unstable("hello fan") for each in pair
+    )
+    assert (stable, sorted(endings)) == (their_stable, sorted(their_endings))
+
+
 def answer(call):
     try:
         return call()

@@ -437,6 +437,52 @@ def test_usage_of_another_thread_is_not_used(engine: Any) -> None:
     assert engine.Ledger(None, own).anchor() == (3, 3, 4, 5)
 
 
+@pytest.mark.parametrize(("tokens", "holds"), [(499, False), (500, True), (5_000, True)])
+def test_a_figure_below_half_of_the_estimate_anchors_nothing(
+    engine: Any, tokens: int, holds: bool
+) -> None:
+    first = {**said(words(100)), "usage": usage(700)}
+    answer = {**said(words(100)), "usage": usage(tokens)}
+    ledger = engine.Ledger(None, [user(words(100)), first, user(words(700)), answer])
+    assert ledger.tokens() == 1000
+    expected = (3, 3, 4, tokens) if holds else None
+    assert ledger.anchor() == expected
+    assert ledger.anchored().anchor == expected
+    assert ledger.anchored().total == (tokens if holds else 1_000)
+    # What the provider itself left out is not missing from its figure.
+    assert ledger.anchor(500) == (3, 3, 4, tokens)
+    assert ledger.anchored(0, 500).total == tokens
+    with pytest.raises(InvalidPolicy, match="cleared"):
+        ledger.anchor(-1)
+
+
+def test_what_comes_before_the_providers_own_compaction_is_not_in_its_figure(engine: Any) -> None:
+    made = {"role": "assistant", "content": [{"type": "compaction", "content": "short"}]}
+    answer = {**said("ok"), "usage": usage(60)}
+    ledger = engine.Ledger(None, [user(words(9_000)), made, user(words(40)), answer])
+    assert ledger.anchor() == (3, 3, 4, 60)
+
+
+@pytest.mark.parametrize(
+    ("figures", "overhead"),
+    [
+        ([1_100, 2_300, 3_900], 1_000),  # later ones hold thinking
+        ([4_000, 2_200, 3_100], 2_800),  # the first is of another context
+        ([1_100, 400, 300], 1_000),  # the newest is below the estimate
+        ([20, 2_200, 3_100], 2_000),  # the first cannot be true
+    ],
+)
+def test_overhead_is_what_the_first_figure_exceeds_the_estimate_by(
+    engine: Any, figures: list[int], overhead: int
+) -> None:
+    items = []
+    for figure in figures:
+        items += [user(words(90)), {**said(words(10)), "usage": usage(figure)}]
+    assert engine.Ledger(None, items).overhead == overhead
+    assert engine.Survey(None, items).overhead == overhead
+    assert engine.Ledger(None, [user("word")]).overhead is None
+
+
 # ---- rounds ----------------------------------------------------------------------------------
 
 ROUNDS = {

@@ -198,12 +198,82 @@ def test_a_corrected_value_is_marked(old, new):
     assert all("replaced by" in row for row in rows)
 
 
+REWORDED = [
+    ("The deploy port is 8029.", "Correction: the deploy port is 2296."),
+    ("Keep the API at /v1.", "I changed my mind, the API lives at /v2."),
+    ("Use Postgres 14 for the tests.", "Make that Postgres 16."),
+    ("Deploy to eu-west-1.", "Scratch that, deploy to us-east-2."),
+    ("The limit is 50 requests.", "On second thought, the limit should be 80 requests."),
+    ("Our bucket is named logs-prod.", "The bucket is called logs-archive now."),
+    ("The deadline is 2026-05-01.", "The deadline has moved to 2026-06-15."),
+    ("Write the report to out/report.md.", "Sorry, I meant the report goes to out/summary.md."),
+    ("Listen on port 8080.", "Listen on port 9090 instead."),
+    ("The owner is @ann.", "The owner is @bob, not @ann."),
+    ("Set the timeout to 30s.", "Set the timeout to 45s after all."),
+    ("The branch is feature/a.", "I was wrong, the branch is feature/b."),
+    ("The version is 1.2.0.", "The version was bumped to 1.3.0."),
+    ("The host is stage1.example.", "The host is no longer stage1.example but stage2.example."),
+    ("We use Node 18.", "We're on Node 20 now."),
+    ("Call the flag --dry-run.", "Ignore what I said, call the flag --simulate."),
+    ("Retry at most 3 times.", "Actually, retry at most 5 times."),
+    ("The region is eu-west-1.", "It turns out the region must be us-east-2."),
+    ("Keep the logs for 30 days.", "Change of plans: keep the logs for 90 days."),
+    ("Send the report at 09:00.", "Better to send the report at 10:30."),
+    ("The header is X-Tenant.", "Forget X-Tenant, the header is X-Org."),
+    ("The budget is $500.", "The budget isn't $500 any more, it's $800."),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), REWORDED)
+def test_each_wording_of_a_correction_marks_the_old_value(old, new):
+    inputs = [
+        UserInput(at, text, number=at + 1)
+        for at, text in enumerate((old, "Look at part 3 of the work.", new))
+    ]
+    marked, _ = superseded(inputs)
+    assert [entry.corrected for entry in marked] == [new, "", ""]
+    assert marked[0].corrected_by == 3
+
+
+@pytest.mark.parametrize(("old", "new"), REWORDED)
+@pytest.mark.parametrize("tokens", [700, 315])
+def test_a_summary_never_keeps_the_old_value_alone(old, new, tokens):
+    items = []
+    for part in range(18):
+        more = {3: f" {old}", 10: f" {new}"}.get(part, "")
+        items += [
+            user(f"Look at part {part} of the work.{more}"),
+            said("I looked at the module and the tests pass. " * 12),
+        ]
+    text = summary_of(items, target_tokens=tokens)
+    assert new in text
+    assert all("replaced by" in row for row in text.splitlines() if old in row)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Look at part 2.", "Now look at part 3."),
+        ("Deploy to eu-west-1.", "Now deploy to us-east-2."),
+        ("Use 3 retries.", "Run the 5 tests instead."),
+        ("See src/a.py.", "Actually, fix src/b.py too."),
+        ("The parser has 3 bugs.", "Sorry, no time; look at 5 files."),
+        ("Fix issue 12.", "Update: issue 13 is fixed."),
+        ("The limit is 50 requests.", "Should the limit be 80 requests instead?"),
+        ("> The port is 8029.", "Make that port 2296."),
+    ],
+)
+def test_what_takes_nothing_back_marks_nothing(old, new):
+    inputs = [UserInput(0, old, number=1), UserInput(1, new, number=2)]
+    assert [entry.corrected for entry in superseded(inputs)[0]] == ["", ""]
+
+
 @pytest.mark.parametrize(
     "new", ["The test port is 2296.", "The deploy port is 8029.", "Is the deploy port 2296?"]
 )
 def test_other_values_are_not_marked(new):
     inputs = [UserInput(0, "The deploy port is 8029."), UserInput(1, new)]
-    assert [entry.corrected for entry in superseded(inputs)] == ["", ""]
+    assert [entry.corrected for entry in superseded(inputs)[0]] == ["", ""]
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
@@ -274,7 +344,7 @@ def test_the_users_messages_have_a_cap(by_model):
 )
 def test_what_is_to_be_used_instead_marks_every_message_that_named_the_old(old, new):
     inputs = [UserInput(0, old, number=1), UserInput(1, new, number=2)]
-    assert [entry.corrected for entry in superseded(inputs)] == [new, ""]
+    assert [entry.corrected for entry in superseded(inputs)[0]] == [new, ""]
 
 
 @pytest.mark.parametrize(
@@ -291,4 +361,4 @@ def test_what_is_to_be_used_instead_marks_every_message_that_named_the_old(old, 
 )
 def test_what_does_not_replace_it_marks_nothing(old, new):
     inputs = [UserInput(0, old, number=1), UserInput(1, new, number=2)]
-    assert [entry.corrected for entry in superseded(inputs)] == ["", ""]
+    assert [entry.corrected for entry in superseded(inputs)[0]] == ["", ""]

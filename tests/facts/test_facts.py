@@ -284,6 +284,22 @@ def test_the_newest_code_of_a_file():
             "KeyError: 'x'",
         ),
         ("Error: no balance", False, False, None, "Error: no balance"),
+        ("ERROR:\nNo replacement was made.", False, False, None, "No replacement was made."),
+        (
+            "python3 a.py\nTraceback (most recent call last):\nValueError: x\nroot@h:/w # \n[Command finished with exit code 1]",
+            False,
+            False,
+            1,
+            "ValueError: x",
+        ),
+        (
+            "3 passed\n[Python interpreter: /usr/bin/python]\n[Command finished with exit code 0]",
+            False,
+            True,
+            0,
+            "3 passed",
+        ),
+        ("stopped\n[The command completed with exit code -1.]", False, False, -1, "stopped"),
         (
             "<tool_use_error>Path does not exist</tool_use_error>",
             False,
@@ -426,7 +442,9 @@ def test_openai_messages():
     ]
     facts = collect(items)
     assert facts.files[0].path == "/a.py"
-    assert [(rule.text, rule.origin) for rule in facts.standing] == [("be brief", Origin.HOST)]
+    assert (
+        facts.standing == ()
+    )  # the host's words stand in the conversation, and are no rule of the user
 
 
 def deep(levels: int) -> dict:

@@ -236,6 +236,21 @@ def test_a_compacted_list_that_was_stored_goes_on_elsewhere():
     legal(again)
 
 
+def test_a_refusal_makes_what_room_a_long_question_leaves():
+    """Half of what was refused is less than the question alone, which must stay."""
+    question = ChatMessageUser(content="word " * 3_000)
+    earlier = [ChatMessageUser(content="Look."), ChatMessageAssistant(content="Seen. " * 100)]
+
+    async def forced(messages: list[ChatMessage]) -> list[ChatMessage]:
+        made = compaction(UllageCompaction(**TIGHT), messages[:1], model=mock())
+        return (await made.compact_input(messages, force=True))[0]
+
+    shorter = asyncio.run(forced([*earlier, question]))
+    assert shorter[-1].text == question.text
+    assert size(shorter) < size([*earlier, question])
+    assert [each.text for each in asyncio.run(forced([question]))] == [question.text]
+
+
 def test_reasoning_and_what_a_provider_needs_back_stay():
     thought = ContentReasoning(reasoning="hm", signature="sig", internal={"id": "r1"})
     call = ToolCall(id="c1", function="look", arguments={"place": "x" * 50})

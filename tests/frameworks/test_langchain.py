@@ -22,9 +22,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
 from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
+from tests.frameworks.hard_cases import CASES, LIMITS, Brain
+from tests.frameworks.players.langchain import play
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
+from ullage.counting.calibration import UntrueUsageWarning
 from ullage.exceptions import ContextTooLarge
-from ullage.integrations.conversations import HeldConversations
+from ullage.integrations.conversations import HeldConversations, ModelFacts
 from ullage.integrations.langchain import UllageMiddleware
 from ullage.integrations.langchain_messages import LangChainTranslator
 from ullage.testing import ScriptedSummarizer, assert_legal
@@ -229,6 +232,46 @@ def test_persisted_the_state_stays_small_and_nothing_is_written_twice():
     ask(made, words="And again.")
     other = agent(chat, UllageMiddleware(persist=True), checkpointer=saver)
     ask(other, words="And again, elsewhere.")
+
+
+def test_persisted_a_state_with_repeated_ids_keeps_calls_and_results(tmp_path):
+    brain = Brain(CASES[2])
+    with pytest.warns(UntrueUsageWarning):
+        messages = play(brain, 40, LIMITS, tmp_path, persist=True)
+    assert not brain.wrong, brain.wrong[:3]
+    assert len(messages) < 40
+    calls = [call["id"] for each in messages for call in getattr(each, "tool_calls", ())]
+    results = [each.tool_call_id for each in messages if each.type == "tool"]
+    assert calls
+    assert calls == results
+
+
+def test_calls_in_the_content_go_as_their_calls_do():
+    call = {"name": "look", "args": {"place": "x" * 40}, "id": "c"}
+    blocks = [{"type": "tool_use", "id": "c", "name": "look", "input": call["args"]}] * 2
+    given = AIMessage([{"type": "text", "text": "So."}, *blocks], tool_calls=[call, call])
+    translator = LangChainTranslator()
+    now = translator.read(given)
+    now = {**now, "content": [*now["content"][:2], {**now["content"][2], "id": "c-2", "input": {}}]}
+    made = translator.changed(given, now)
+    assert [each["id"] for each in made.tool_calls] == ["c", "c-2"]
+    assert [each["args"] for each in made.tool_calls] == [call["args"], {}]
+    assert made.content == [given.content[0], blocks[0], {**blocks[1], "id": "c-2", "input": {}}]
+    one = translator.changed(given, {**now, "content": now["content"][:2]})
+    assert one.content == given.content[:2]
+    assert len(one.tool_calls) == 1
+
+
+def test_a_result_without_its_call_is_sent_as_a_text():
+    messages = [
+        HumanMessage("Look."),
+        ToolMessage("rows", tool_call_id="gone"),
+        HumanMessage("So?"),
+    ]
+    held = HeldConversations[AnyMessage](LangChainTranslator(), **SMALL)
+    sent = held.of("one", ModelFacts("gpt-5.4")).fit(messages).messages
+    assert [each.type for each in sent] == ["human"] * len(sent)
+    legal(sent)
 
 
 def test_the_agents_own_model_writes_the_summary():

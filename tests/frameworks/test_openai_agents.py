@@ -197,3 +197,63 @@ def test_answers_of_other_apis_keep_the_one_id_that_the_sdk_gives_them():
     assert spoken
     assert {item["id"] for item in spoken} == {FAKE_RESPONSES_ID}
     assert len(asked[-1]) < 23
+
+
+@pytest.mark.parametrize("response_id", [None, "resp_1"])
+def test_a_session_stays_small_whether_or_not_responses_have_an_id(response_id, tmp_path):
+    """The SDK calls `run_compaction` only after a response with an id; its chat model's have none."""
+    sent: list[list[Any]] = []
+
+    class Chat(ScriptedModel):
+        async def get_response(self, *given: Any, **named: Any) -> Any:
+            sent.append(list(named.get("input") or given[1]))
+            legal(sent[-1])
+            answer = await super().get_response(*given, **named)
+            answer.response_id = response_id
+            return answer
+
+    steps: list[Any] = []
+    for turn in range(30):
+        calls = [
+            function_call("look", {"place": f"{turn}-{n}"}, call_id=f"c{turn}-{n}")
+            for n in range(2)
+        ]
+        steps += [calls, [assistant_message("Looked at.")]]
+    agent = Agent("looker", model=Chat(steps), tools=[look])
+
+    async def go() -> int:
+        inner = SQLiteSession("one", tmp_path / "items.db")
+        session = UllageSession(inner, **TIGHT)
+        for turn in range(30):
+            await Runner.run(agent, f"Turn {turn}: look.", session=session)
+        count = len(await inner.get_items())
+        inner.close()
+        return count
+
+    assert asyncio.run(go()) < 60  # of 180
+    assert max(map(size, sent)) < 30_000
+
+
+def test_a_session_that_waits_for_an_approval_stays_as_it_is(tmp_path):
+    asked = function_tool(lambda place: "row\n" * 900, name_override="ask", needs_approval=True)
+    model = ScriptedModel([[function_call("ask", {"place": "1"}, call_id="c1")], [assistant_message("Wine.")]])  # fmt: skip
+    agent = Agent("looker", model=model, tools=[asked])
+
+    async def go() -> list[Any]:
+        inner = SQLiteSession("one", tmp_path / "items.db")
+        session = UllageSession(inner, **TIGHT)
+        done = await Runner.run(agent, "Ask.", session=session)
+        assert done.interruptions
+        before = await inner.get_items()
+        assert await session.get_items() == before
+        await session.run_compaction({"force": True})
+        assert await inner.get_items() == before
+        state = done.to_state()
+        state.approve(state.get_interruptions()[0])
+        ended = await Runner.run(agent, state, session=session)
+        assert ended.final_output == "Wine."
+        found = list(await inner.get_items())
+        inner.close()
+        return found
+
+    legal(asyncio.run(go()))

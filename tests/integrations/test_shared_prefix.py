@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from tests.oracle.server import OracleServer
+from ullage import ContextManager
 from ullage.compaction import acompact, compact
 from ullage.providers import openai_chat, openai_responses
 from ullage.summarizers.anthropic import AnthropicSummarizer
@@ -201,6 +202,63 @@ def test_openai_responses(server):
         compact(talk, summarizer=writer, keep=0)
     before, after = server.requests
     assert_extends(before.body, after.body, "input", PROMPT)
+
+
+# ---- what a manager sent is repeated by default ------------------------------------------------
+
+
+def test_a_manager_hands_over_its_last_request(server):
+    system = [{"type": "text", "text": MADE.system, "cache_control": {"type": "ephemeral"}}]
+    with anthropic.Anthropic(base_url=server.url, **KEY) as client:
+        writer = AnthropicSummarizer(MADE.model, client=client)
+        manager = ContextManager(
+            model=MADE.model, system=system, tools=list(MADE.tools), summarizer=writer
+        )
+        for message in up_to_user(MADE.messages):
+            manager.add(message)
+        request = manager.prepare()
+        client.messages.create(
+            model=MADE.model, max_tokens=9000, stream=True, **request.body
+        ).close()
+        manager.add({"role": "assistant", "content": "I looked at it."})
+        assert manager.compact(keep=0).report.attempts == 1
+    before, after = (orjson.loads(each.body) for each in server.requests)
+    shared = ("model", "system", "tools")
+    assert {key: before[key] for key in shared} == {key: after[key] for key in shared}
+    assert after["messages"][: len(before["messages"])] == before["messages"]
+    assert writer.modes == ("plain",)  # the caller's own is as it was
+
+
+def test_a_manager_of_chat_completions_does_too(server):
+    talk = openai_chat.to_provider(up_to_user(MADE.messages)).parts["messages"]
+    with openai.OpenAI(base_url=server.openai_url, **KEY) as client:
+        manager = ContextManager(
+            model="gpt-5.2",
+            provider="openai_chat",
+            system=MADE.system,
+            summarizer=OpenAISummarizer("gpt-5.2", client=client),
+        )
+        for message in talk:
+            manager.add(message)
+        list(client.chat.completions.create(model="gpt-5.2", stream=True, **manager.prepare().body))
+        manager.compact(keep=0)
+    before, after = (orjson.loads(each.body)["messages"] for each in server.requests)
+    assert after[: len(before)] == before
+
+
+@pytest.mark.parametrize("why", ["another model", "nothing was sent"])
+def test_a_manager_has_nothing_to_hand_over(server, why):
+    model = "claude-haiku-4-5" if why == "another model" else MADE.model
+    with anthropic.Anthropic(base_url=server.url, **KEY) as client:
+        writer = AnthropicSummarizer(model, client=client)
+        manager = ContextManager(model=MADE.model, system=MADE.system, summarizer=writer)
+        for message in up_to_user(MADE.messages):
+            manager.add(message)
+        if why == "another model":
+            manager.prepare()
+        manager.compact(keep=0)
+    (only,) = server.requests
+    assert MADE.system not in only.body.decode()
 
 
 # ---- when it can't be shared -----------------------------------------------------------------

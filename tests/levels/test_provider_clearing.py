@@ -214,7 +214,11 @@ def test_the_provider_comes_first_only_where_thinking_is_bound_and_until_it_was_
 
 
 def test_through_the_manager():
-    manager = ContextManager(model="claude-opus-5-5", policy=ON, tools=[{"name": "Ask"}])
+    manager = ContextManager(
+        model="claude-opus-5-5",
+        policy=ON,
+        tools=[{"name": "Ask", "input_schema": {"type": "object"}}],
+    )
     for message in reads(4):
         manager.add(message)
     request = manager.prepare()

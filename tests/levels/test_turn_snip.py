@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
+from ullage import ContextManager
 from ullage.levels import StageReport, View, turn_snip
 from ullage.levels.cut_points import turn_starts, turn_starts_from, whole_cuts
 from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip, answer, short_id
@@ -347,3 +349,16 @@ def test_any_turns_of_any_conversation(seed, data):
     assert_legal("anthropic", view.messages, model="claude-opus-4-5")
     whole = whole_cuts(view.ledger)
     assert whole[0] == 0
+
+
+def test_with_a_log_an_id_is_that_of_the_line(tmp_path):
+    log = tmp_path / "log.jsonl"
+    manager = ContextManager(
+        model="claude-opus-4-5", policy=ON, tools=[SNIP_TOOL.definition()], log=log
+    )
+    manager.add({"role": "user", "content": "Look at the parser."})
+    sent = str(manager.prepare().messages)
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    uuid = next(line["uuid"] for line in lines if line.get("type") == "user")
+    manager.close()
+    assert f"[id:{short_id({'uuid': uuid}, 0, ())}]" in sent

@@ -61,11 +61,14 @@ def talk(
     then: dict[int, list[Step]] | None = None,
     usage: bool = False,
     thinks: bool = False,
+    named: bool = False,
 ) -> list[Step]:
     """Turns of a question, calls with their results, and an answer, as a host tells them; `then`: what else, after a turn."""
     rng, steps = random.Random(7), list[Step]()
     for turn in range(turns):
-        steps += [add({"role": "user", "content": f"Question {turn}. {words(rng, said)}"}), prepare]
+        question = {"role": "user", "content": f"Question {turn}. {words(rng, said)}"}
+        # Ids of turns are made of the names that messages have in the log.
+        steps += [add(question | {"uuid": uuid_of(turn)} if named else question), prepare]
         for call in range(calls):
             name = f"toolu_{turn}_{call}"
             use = {
@@ -92,7 +95,12 @@ def talk(
         done = {"type": "text", "text": f"Answer {turn}. {words(rng, said)}"}
         steps.append(observe({"id": f"msg_{turn}", "role": "assistant", "content": [done]}))
         steps += (then or {}).get(turn, [])
-    return [*steps, add({"role": "user", "content": "And now?"}), prepare]
+    last = {"role": "user", "content": "And now?"}
+    return [*steps, add(last | {"uuid": uuid_of(turns)} if named else last), prepare]
+
+
+def uuid_of(turn: int) -> str:
+    return f"{turn * 7919:08x}-0000-4000-8000-{turn:012x}"
 
 
 def thought(turn: int, call: int, thinks: bool) -> list[dict[str, Any]]:
@@ -136,7 +144,7 @@ SCENARIOS: dict[str, Scenario] = {
     "offload": ("tool_budget", talk(usage=True), {"policy": {**QUIET, "tool_budget.max_result_chars": 2_000}}),
     "snip": ("snip", talk(usage=True), {"policy": {**QUIET, "snip.enabled": True, "snip.max_chars": 1_000, "snip.start_percent": 0}}),
     "turn snip": (
-        "turn_snip", talk(then={2: [snip_first_turn], 4: [snip_first_turn]}),
+        "turn_snip", talk(then={2: [snip_first_turn], 4: [snip_first_turn]}, named=True),
         {"policy": QUIET, "tools": [SNIP_TOOL.definition("anthropic")]},
     ),
     "microcompact": ("microcompact", talk(), {"preset": "ladder", "policy": LADDER}),

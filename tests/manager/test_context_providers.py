@@ -181,8 +181,9 @@ def test_a_response_is_taken_in_with_its_usage(provider):
 
 def test_an_object_of_an_sdk_is_read_too():
     class Made:
-        def model_dump(self, *, exclude_none: bool) -> dict:
+        def model_dump(self, *, exclude_none: bool, by_alias: bool) -> dict:
             assert exclude_none
+            assert by_alias
             return RESPONSES["openai_chat"]
 
     body, items, about = read_response(Made(), provider_of("openai_chat"))
@@ -192,7 +193,7 @@ def test_an_object_of_an_sdk_is_read_too():
     manager.add({"role": "user", "content": "do it"})
 
     class Message:
-        def model_dump(self, *, exclude_none: bool) -> dict:
+        def model_dump(self, *, exclude_none: bool, by_alias: bool) -> dict:
             usage = {"input_tokens": 500, "output_tokens": 5}
             return {"id": "m", "role": "assistant", "content": "ok", "usage": usage}
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ullage.cli import main
 from ullage.exceptions import InvalidNote, LogConflict, PathRefused
 from ullage.memory.notes import MemoryFolder, Note, NoteType
-from ullage.memory.notes.extract import consolidate
+from ullage.memory.notes.extraction import consolidate
 from ullage.memory.notes.folder import MAX_INDEX_BYTES, MAX_INDEX_LINES
 
 

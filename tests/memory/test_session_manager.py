@@ -89,9 +89,9 @@ def test_what_comes_back_after_a_compaction_is_no_growth(tmp_path):
         manager.observe(said([use(f"t{at}", "Bash", command=f"make {at}")]))
         manager.add(user([result(f"t{at}", f"{at} {WORDS * 60}")]))
         request = manager.prepare()
-        if any(each.stage == "pins" for each in request.reports):
+        if any(each.stage == "session_memory" for each in request.reports):
             sizes.append((manager.host.memory._progress.tokens, manager.machine.tokens))
-    assert len(sizes) >= 1
+    assert len(sizes) >= 3
     assert all(counted == real for counted, real in sizes)
 
 
@@ -341,3 +341,24 @@ def test_a_summarizer_that_raises_anything_stays_inside(tmp_path, mode):
     memory.answered(items[-1], items, tokens=50_000)
     assert memory.wait(20)
     assert [r.outcome for r in memory.reports] == [UpdateOutcome.FAILED]
+
+
+def test_the_managers_listeners_hear_of_updates(tmp_path):
+    heard: list[str] = []
+    own: list[str] = []
+
+    def listener(event):
+        heard.append(type(event).__name__)
+
+    notes = SessionMemory(
+        tmp_path / "notes", mode="inline", listeners=[lambda event: own.append("x"), listener]
+    )
+    manager = ContextManager(model="claude-opus-4-5", memory=notes, listeners=[listener])
+    manager.add({"role": "user", "content": "Fix the login page."})
+    notes.update(manager.history)
+    assert heard.count("SessionMemoryFinished") == len(own) == 1
+    quiet = SessionMemory(tmp_path / "other", mode="inline")
+    manager = ContextManager(model="claude-opus-4-5", memory=quiet, listeners=[listener])
+    manager.add({"role": "user", "content": "Fix the login page."})
+    quiet.update(manager.history)
+    assert heard.count("SessionMemoryFinished") == 2

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ullage.compaction.prompt import filled
 from ullage.facts import collect
+from ullage.memory.session import SessionMemory
 from ullage.memory.session.extractive_notes import merged
 from ullage.memory.session.limits import TrimmedNotes, cut_notes, excess
 from ullage.memory.session.notes_edits import NotesEdit, Refusal, apply_edit, read_answer
@@ -453,3 +454,20 @@ def test_no_text_of_a_session_changes_the_skeleton(prompt, path, output):
         {"role": "assistant", "content": f"```\n{output}"},
     ]
     assert skeleton(copied(DEFAULT_TEMPLATE, items).text) == skeleton(DEFAULT_TEMPLATE)
+
+
+def test_code_adds_its_own_headings_to_a_template_that_has_none_of_them(tmp_path):
+    config = tmp_path / "notes" / "config"
+    config.mkdir(parents=True)
+    (config / "template.md").write_text("# Our project\n_What it is_\n", encoding="utf-8")
+    memory = SessionMemory(tmp_path / "notes", mode="inline")
+    items = [
+        {"role": "user", "content": "Fix the login page. Never touch the tests."},
+        {"role": "assistant", "content": "I fixed it. " * 400},
+    ]
+    memory.update(items)
+    notes = memory.notes()
+    assert notes.startswith("# Our project\n_What it is_")
+    assert "Never touch the tests." in notes
+    memory.update([*items, {"role": "user", "content": "Now the menu."}])
+    assert memory.notes().count("# Current State") == 1

@@ -580,3 +580,72 @@ def test_streams_add_up_to_the_plain_answer():
             if block["type"] == "tool_use":
                 block["input"] = json.loads(partial)
         assert list(blocks.values()) == plain["content"]
+
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("tools", "words"),
+    [
+        ([], "Invalid 'tools': empty array. Expected an array with minimum length 1"),
+        (
+            [TOOL] * 129,
+            "Expected an array with maximum length 128, but got an array with length 129",
+        ),
+    ],
+)
+def test_chat_takes_between_one_and_128_tools(server, tools, words):
+    body = {"model": "gpt-5", "messages": HELLO}
+    status, _, raw = Client(server).post("/v1/chat/completions", {**body, "tools": tools}, OPENAI)
+    assert status == 400
+    assert words in json.loads(raw)["error"]["message"]
+    for given in ({"tools": [TOOL]}, {"tools": [TOOL] * 128}, {}):
+        assert Client(server).post("/v1/chat/completions", {**body, **given}, OPENAI)[0] == 200
+
+
+def responses(server, *items, **more):
+    body = {"model": "gpt-5", "input": list(items), "store": False, **more}
+    status, _, raw = Client(server).post("/v1/responses", body, OPENAI)
+    return status, json.loads(raw)
+
+
+def test_responses_refuse_items_of_types_that_are_not_theirs(server):
+    status, refused = responses(server, *HELLO, {"type": "memory", "text": "x"})
+    assert status == 400
+    assert refused["error"]["message"].startswith("Invalid value: 'memory'. Supported values are:")
+    assert refused["error"]["code"] == "invalid_value"
+    assert responses(server, *HELLO, {"type": "item_reference", "id": "rs_1"})[0] == 200
+
+
+def test_reasoning_comes_back_unchanged_or_not_at_all(server):
+    output = responses(server, *HELLO, reasoning={"effort": "low"})[1]["output"]
+    assert [item["type"] for item in output] == ["reasoning", "message"]
+    assert responses(server, *HELLO, *output, *HELLO)[0] == 200
+    changed = [{**output[0], "encrypted_content": "b3RoZXI="}, output[1]]
+    status, refused = responses(server, *HELLO, *changed, *HELLO)
+    assert status == 400
+    assert refused["error"]["code"] == "invalid_encrypted_content"
+
+
+def test_reasoning_alone_passes_where_the_server_is_set_up_so():
+    with OracleServer(lone_reasoning=True) as server, OracleServer() as strict:
+        for each, expected in ((server, 200), (strict, 400)):
+            output = responses(each, *HELLO, reasoning={"effort": "low"})[1]["output"]
+            assert responses(each, *HELLO, output[0], *HELLO)[0] == expected
+
+
+def test_a_compaction_trigger_is_answered_by_one_item(server):
+    output = responses(server, *HELLO, {"type": "compaction_trigger"})[1]["output"]
+    assert [item["type"] for item in output] == ["compaction"]
+    assert responses(server, *output, *HELLO)[0] == 200
+
+
+@pytest.mark.parametrize(("user_first", "expected"), [(True, 400), (False, 200)])
+def test_who_speaks_first_is_a_matter_of_the_platform(user_first, expected):
+    begun = [{"role": "assistant", "content": "So."}, *HELLO]
+    with OracleServer(user_first=user_first) as server:
+        status, answer = Client(server).messages({**BODY, "messages": begun})
+    assert status == expected
+    if expected == 400:
+        assert answer["error"]["message"] == 'messages: first message must use the "user" role'

@@ -44,7 +44,7 @@ def test_the_extra_is_named(name, monkeypatch):
 
 
 def test_every_integration_is_listed():
-    shared = ("conversations",)
+    shared = ("conversations", "versions")
     names = {info.name for info in pkgutil.iter_modules(ullage.integrations.__path__)}
     own = {name for name in names if not name.endswith(("_messages", "_summary"))}
     assert own - set(shared) == set(FRAMEWORKS)

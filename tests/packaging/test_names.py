@@ -26,8 +26,8 @@ PARALLEL = {
 }
 """One for each provider, interface or framework, in every room that knows them apart."""
 
-TWINS = ("_reference/",)
-"""Named as the files and types of the Rust core that they are twins of."""
+TWINS = ("_reference/", "dropin/litellm/", "dropin/tiktoken/")
+"""Named as the files and types of the Rust core that they are twins of, or as the modules that they stand in for."""
 
 
 def _files() -> list[str]:

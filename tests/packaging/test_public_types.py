@@ -14,7 +14,7 @@ import types
 import typing
 from collections.abc import Generator, Iterator, Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import ullage.compaction.compaction_result
 import ullage.compaction.recollection
@@ -64,9 +64,17 @@ MODULES = (
     "ullage.testing",
     "ullage.transcript",
 )
+_Given, _Made = TypeVar("_Given"), TypeVar("_Made")
+
+
+class _Runnable(Generic[_Given, _Made]):
+    """LangChain's, as far as a signature goes: the type that it takes and the one that it gives."""
+
+
 LATE = {
     "BaseMessage": object,
     "BetaAbstractMemoryTool": object,
+    "Runnable": _Runnable,
     "StageReport": ullage.levels.StageReport,
     "Cost": ullage.levels.cost.Cost,
     # What a conversation needs only with a log, a summary or a listener: `from ullage import ContextManager` does not load it.

@@ -18,7 +18,8 @@ from tests.machine_kit import Machine, claude_lines, lines
 from tests.oracle.server import OracleServer
 from tests.proxy.kit import SUMMARY_REQUEST, Proxy
 from ullage.clients.hook import answer
-from ullage.proxy import handed_out
+from ullage.proxy.handed_out import MARK, HandedOut
+from ullage.stores import FolderStore
 from ullage.summarizers.handed_ledger import LEDGER_HEAD, without_ledger
 from ullage.testing import Step, conversation
 
@@ -209,7 +210,7 @@ def test_codex_gets_an_item_that_later_becomes_legal_messages():
         assert answered.status == "completed"
         (asked,) = server.requests
     sent = json.loads(asked.body)["input"]
-    assert handed_out.MARK.encode() not in asked.body
+    assert MARK.encode() not in asked.body
     assert sent[-1] == NEXT
     assert WORDS in json.dumps(sent)
     assert {each["role"] for each in sent} == {"user"}
@@ -231,23 +232,101 @@ def test_a_trigger_is_answered_as_a_stream():
     assert events[3].response.output[0].encrypted_content == events[2].item.encrypted_content
 
 
-def test_a_second_compaction_goes_on_from_the_first():
-    with OracleServer() as server, Proxy(server.url) as proxy, codex(proxy) as client:
+def test_a_second_compaction_goes_on_from_the_first(tmp_path):
+    store = FolderStore(tmp_path)
+    with (
+        OracleServer() as server,
+        Proxy(server.url, store=store) as proxy,
+        codex(proxy) as client,
+    ):
         first = client.responses.compact(model="gpt-5.4", input=ITEMS).output[0]
         item = first.model_dump(exclude_none=True)
         more = [item, NEXT, {**ITEMS[3]}]
         second = client.responses.compact(model="gpt-5.4", input=more).output[0]
         assert server.requests == []
-    (text,) = [
-        json.dumps(each) for each in [handed_out.opened([second.model_dump(exclude_none=True)])]
-    ]
+    text = json.dumps(HandedOut(store).opened([second.model_dump(exclude_none=True)]))
     assert WORDS in text
     assert "And the docs?" in text
 
 
 def test_an_item_that_cannot_be_read_is_left_to_the_provider():
+    handed_out = HandedOut()
     whole = handed_out.item_of(ITEMS)
-    for body in (whole["encrypted_content"][:-9], "ullage1.!!", "gAAAAtheirs"):
+    for body in (whole["encrypted_content"][:-9], f"{MARK}!!", "gAAAAtheirs"):
         assert handed_out.opened([{**whole, "encrypted_content": body}]) is None
     assert handed_out.opened(ITEMS) is None
     assert handed_out.opened([NEXT, whole]) == [NEXT, *ITEMS]
+
+
+def test_an_item_is_opened_after_a_restart_and_only_by_the_gateway_that_made_it(tmp_path):
+    item = HandedOut(FolderStore(tmp_path / "a")).item_of(ITEMS)
+    assert HandedOut(FolderStore(tmp_path / "a")).opened([item]) == ITEMS
+    assert HandedOut(FolderStore(tmp_path / "b")).opened([item]) is None
+    assert HandedOut().opened([item]) is None
+
+
+DEVELOPER = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Rules of Codex. " * 40}]}  # fmt: skip
+
+
+def test_what_codex_sends_again_before_an_item_stands_once():
+    """Codex 0.163.0 sends its developer messages and what users wrote again, each under a new id, and then the item."""
+    with OracleServer(enforce=False) as server, Proxy(server.url) as proxy, codex(proxy) as client:
+        made = client.responses.compact(model="gpt-5.4", input=[DEVELOPER, *ITEMS])
+        item = made.output[0].model_dump(exclude_none=True)
+        again = [{**each, "id": f"msg_{n}"} for n, each in enumerate([DEVELOPER, ITEMS[0]])]
+        client.responses.create(model="gpt-5.4", input=[*again, item, NEXT])
+        sent = json.loads(server.requests[-1].body)["input"]
+    assert sent[:2] == again
+    assert [each["role"] for each in sent] == ["developer", "user", "user", "user"]
+    assert "replaced by this summary" in json.dumps(sent[2])
+
+
+CHECKPOINT = """You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM that will resume the task.
+
+Include:
+- Current progress and key decisions made
+"""
+ASKED_CODEX = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": CHECKPOINT}]}  # fmt: skip
+INTRODUCED = "Another language model started to solve this problem and produced a summary of its thinking process. Here it is:\n"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_codexs_request_for_a_summary_is_answered_as_a_message(stream):
+    """What it sends to a provider that is not named "OpenAI"."""
+    asked = [DEVELOPER, *ITEMS, ASKED_CODEX]
+    with OracleServer() as server, Proxy(server.url) as proxy, codex(proxy) as client:
+        made = client.responses.create(model="gpt-5.4", input=asked, stream=stream)
+        events = list(made) if stream else []
+        assert server.requests == []
+    final = events[-1].response if stream else made
+    assert final.status == "completed"
+    assert final.usage.total_tokens == 0
+    text = final.output_text
+    assert "".join(each.delta for each in events if each.type == "response.output_text.delta") in (text, "")  # fmt: skip
+    assert WORDS in text
+    assert "Rules of Codex" not in text
+    assert "CHECKPOINT" not in text
+
+
+def test_a_second_summary_of_codex_does_not_hold_the_first_as_the_users_words():
+    with OracleServer() as server, Proxy(server.url) as proxy, codex(proxy) as client:
+        first = client.responses.create(model="gpt-5.4", input=[*ITEMS, ASKED_CODEX]).output_text
+        handed = {**NEXT, "content": [{"type": "input_text", "text": INTRODUCED + first}]}
+        again = [ITEMS[0], ITEMS[4], handed, NEXT, ITEMS[5], ASKED_CODEX]
+        second = client.responses.create(model="gpt-5.4", input=again).output_text
+        assert server.requests == []
+    assert "Another language model" not in second
+    assert second.count("## 1.") == 1
+    assert WORDS in second
+    assert "And the docs?" in second
+
+
+@pytest.mark.parametrize("change", [
+    {"tools": [{"type": "function", "name": "f", "parameters": {}}]},
+    {"input": [*ITEMS, {**ASKED_CODEX, "content": "Why does it say: " + CHECKPOINT}]},
+    {"input": [ASKED_CODEX]},
+])  # fmt: skip
+def test_what_only_looks_like_codexs_request_is_passed_on(change):
+    with OracleServer(enforce=False) as server, Proxy(server.url) as proxy, codex(proxy) as client:
+        client.responses.create(**{"model": "gpt-5.4", "input": [*ITEMS, ASKED_CODEX], **change})
+        assert len(server.requests) == 1

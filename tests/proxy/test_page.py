@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import re
@@ -21,6 +22,7 @@ from tests.oracle.server import OracleServer
 from tests.proxy.kit import SUMMARY_REQUEST, Proxy, asks, call
 from tests.proxy.test_levels_through import HEADERS, WINDOW, ask, talk
 from tests.proxy.test_relay import SSE, Upstream, head
+from ullage.proxy import ProxySettings, make_app
 from ullage.proxy.content_codings import decoded
 
 
@@ -88,11 +90,68 @@ def test_what_was_done_is_counted_and_what_left_is_shown():
     assert missing[0] == 404
 
 
+PAGES = ("/ullage", "/ullage/", "/metrics", "/ullage/0123456789abcdef/1")
+
+
 def test_only_this_machine_sees_it():
     with OracleServer() as server, Proxy(server.url) as proxy:
-        for path in ("/ullage", "/metrics", "/ullage/0123456789abcdef/1"):
-            assert page(proxy, path, host="evil.example")[0] == 421
+        for path in PAGES:
+            assert page(proxy, path, host="evil.example")[0] == 403
         assert page(proxy, "/ullage/0123456789abcdef/1")[0] == 404
+
+
+def test_a_caller_of_another_machine_needs_the_token():
+    """Or one of this machine under a name of the network."""
+    with OracleServer() as server, Proxy(server.url, page_token="t0k-é") as proxy:
+        for path in PAGES[:3]:
+            assert page(proxy, path, host="build.example:9915")[0] == 403
+            assert page(proxy, f"{path}?token=t0k", host="build.example")[0] == 403
+            assert page(proxy, f"{path}?token=t0k-%C3%A9", host="build.example")[0] == 200
+            assert page(proxy, path)[0] == 200
+        ask(proxy, "anthropic", talk(tokens=30_000))
+        body = page(proxy, "/ullage?token=t0k-%C3%A9", host="build.example")[2].decode()
+        link = re.search(r'href="(/ullage/[^"]+)"', body)[1]
+        assert link.endswith("?token=t0k-%C3%A9")
+        assert page(proxy, link, host="build.example")[0] == 200
+        assert page(proxy, link.partition("?")[0], host="build.example")[0] == 403
+
+
+async def _status_for(client, host, **headers):
+    app, seen = make_app(ProxySettings(upstream="http://127.0.0.1:1", page_token="secret")), []
+    given = [(b"host", host.encode()), *((k.encode(), v.encode()) for k, v in headers.items())]
+    scope = {"type": "http", "method": "GET", "path": "/ullage", "raw_path": b"/ullage", "query_string": b"",
+             "headers": given, "client": client, "server": ("x", 1), "scheme": "http", "http_version": "1.1", "root_path": ""}  # fmt: skip
+
+    async def send(message):
+        seen.append(message)
+
+    await app(scope, None, send)
+    return seen[0]["status"]
+
+
+@pytest.mark.parametrize(
+    ("client", "host", "headers", "status"),
+    [
+        (("127.0.0.1", 5), "localhost:8787", {}, 200),
+        (("::1", 5), "[::1]:8787", {}, 200),
+        (("10.0.0.7", 5), "localhost", {}, 403),
+        (("10.0.0.7", 5), "localhost", {"authorization": "Bearer secret"}, 200),
+        (("10.0.0.7", 5), "localhost", {"authorization": "Bearer secre"}, 403),
+        (None, "localhost", {}, 403),
+        (("127.0.0.1", 5), "", {}, 403),
+    ],
+)
+def test_who_may_see_it(client, host, headers, status):
+    assert asyncio.run(_status_for(client, host, **headers)) == status
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("path", ["/ullage/", "/ullage/x", "/ullage/a/b/c/d", "/metrics/"])
+def test_nothing_below_the_page_is_relayed(method, path):
+    with OracleServer() as server, Proxy(server.url) as proxy:
+        status = call(proxy.url, method, path)[0]
+        assert server.requests == []
+    assert status in (200, 404) if method == "GET" else status == 405
 
 
 def test_a_call_whose_answer_breaks_off_is_counted_too():

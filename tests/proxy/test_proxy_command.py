@@ -89,3 +89,14 @@ def test_certificates_that_do_not_exist_are_reported(tmp_path):
     assert done.returncode == 2
     assert "none.pem" in done.stderr
     assert "listening" not in done.stdout
+
+
+def test_a_port_in_use_is_named_with_a_way_out(capsys):
+    from ullage.cli import main
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["proxy", "--port", str(port), "--no-levels"]) == 2
+    errors = capsys.readouterr().err
+    assert f"port: is in use (got {port})" in errors
+    assert "--port 0" in errors

@@ -168,7 +168,7 @@ def test_a_compaction_that_does_not_account_for_every_entry_is_not_written(tmp_p
 
     path = begun(tmp_path / "s.jsonl", "claude_code")
     before = path.read_bytes()
-    compact = writing.compact
+    compact = writing._compacted
 
     def careless(*args, **more) -> CompactionResult:
         from dataclasses import replace
@@ -177,7 +177,7 @@ def test_a_compaction_that_does_not_account_for_every_entry_is_not_written(tmp_p
         report = replace(result.report, removed=result.report.removed[1:])
         return replace(result, report=report)
 
-    monkeypatch.setattr(writing, "compact", careless)
+    monkeypatch.setattr(writing, "_compacted", careless)
     with pytest.raises(LogConflict, match="accounts for 39 entries of 40"):
         compact_session(open_session(path), output=path, keep=400)
     assert path.read_bytes() == before

@@ -88,14 +88,14 @@ def test_a_beginning_of_several_ids_is_refused_with_their_names(machine):
     machine.fill()
     other = "11111111-aaaa-4bbb-8ccc-00000000000f"
     machine.put("claude-code", claude_lines(other, "/w"), at=f"claude/projects/-w/{other}.jsonl")
-    with pytest.raises(InvalidPolicy, match="how 2 ids begin") as caught:
+    with pytest.raises(InvalidPolicy, match="fits 2 sessions") as caught:
         session_path("1111")
     assert other in caught.value.hint
     assert find_session(other).id == other
 
 
 def test_what_is_no_session_is_refused_and_a_missing_path_stays_a_path(machine, tmp_path):
-    with pytest.raises(InvalidPolicy, match="no session's id begins so") as caught:
+    with pytest.raises(InvalidPolicy, match="no session has an id that begins with it") as caught:
         session_path("deadbeef")
     assert "ullage list" in caught.value.hint
     for path in (tmp_path / "no" / "such", tmp_path / "gone.jsonl"):

@@ -288,3 +288,37 @@ def test_a_format_that_is_not_the_sessions_is_refused(tmp_path, asked):
     with pytest.raises(InvalidPolicy, match="must be claude_code") as caught:
         compact_session(open_session(path), format=asked)
     assert asked in str(caught.value)
+
+
+# ---- what only Codex may send ------------------------------------------------------------------
+
+
+def agent_message(*parts):
+    return {"type": "agent_message", "author": "a1", "recipient": "main", "content": list(parts)}
+
+
+def test_what_codex_agents_wrote_each_other_is_no_item_for_others(tmp_path):
+    """The public API has no such item: its text is a user's message there, what is sealed is left out and counted."""
+    sealed = {"type": "encrypted_content", "encrypted_content": "REDACTED"}
+    more = [
+        agent_message({"type": "input_text", "text": "The tests pass now."}),
+        {"type": "function_call", "name": "read", "call_id": "late", "arguments": "{}"},
+        agent_message(sealed),
+        {"type": "function_call_output", "call_id": "late", "output": "x"},
+        said("assistant", "Good."),
+        agent_message({"type": "input_text", "text": "I am done."}, sealed),
+    ]
+    lines = [{"type": "response_item", "payload": item} for item in more]
+    opened = open_session(rollout(tmp_path, turns=2, more=lines))
+    request = opened.request(provider="openai_responses")
+    assert "agent_message" not in {item.get("type") for item in request.messages}
+    assert [loss.what for loss in request.losses].count("agent_message") == 3
+    text = json.dumps(request.messages)
+    assert ("REDACTED" in text, text.count("The tests pass now."), text.count("I am done.")) == (
+        False, 1, 1,
+    )  # fmt: skip
+    assert request.messages[-1]["role"] == "user"
+    assert not request.left
+    assert opened.check(provider="openai_responses").ok
+    # Within Codex it stays.
+    assert str(shown("codex", opened.messages)).count("agent_message") == 3

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
+from contextlib import closing
+from random import Random
 
 import pytest
 
 from tests.stores.servers import free_port
 from ullage.exceptions import MissingExtra, StoreError
-from ullage.stores import BucketStore, PostgresStore, RedisStore, open_store
+from ullage.stores import BucketStore, PostgresStore, RedisStore, SqliteStore, open_store
 
 
 @pytest.mark.parametrize(
@@ -137,3 +140,43 @@ def _version(text):
     from ullage.stores.sql_schema import SqlStatement
 
     yield SqlStatement(f"UPDATE ullage_schema SET version = {text}")
+
+
+def test_a_damaged_sqlite_file_is_a_typed_error(tmp_path):
+    path = tmp_path / "fleet.db"
+    SqliteStore(path).close()
+    whole, random, refused = path.read_bytes(), Random(7), 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        at = random.randrange(100, 4_000)
+        damaged[at : at + 40] = random.randbytes(40)
+        path.write_bytes(damaged)
+        try:
+            with closing(SqliteStore(path)) as store:
+                store.append("one", b"{}\n", at=0, write_id="w1")
+        except StoreError:
+            refused += 1
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    assert refused > 10
+
+
+@pytest.mark.parametrize("version", ["", "INSERT INTO ullage_schema VALUES (0)"])
+def test_tables_without_their_version_are_refused_with_a_way_out(tmp_path, version):
+    path = tmp_path / "fleet.db"
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM ullage_schema")
+        database.execute(version)
+    with pytest.raises(StoreError, match="already exists") as caught:
+        SqliteStore(path)
+    assert "INSERT INTO ullage_schema VALUES (1)" in caught.value.hint
+
+
+def test_a_version_that_is_not_a_number(tmp_path):
+    path = tmp_path / "fleet.db"
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE ullage_schema SET version = 'new'")
+    with pytest.raises(StoreError, match="not a number but 'new'"):
+        SqliteStore(path)

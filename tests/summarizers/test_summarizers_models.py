@@ -51,7 +51,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, kind, package):
 def test_a_line_is_enough_for_compact(monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
-    with pytest.raises(InvalidPolicy, match="api_key"):
+    with pytest.raises(InvalidPolicy, match="ANTHROPIC_API_KEY"):
         compact([{"role": "user", "content": "hi"}], summarizer="anthropic:claude-haiku-4-5")
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine_kit import IDS, claude_lines
 from ullage import _reference as twin
 from ullage.exceptions import InvalidTranscript, TranscriptChanged
-from ullage.sessions import open_session
-from ullage.transcript import Transcript
+from ullage.sessions import inspect_session, open_session
+from ullage.transcript import Transcript, resume
 
 ENGINES = [pytest.param(twin, id="python")]
 try:
@@ -225,3 +226,18 @@ def test_five_hundred_truncations_and_rewrites_of_a_file_that_is_read(shape, tmp
     assert len(turns) == 500
     assert seen["rounds"] > 50
     print(seen)
+
+
+@pytest.mark.parametrize("place", [0, 3, -1], ids=["first", "in the middle", "newest"])
+def test_a_line_that_is_nested_too_deeply_closes_no_session(tmp_path, place):
+    made = claude_lines(IDS["claude-code"], "/w", turns=4)
+    whole = [json.dumps(line) for line in made]
+    deep = '{"type":"assistant","uuid":"d","message":{"role":"assistant","content":%s}}'
+    whole.insert(place if place >= 0 else len(whole), deep % ("[" * 100_000 + "]" * 100_000))
+    path = tmp_path / "s.jsonl"
+    path.write_text("\n".join(whole) + "\n")
+    opened = open_session(path)
+    number = whole.index(max(whole, key=len)) + 1
+    assert opened.warnings == (f"line {number}: nested too deeply, left out",)
+    assert (opened.id, opened.messages) == (IDS["claude-code"], resume(made).messages)
+    assert inspect_session(path).messages == len(opened.messages)

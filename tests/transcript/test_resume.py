@@ -319,6 +319,28 @@ def test_preserved_segment_follows_the_summary_in_both_linkings(listed, next_par
     assert set(c.report.removed) == {"u1", "a1"}
 
 
+@pytest.mark.parametrize("listed", [True, False], ids=["uuids", "head and tail"])
+def test_what_a_client_writes_before_its_summary_does_not_let_kept_messages_overtake_it(listed):
+    """As Claude Code 2.1.330 compacts in the middle of a tool loop: date and context, the summary, what was kept."""
+    metadata = {"preservedSegment": SEGMENT}
+    if listed:
+        metadata["preservedMessages"] = {"anchorUuid": "S", "uuids": KEPT, "allUuids": KEPT}
+    lines = [
+        *HISTORY,
+        boundary(logical="a3", **metadata),
+        attachment("d", type="session_context", context={}),
+        attachment("e", type="nested_memory", path="/w/C.md", content={"content": "Be brief."}),
+        summary(parent="e"),
+        attachment("f", type="compact_file_reference", filename="/x"),
+        user("u3", "on", parent="f"),
+    ]
+    c = resume(lines)
+    assert [e["uuid"] for e in c.entries] == ["e", "S", "u2", "a2", "r2", "a3", "f", "u3"]
+    assert c.messages[0]["role"] == "user"
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    assert Transcript.from_bytes(data).shown() == c.messages
+
+
 def test_preserved_prefix_stands_before_the_summary():
     segment = {"headUuid": "u1", "anchorUuid": "B", "tailUuid": "a1"}
     c = resume([*HISTORY, boundary(preservedSegment=segment), summary(), user("u3", "on")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import tomllib
 from collections.abc import Iterator
@@ -99,6 +100,22 @@ def links(place: str, text: str, root: Path) -> Iterator[Finding]:
             elif project(root).get("urls"):  # without an address that is the finding, once
                 hint = "the package index cannot follow it: put the repository's address before it"
                 yield Finding(place, f"link {target}", hint)
+
+
+OLDEST_TABLE_DAYS = 60
+
+
+def model_table(root: Path, today: datetime.date) -> Iterator[Finding]:
+    """How old the model table is."""
+    place = "python/ullage/counting/models.toml"
+    stated = tomllib.loads(read(root / place)).get("version")
+    if stated is None:
+        return
+    written = datetime.date.fromisoformat(stated)
+    days = (today - written).days
+    if days > OLDEST_TABLE_DAYS:
+        hint = "compare it: python -m tools.model_table; then set its version"
+        yield Finding(place, f"the table is {days} days old, of {written}", hint)
 
 
 def description(root: Path) -> Iterator[Finding]:

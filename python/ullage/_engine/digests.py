@@ -236,7 +236,7 @@ class SurveyFacts(NamedTuple):
 
     categories: tuple[
         int, ...
-    ]  # tokens: summary, user, assistant, thinking, calls, results, media, other
+    ]  # tokens: summary, user, assistant, thinking, calls, results, media, host text, other
     rounds: int
     largest_round: int  # tokens
     user_inputs: int

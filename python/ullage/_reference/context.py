@@ -167,12 +167,17 @@ class _Fold:
     def __init__(self) -> None:
         self.context: list[_Row] = []
         self.newest: _Row | None = None
-        # Kept entries wait until their anchor has been placed.
+        # Kept entries wait until their anchor has been placed, whatever a client wrote before it.
         self.waiting: list[_Row] = []
         self.anchor = ""
+        self.anchored = False  # it is still to come
+        self.anchors: dict[str, int] = {}
         self.missing = 0
 
     def run(self, rows: Sequence[_Row], out: set[int]) -> FoldedContext:
+        named = {row.mark.anchor for row in rows if row.mark}
+        spoken = (row for row in _left(rows, out) if row.kind in SPEAKS)
+        self.anchors = {row.uuid: row.at for row in spoken if row.uuid and row.uuid in named}
         for row in _left(rows, out):
             if row.kind in SPEAKS:
                 self._talk(row)
@@ -191,9 +196,7 @@ class _Fold:
         return self.newest.mark if self.newest else None
 
     def _talk(self, row: _Row) -> None:
-        mark = self._mark()
-        # Written with the boundary: whatever comes before the anchor also comes before kept messages.
-        if self.waiting and not row.summary and row.uuid not in (mark.group if mark else ()):
+        if self.waiting and not row.summary and not self.anchored:
             self._place()
         self.context.append(row)
         if row.uuid == self.anchor:
@@ -203,6 +206,7 @@ class _Fold:
         self._place()
         self.waiting, self.context = self._preserved(mark), []
         self.newest, self.anchor = row, mark.anchor
+        self.anchored = self.anchors.get(mark.anchor, -1) > row.at
         if self.anchor == row.uuid:
             self._place()
 

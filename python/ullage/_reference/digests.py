@@ -8,6 +8,7 @@ in `rust/core/src/ledger.rs`.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from ullage._reference.digest import (
@@ -47,6 +48,7 @@ class Digests:
         self.tops = [0]
         self.boundaries: list[int] = []
         self.usages: list[int] = []
+        self.compactions: list[int] = []  # messages with the provider's own compaction
         self.uuids: dict[int, list[int]] = defaultdict(list)
         self.pieces: dict[int, list[int]] = defaultdict(list)
         self.calls: dict[int, list[Position]] = defaultdict(list)
@@ -69,7 +71,7 @@ class Digests:
         for number, block in enumerate(blocks):
             self._positions(block, (index, number))
         self.blocks.extend(blocks)
-        for positions in self._lists_of(message):
+        for positions in self._lists_of(message, blocks):
             positions.append(index)
 
     def _positions(self, block: BlockDigest, position: Position) -> None:
@@ -78,7 +80,7 @@ class Digests:
         elif block.id and block.kind in RESULTS:
             self.results[block.id].append(position)
 
-    def _lists_of(self, message: MessageDigest) -> list[list[int]]:
+    def _lists_of(self, message: MessageDigest, blocks: Sequence[BlockDigest]) -> list[list[int]]:
         """The lists that hold this message's index."""
         lists = []
         if message.uuid:
@@ -89,6 +91,8 @@ class Digests:
             lists.append(self.boundaries)
         if message.flags & F.HAS_USAGE:
             lists.append(self.usages)
+        if any(block.kind == BlockKind.COMPACTION for block in blocks):
+            lists.append(self.compactions)
         return lists
 
     def pop(self) -> Digested:
@@ -102,7 +106,7 @@ class Digests:
                 self.calls[block.id].pop()
             elif block.id and block.kind in RESULTS:
                 self.results[block.id].pop()
-        for positions in self._lists_of(message):
+        for positions in self._lists_of(message, blocks):
             positions.pop()
         return message, blocks
 

@@ -152,13 +152,15 @@ class TranscriptIndex:
         return Ledger(self._weights, [item for item in items if item is not None])
 
     def outline(self, subtype: str) -> tuple[list[int], int | None]:
-        """Lines with a subtype, and the newest response that a model gave."""
+        """Lines with a subtype, or with this type and none, and the newest response that a model gave."""
         heads = self.heads()
         aside = MessageFlag.SIDECHAIN | MessageFlag.SYNTHETIC
         spoken = (
             at for at, head in enumerate(heads) if head[0] == "assistant" and not head[4] & aside
         )
-        marked = [at for at, head in enumerate(heads) if subtype and head[1] == subtype]
+        marked = [
+            at for at, head in enumerate(heads) if subtype and (head[1] or head[0]) == subtype
+        ]
         return marked, max(spoken, default=None)
 
     def context(self, stop: int, marks: Sequence[GivenMark]) -> FoldedContext | None:

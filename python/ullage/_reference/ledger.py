@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import takewhile
 from threading import RLock
 from typing import Any
 
@@ -36,6 +37,15 @@ def _count(field: str, value: int, top: int | None = None, bottom: int = 0) -> i
         limit = "must not be negative" if top is None else f"must be between {bottom} and {top}"
         raise InvalidPolicy(field, value, limit)
     return value
+
+
+LEAST_OF_ESTIMATE = 2
+"""A figure below one part in so many of the estimate cannot be true: our estimates are off by a third at most."""
+
+
+def _is_enough(usage: int, cleared: int, covered: int) -> bool:
+    """Whether a figure can be true of messages of this estimate."""
+    return usage + cleared >= -(-covered // LEAST_OF_ESTIMATE)
 
 
 class Ledger:
@@ -304,34 +314,69 @@ class Ledger:
 
     # ---- anchored count
 
-    def anchor(self) -> Anchor | None:
-        """The newest usage figure after the newest boundary.
+    def anchor(self, cleared: int = 0) -> Anchor | None:
+        """The newest usage figure after the newest boundary, if it can be true.
 
         A message older than that boundary by its timestamp was kept by a compaction: its figure is
-        of the context before it, and is passed over, as is a figure of another thread.
+        of the context before it, and is passed over, as is a figure of another thread. One below half of the
+        estimate of what it covers, of which the provider itself left out `cleared` tokens, anchors nothing.
         """
-        digests = self._digests
-        boundary = digests.last_boundary()
-        floor, since = (
-            (0, 0) if boundary is None else (boundary + 1, self.message(boundary).timestamp)
-        )
-        for last in reversed(digests.usages):
-            if last < floor:
-                return None
-            message = digests.messages[last]
-            stale = 0 < message.timestamp < since
-            if not stale and not digests.aside(last):
-                pieces = digests.pieces[message.response_id] if message.response_id else ()
-                first = next((piece for piece in pieces if piece >= floor), last)
-                return Anchor(first, last, first + 1, message.usage)
-        return None
-
-    def anchored(self, freed: int = 0) -> AnchoredCount:
-        _count("freed", freed)
-        found = self.anchor()
+        _count("cleared", cleared)
+        floor = self._context_start()
+        newest = takewhile(lambda at: at >= floor, reversed(self._digests.usages))
+        found = next(filter(self._is_current, map(self._anchor_at, newest)), None)
         if found is None:
-            boundary = self.last_boundary()
-            estimated = self.tokens(0 if boundary is None else boundary + 1)
+            return None
+        # The provider does not read what comes before its own compaction.
+        own = (at for at in reversed(self._digests.compactions) if at < found.covers)
+        read = self.tokens(max(next(own, 0), floor), found.covers)
+        return found if _is_enough(found.usage, cleared, read) else None
+
+    @property
+    def overhead(self) -> int | None:
+        """System prompt and tools, by the figures; `None`: there is none.
+
+        What the oldest figure of the context exceeds the estimate by, since later ones hold thinking and reminders too; the newest
+        where that is less.
+        """
+        anchor = self.anchor()
+        if anchor is None:
+            return None
+        floor = self._context_start()
+        within = (self._anchor_at(at) for at in self._digests.usages if at >= floor)
+        able = (each for each in within if self._is_current(each))
+        sizes = ((each, self.tokens(floor, each.covers)) for each in able)
+        first = next((each for each, size in sizes if _is_enough(each.usage, 0, size)), anchor)
+        newest, oldest = self._excess(anchor), self._excess(first)
+        return max(0, min(oldest, newest) if newest > 0 else oldest)
+
+    def _excess(self, found: Anchor) -> int:
+        return found.usage - self.tokens(self._context_start(), found.covers)
+
+    def _context_start(self) -> int:
+        """Where the context of the model begins: after the newest boundary."""
+        boundary = self._digests.last_boundary()
+        return 0 if boundary is None else boundary + 1
+
+    def _anchor_at(self, last: int) -> Anchor:
+        digests, floor = self._digests, self._context_start()
+        message = digests.messages[last]
+        pieces = digests.pieces[message.response_id] if message.response_id else ()
+        first = next((piece for piece in pieces if piece >= floor), last)
+        return Anchor(first, last, first + 1, message.usage)
+
+    def _is_current(self, found: Anchor) -> bool:
+        """Whether a figure is of this context, not kept from an older one or of another thread."""
+        floor = self._context_start()
+        since = self.message(floor - 1).timestamp if floor else 0
+        kept = 0 < self.message(found.last).timestamp < since
+        return not kept and not self._digests.aside(found.last)
+
+    def anchored(self, freed: int = 0, cleared: int = 0) -> AnchoredCount:
+        _count("freed", freed)
+        found = self.anchor(cleared)
+        if found is None:
+            estimated = self.tokens(self._context_start())
             return AnchoredCount(max(0, estimated - freed), estimated, None)
         response = self.message(found.last).response_id
         pieces = self._digests.pieces[response] if response else ()

@@ -24,8 +24,8 @@ FEW_LINES: Final = 3
 
 _ANY_CASE = re.ASCII | re.IGNORECASE
 _EXIT = re.compile(
-    r"(?:^|\n)[ \t]*(?:Exit code:?|(?:Process|Command) exited with code|exit status|Command failed with exit code)"
-    r"[ \t]*([0-9]{1,9})",
+    r"(?:^|\n)[ \t]*\[?(?:Exit code:?|(?:Process|(?:The )?Command) (?:exited|finished|completed) with (?:exit )?code|exit status|Command failed with exit code)"
+    r"[ \t]*(-?[0-9]{1,9})",
     _ANY_CASE,
 )
 _EXIT_JSON = re.compile(
@@ -47,7 +47,8 @@ _STRONG = re.compile(
 )
 _FRAMING = re.compile(
     r"(?:exit code:?\s*[0-9]+|=== (?:RUN|PAUSE|CONT).*|chunk id:.*|wall time\b.*|output:|script (?:completed|running)\b.*|"
-    r"original token count:.*|\{\"chunk_id\".*|warning: truncated output.*|(?:process|command) exited with code [0-9]+|process running\b.*|total output lines:.*|"
+    r"original token count:.*|\{\"chunk_id\".*|warning: truncated output.*|\[?(?:process|(?:the )?command) (?:exited|finished|completed) with (?:exit )?code -?[0-9]+\.?\]?|process running\b.*|total output lines:.*|"
+    r"\[(?:jupyter )?(?:current working directory|python interpreter):.*|(?:errors?|fatal|exception|failure):|"
     r"\((?:\w+ completed with )?no output\)|"
     r"traceback \(most recent call last\):|\[[\w:.-]+\] \$ .*)",
     _ANY_CASE,

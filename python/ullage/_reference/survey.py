@@ -16,7 +16,7 @@ from ullage._reference.ledger import Ledger
 __all__ = ["Survey"]
 
 PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
-CATEGORIES = 8
+CATEGORIES = 9
 
 _CALLS = (int(BlockKind.TOOL_USE), int(BlockKind.SERVER_TOOL_USE))
 _MEDIA = (int(BlockKind.IMAGE), int(BlockKind.DOCUMENT))
@@ -100,9 +100,8 @@ class Survey:
 
     @property
     def overhead(self) -> int | None:
-        """What the newest figure holds in addition to the messages."""
-        anchor = self._ledger.anchor()
-        return max(0, anchor.usage - self._ledger.tokens(0, anchor.covers)) if anchor else None
+        """What the figures hold in addition to the messages."""
+        return self._ledger.overhead
 
     def facts(self) -> SurveyFacts:
         """Everything that no setting decides."""
@@ -249,10 +248,12 @@ def _category(message: MessageDigest, block: BlockDigest) -> int:
     if message.flags & MessageFlag.SUMMARY:
         return 0
     if block.kind != BlockKind.TEXT:
-        return _CATEGORY.get(block.kind, 7)
+        return _CATEGORY.get(block.kind, 8)
     if message.role == Role.ASSISTANT:
         return 2
-    return 1 if message.flags & MessageFlag.USER_INPUT else 7
+    if message.flags & MessageFlag.USER_INPUT:
+        return 1
+    return 7 if message.role in (Role.USER, Role.SYSTEM) else 8
 
 
 def _by_tokens(spent: Mapping[str, int]) -> list[tuple[str, int]]:

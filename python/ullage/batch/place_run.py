@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def run_places(
     workers: int = 2,
     manifest: Manifest | None = None,
     retry_failed: bool = False,
-) -> Iterator[Done]:
+) -> Generator[Done, None, None]:
     """Does a task to every place on an engine; one that fails does not stop the others.
 
     What an earlier run has done comes first, then the others as they are done, begun with the largest.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,11 +56,12 @@ def run_batch(
     workers: int = 2,
     manifest: Manifest | None = None,
     retry_failed: bool = False,
-) -> Iterator[Done]:
+) -> Generator[Done, None, None]:
     """Runs a task over files; a file that fails does not stop the others.
 
     Files that an earlier run finished come first, then the others as they finish. At most twice as many files as
-    workers are started before the caller takes a result. If the caller stops early, the manifest holds what was done.
+    workers are started before the caller takes a result. If the caller stops early, files that have begun are finished, and
+    the manifest holds all that was done.
 
     Args:
         task: Called with one file, on a thread; returns plain data.
@@ -84,30 +85,42 @@ def run_batch(
     return _run(task, files, workers, book)
 
 
-def _run(task: Task, files: Sequence[TranscriptFile], workers: int, book: _Book) -> Iterator[Done]:
+def _run(
+    task: Task, files: Sequence[TranscriptFile], workers: int, book: _Book
+) -> Generator[Done, None, None]:
     kept = {found: done for found in files if (done := book.known(found)) is not None}
     yield from kept.values()
     left = iter([found for found in files if found not in kept])
     pool = ThreadPoolExecutor(workers, thread_name_prefix="ullage-batch")
     ended: SimpleQueue[_Ended] = SimpleQueue()
-    running = 0
+    unrecorded: set[_Ended] = set()
 
-    def begin(most: int) -> int:
-        begun = [pool.submit(_one, task, found) for found in itertools.islice(left, most)]
-        for future in begun:
+    def begin(most: int) -> None:
+        for found in itertools.islice(left, most):
+            future = pool.submit(_one, task, found)
+            unrecorded.add(future)
             future.add_done_callback(ended.put)
-        return len(begun)
+
+    def record(future: _Ended) -> Done:
+        done = book.keep(*future.result())
+        unrecorded.discard(future)
+        return done
 
     try:
-        running = begin(2 * workers)
-        while running:
+        begin(2 * workers)
+        while unrecorded:
             finished = _all_of(ended)
-            running += begin(len(finished)) - len(finished)
+            begin(len(finished))
             # All are recorded before the caller sees the first, since it may stop there.
-            yield from [book.keep(*future.result()) for future in _in_order(finished)]
+            yield from [record(future) for future in _in_order(finished)]
     finally:
-        # A caller that stops early waits only for the files that are being written.
+        # A caller that stops early, or is interrupted, waits only for the files that are being written. They are recorded too:
+        # the next run would refuse to replace output that nothing says is ours.
         pool.shutdown(wait=True, cancel_futures=True)
+        for future in [
+            each for each in unrecorded if not each.cancelled() and not each.exception()
+        ]:
+            record(future)
 
 
 def _all_of(ended: SimpleQueue[_Ended]) -> list[_Ended]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -79,7 +82,9 @@ def batch_command(
         int | None, Parameter(help="compact: tokens of the newest messages to keep")
     ] = None,
     model: Annotated[str | None, Parameter(help="default: the one in each file")] = None,
-    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    policy: Annotated[
+        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
+    ] = None,
     force: Annotated[bool, Parameter(negative="", help="replace existing output files")] = False,
     retry: Annotated[bool, Parameter(negative="", help="retry files that failed")] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
@@ -121,11 +126,15 @@ def batch_command(
             each for each in find_places(paths, pattern=pattern) if each.path != str(book.path)
         ]
         count, running = len(places), run_places(task, places, engine=engine, **options)
-    found = []
-    with out.progress(f"{action} {counted(count, 'file')}", count) as step:
-        for done in running:
-            found.append(done)
-            step(1)
+    found: list[Done] = []
+    try:
+        title = f"{action} {counted(count, 'file')}"
+        with _terminated_as_interrupted(), closing(running), out.progress(title, count) as step:
+            for done in running:
+                found.append(done)
+                step(1)
+    except KeyboardInterrupt:
+        return _interrupted(out, len(found), count, book)
     found.sort(key=lambda done: str(done.path))
     if table is not None:
         write_table(table, (row_of(str(done.path), done.report) for done in found))
@@ -134,6 +143,29 @@ def batch_command(
     else:
         _show(out, found, _COLUMNS[action])
     return 1 if any(done.status == Status.FAILED for done in found) else 0
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """A run that is asked to end (SIGTERM: a container that stops) finishes and records its files, as after Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def _interrupted(out: Output, done: int, count: int, book: Manifest) -> int:
+    goes_on = (
+        "the same command goes on from there"
+        if book.path
+        else "name a --manifest to go on from there"
+    )
+    out.note(f"interrupted after {done:,} of {counted(count, 'file')}; {goes_on}")
+    return 130  # what a shell reports after Ctrl-C
 
 
 def _manifest(action: str, named: Path | None, output: str | None) -> Manifest:

@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 from ullage.cli.context_diff import DIFF_STYLES
 from ullage.cli.output import Output
 from ullage.clients.claude_code import (
+    Check,
     Scope,
     checks,
     install_changes,
@@ -21,10 +22,11 @@ from ullage.clients.claude_code import (
     write_plugin,
 )
 from ullage.clients.settings_file import FileChange
+from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions.usual_folders import state_folder
 
-__all__ = ["carry_out", "claude_app"]
+__all__ = ["carry_out", "claude_app", "print_checks"]
 
 claude_app = App(
     name="claude", help="Install, remove and check Ullage's hooks and status line in Claude Code."
@@ -85,14 +87,15 @@ def plugin_command(
 @claude_app.command(name="doctor")
 def doctor_command(*, json: Json = False) -> int:
     """Say what is installed, whether it runs, and what the hooks logged. Exit code 1: something is wrong."""
-    out = Output(as_json=json)
-    found = list(checks(Path.cwd()))
-    if json:
-        out.json(
-            {
-                "checks": [dataclasses.asdict(check) for check in found],
-            }
-        )
+    age = Check("model table", True, f"compared on {ModelTable.builtin().version}")
+    return print_checks([*checks(Path.cwd()), age], as_json=json)
+
+
+def print_checks(found: Sequence[Check], *, as_json: bool) -> int:
+    """Prints a diagnosis; the exit code is 1 where something is wrong."""
+    out = Output(as_json=as_json)
+    if as_json:
+        out.json({"checks": [dataclasses.asdict(check) for check in found]})
     else:
         rows = (
             ("ok" if check.ok else "no", check.what, check.found, check.hint) for check in found
@@ -118,6 +121,8 @@ def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: 
     for note in (note for change in changes for note in change.notes):
         out.note(f"note: {note}")
     if not due:
+        for change in () if dry_run else changes:
+            change.forget_former()
         out.line(done)
         return 0
     if dry_run:
@@ -126,7 +131,10 @@ def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: 
     if not yes and not _agreed():
         out.line("nothing written")
         return 1
-    for change in due:
+    for change in changes:
+        if not change.changed:
+            change.forget_former()
+            continue
         change.write()
         out.line(f"written {change.path}" if change.after is not None else f"removed {change.path}")
     return 0

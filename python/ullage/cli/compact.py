@@ -17,6 +17,7 @@ from ullage.cli.stdout_file import held_back, send
 from ullage.cli.target_option import read_target
 from ullage.compaction.prompt import load_template
 from ullage.exceptions import InvalidPolicy
+from ullage.facts.whose_words import is_standing
 from ullage.observe.redact import Redactor
 from ullage.policy import Policy
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
@@ -68,7 +69,8 @@ def compact_command(
         str | None,
         Parameter(
             alias="-t",
-            help="size limit of the new context: tokens (20000, 20k) or a share of its current size (10%)",
+            help="most tokens of the new context's messages, system prompt and tools not counted (20000, 20k), or a share "
+            "of the messages' current size (10%); too small for what must stay: nothing is changed, exit code 2",
         ),
     ] = None,
     start: Annotated[
@@ -110,7 +112,9 @@ def compact_command(
     conversation: Annotated[
         int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
-    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    policy: Annotated[
+        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
+    ] = None,
     dry_run: Annotated[
         bool, Parameter(alias="-n", negative="", help="write nothing, show what would happen")
     ] = False,
@@ -120,7 +124,7 @@ def compact_command(
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Compact a transcript into one that can be resumed. Exit code 1: there was nothing to gain."""
+    """Compact a transcript into one that can be resumed. Exit code 1: there was nothing to gain; 2: it cannot be done."""
     out = Output(as_json=json)
     writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
@@ -166,7 +170,7 @@ def compact_command(
         out.json(report)
     else:
         show(out, report)
-    return 0 if done.result.compacted else 1
+    return 0 if done.result.compacted and not report["over_target"] else 1
 
 
 def _fresh(
@@ -219,7 +223,7 @@ def report_of(
     result, counts = done.result, done.result.report
     before = len(opened.messages)
     kept = len(resume(result.kept).messages) if result.compacted else before
-    over = 0 if target_tokens is None else max(counts.tokens_after - target_tokens, 0)
+    over = 0 if target_tokens is None else max(counts.messages_after - target_tokens, 0)
     report = {
         "file": str(opened.path),
         "outcome": result.outcome.value,
@@ -229,6 +233,7 @@ def report_of(
         "format": done.format,
         "tokens_before": counts.tokens_before,
         "tokens_after": counts.tokens_after,
+        "overhead_tokens": counts.overhead_tokens,
         "target_tokens": target_tokens,
         "over_target": over,
         "summary_tokens": counts.summary_tokens,
@@ -242,7 +247,8 @@ def report_of(
         "warnings": [*opened.warnings, *counts.warnings],
     }
     if with_summary:
-        report["summary"] = [_text(message) for message in result.summary_messages]
+        written = (message for message in result.summary_messages if not is_standing(message))
+        report["summary"] = [_text(message) for message in written]
     return report
 
 
@@ -278,7 +284,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
     )
     out.field("freed", what, width=8)
     if report["target_tokens"] is not None:
-        out.line(_held(report["target_tokens"], report["over_target"]))
+        out.line(_held(report))
     show_diff(out, report.get("diff", ()))
     for text in report.get("summary", ()):
         out.heading("The summary")
@@ -298,6 +304,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
     out.notes(report["warnings"])
 
 
-def _held(target: int, over: int) -> str:
-    said = f"exceeded by {tokens(over)}: what has to stay is larger" if over else "kept"
-    return f"target  {tokens(target)} tokens: {said}"
+def _held(report: dict[str, Any]) -> str:
+    used, beside = report["tokens_after"] - report["overhead_tokens"], report["overhead_tokens"]
+    said = f"target  {tokens(report['target_tokens'])} tokens of messages: {tokens(used)} used"
+    return f"{said}; system prompt and tools take {tokens(beside)} more" if beside else said

@@ -30,7 +30,7 @@ def handoff_command(
         ),
     ] = None,
     target: Annotated[
-        int | None, Parameter(alias="-t", help="size limit of the new context in tokens")
+        int | None, Parameter(alias="-t", help="most tokens of the messages in the new context")
     ] = None,
     cwd: Annotated[str, Parameter(help="folder of the new session; default: the old one's")] = "",
     dry_run: Annotated[

@@ -7,13 +7,21 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from ullage.cli.claude import carry_out
-from ullage.clients.other_clients import OtherClient, other_install, other_uninstall
+from ullage.cli.claude import carry_out, print_checks
+from ullage.cli.output import Output
+from ullage.clients.other_clients import (
+    TRUST,
+    OtherClient,
+    codex_checks,
+    other_install,
+    other_uninstall,
+)
 
 __all__ = ["hooks_app"]
 
 hooks_app = App(
-    name="hooks", help="Install or remove Ullage's hooks in Codex, or its plugin in OpenCode."
+    name="hooks",
+    help="Install, remove or check Ullage's hooks in Codex; install or remove its plugin in OpenCode.",
 )
 
 Scope = Annotated[
@@ -35,7 +43,10 @@ def install_command(
 ) -> int:
     """Show what would change in the client's folder, ask, and write it. Exit code 1: nothing was written."""
     changes = other_install(client, scope, Path.cwd())
-    return carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
+    code = carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
+    if client == "codex" and not code and not all(check.ok for check in codex_checks(Path.cwd())):
+        Output().note(f"note: Codex runs no hook before you trust it: {TRUST}")
+    return code
 
 
 @hooks_app.command(name="uninstall")
@@ -49,3 +60,11 @@ def uninstall_command(
     """Take it out again; what is not Ullage's stays as it is. Exit code 1: nothing was written."""
     changes = other_uninstall(client, scope, Path.cwd())
     return carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
+
+
+@hooks_app.command(name="doctor")
+def doctor_command(
+    *, json: Annotated[bool, Parameter(negative="", help="print JSON")] = False
+) -> int:
+    """Say whether Codex has the hooks and runs them. Exit code 1: something is wrong."""
+    return print_checks(list(codex_checks(Path.cwd())), as_json=json)

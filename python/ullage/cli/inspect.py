@@ -34,7 +34,9 @@ def inspect_command(
     conversation: Annotated[
         int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
-    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    policy: Annotated[
+        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
+    ] = None,
     all: Annotated[
         bool, Parameter(negative="", help="show every tool and file, not only the largest")
     ] = False,

@@ -43,6 +43,10 @@ class SafeConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else _safe(segment)
 
+    def on_broken_pipe(self) -> None:
+        """Leaves `ullage … | head` to `main`, which ends with 0; rich itself would end the program with 1."""
+        raise BrokenPipeError
+
 
 def _safe(segment: Segment) -> Segment:
     text: Any = printable(segment.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -43,8 +44,26 @@ def proxy_command(
         Path | None,
         Parameter(help="folder for what must survive a restart; default: ~/.ullage/proxy"),
     ] = None,
+    keep_days: Annotated[
+        float, Parameter(help="remove what it holds of a conversation after so many days; 0: never")
+    ] = 30.0,
+    forget: Annotated[
+        bool, Parameter(negative="", help="remove what it holds of all conversations, and end")
+    ] = False,
+    allow_origin: Annotated[
+        tuple[str, ...],
+        Parameter(help="a site whose pages may send requests from a browser; may be repeated"),
+    ] = (),
 ) -> int:
     """Relay Anthropic's and OpenAI's APIs on this machine until interrupted."""
+    out = Output(as_json=False)
+    folder = state or Path.home() / ".ullage" / "proxy"
+    if forget:
+        from ullage.proxy.line_states import forget_all
+
+        count = forget_all(FolderStore(folder))
+        out.line(f"{count:,} conversation{'' if count == 1 else 's'} removed from {folder}")
+        return 0
     try:
         from ullage.proxy.serving import serve
     except ModuleNotFoundError as exc:
@@ -58,21 +77,26 @@ def proxy_command(
         hand_over=True,
         levels=levels,
         policy=None if policy is None else Policy.load(policy),
-        store=FolderStore(state or Path.home() / ".ullage" / "proxy") if levels else None,
+        store=FolderStore(folder),
+        state_days=keep_days,
+        page_token="" if is_loopback(host) else secrets.token_urlsafe(24),
+        allowed_origins=allow_origin,
     )
-    out = Output(as_json=False)
-    if not is_loopback(host):
-        out.line(f"note: {host} is reachable from other machines, which can use this gateway")
     with contextlib.suppress(KeyboardInterrupt):  # the usual end
-        serve(settings, lambda url: _greet(out, url))
+        serve(settings, lambda url: _greet(out, url, settings.page_token))
     return 0
 
 
-def _greet(out: Output, url: str) -> None:
+def _greet(out: Output, url: str, token: str) -> None:
     """In one write: whoever waits for the first line may end the program at once."""
-    lines = (
+    lines = [
         f"listening on {url}; stop with Ctrl-C",
         f"  Claude Code   ANTHROPIC_BASE_URL={url} claude",
         f"  OpenAI SDKs   OPENAI_BASE_URL={url}/v1",
-    )
+        f"  what it does  {url}/ullage{f'?token={token}' if token else ''}",
+    ]
+    if token:
+        lines.append(
+            "note: other machines can use this gateway, and with the token read what was said in it"
+        )
     out.line("\n".join(lines))

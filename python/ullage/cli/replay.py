@@ -31,6 +31,7 @@ LETTERS = {
     "shortened results": "-",
     "media": "m",
     "summaries": "Σ",
+    "host text": "i",
 }
 """Letters of the categories in the window's bar; the rest is free."""
 
@@ -45,7 +46,9 @@ def replay_command(
         bool,
         Parameter(negative="", help="use the preset whose thresholds are shares of the window"),
     ] = False,
-    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    policy: Annotated[
+        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
+    ] = None,
     conversation: Annotated[
         int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,

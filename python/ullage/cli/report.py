@@ -30,7 +30,9 @@ def report_command(
         str | None,
         Parameter(help="model whose window and prices apply; default: the one in each file"),
     ] = None,
-    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    policy: Annotated[
+        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
+    ] = None,
     redact: Annotated[
         bool, Parameter(negative="", help="remove keys, tokens and passwords from the texts")
     ] = False,

@@ -77,7 +77,9 @@ def update_command(
     ] = "extractive",
     base_url: Annotated[str, Parameter(help="URL of a compatible server, for the summarizer")] = "",
     conversation: Number = 0,
-    policy: Annotated[Path | None, Parameter(help="a TOML file with settings")] = None,
+    policy: Annotated[
+        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Update the notes of a session. Exit code 1: the update failed."""

@@ -46,4 +46,5 @@ def _refused(given: str, limit: str) -> InvalidPolicy:
 
 
 def _size(session: Session, model: str | None) -> int:
-    return prepare(job_of(session.items, model=model or session.model or None)).size
+    state = prepare(job_of(session.items, model=model or session.model or None))
+    return state.size - state.overhead

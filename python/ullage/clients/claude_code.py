@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ullage import _env
 from ullage.clients.settings_file import Addition, FileChange, is_ours, with_additions, without_ours
 from ullage.sessions.private_file import private_folder, write_private
 from ullage.sessions.usual_folders import claude_folder, state_folder
@@ -58,6 +59,8 @@ PLUGIN = (
     ("plugin.json", ".claude-plugin/plugin.json"),
     ("hooks.json", "hooks/hooks.json"),
     ("mcp.json", ".mcp.json"),
+    ("README.md", "README.md"),
+    ("icon.png", ".claude-plugin/icon.png"),
 )
 """Files of the plugin, and where Claude Code looks for them: builders of wheels leave out names that begin with a dot."""
 
@@ -96,8 +99,9 @@ def mcp_path(scope: Scope, project: Path) -> Path:
     """Where Claude Code looks for MCP servers of a scope."""
     if scope == "project":
         return project / ".mcp.json"
+    # A folder that the variable names holds the file itself, also one named `.claude`.
     own = claude_folder()
-    return own.with_name(".claude.json") if own.name == ".claude" else own / ".claude.json"
+    return (own if _env.text(_env.CLAUDE_CONFIG) else own.parent) / ".claude.json"
 
 
 def install_changes(

@@ -92,7 +92,8 @@ def _pre_compact(given: Mapping[str, Any]) -> str:
     from ullage.clients.archive_transcript import archive
 
     archive(path, str(given.get("session_id") or ""), str(given.get("trigger") or ""))
-    if "custom_instructions" not in given:
+    # After /compact Claude Code repeats this text in the new context, with the command: there the hook after it restores the same facts.
+    if "custom_instructions" not in given or given.get("trigger") == "manual":
         return ""
     from ullage.clients.restored import ledger
 

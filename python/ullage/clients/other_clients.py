@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from ullage import _env
-from ullage.clients.settings_file import Addition, FileChange, with_additions, without_ours
+from ullage.clients.claude_code import Check
+from ullage.clients.settings_file import (
+    Addition,
+    FileChange,
+    is_ours,
+    with_additions,
+    without_ours,
+)
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions.usual_folders import codex_folder
 
-__all__ = ["OtherClient", "other_install", "other_uninstall"]
+__all__ = ["TRUST", "OtherClient", "codex_checks", "other_install", "other_uninstall"]
 
 OtherClient = Literal["codex", "opencode"]
 
@@ -22,6 +32,8 @@ CODEX_HOOKS = (
     ("SessionStart", "compact|resume", "session-start", 30),
     ("PostToolUse", None, "post-tool-use", 30),
 )
+
+TRUST = "start `codex`, choose “Trust all and continue”, or trust them in /hooks"
 
 MARK = "// ullage.clients.hook"
 """How the shim begins: by this line it is known as Ullage's."""
@@ -69,6 +81,56 @@ def other_uninstall(
     before = path.read_bytes() if path.exists() else None
     ours = before is not None and before.startswith(MARK.encode())
     return [FileChange(path, before, None if ours else before)]
+
+
+def codex_checks(project: Path) -> Iterator[Check]:
+    """Whether Codex has the hooks, and whether it trusts them: else it passes them by.
+
+    Args:
+        project: The project's folder.
+    """
+    found = [
+        key
+        for scope in ("user", "project")
+        for key in _hook_keys(_path("codex", scope, project).resolve())
+    ]
+    hint = "" if found else "`ullage hooks install codex`"
+    yield Check("hooks", bool(found), f"{len(found)} in hooks.json" if found else "none", hint)
+    trusted = _trusted_keys()
+    missing = [_event_of(key) for key in found if key not in trusted]
+    yield Check(
+        "trusted", not missing, f"not: {', '.join(missing)}" if missing else "all", TRUST if missing else ""
+    )  # fmt: skip
+
+
+def _hook_keys(path: Path) -> Iterator[str]:
+    """Codex's names for Ullage's hooks in a file: its path, the event, which group, which hook in it."""
+    try:
+        events = json.loads(path.read_bytes()).get("hooks")
+    except (OSError, ValueError, AttributeError):
+        return
+    for event, groups in events.items() if isinstance(events, dict) else ():
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", event).lower()
+        for group, entry in enumerate(groups if isinstance(groups, list) else ()):
+            hooks = entry.get("hooks") if isinstance(entry, dict) else None
+            for at, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+                if is_ours(hook):
+                    yield f"{path}:{name}:{group}:{at}"
+
+
+def _trusted_keys() -> set[str]:
+    """Hooks that Codex keeps a hash of: it trusts them as they were then."""
+    try:
+        hooks = tomllib.loads((codex_folder() / "config.toml").read_text("utf-8")).get("hooks")
+    except (OSError, ValueError):
+        return set()
+    state = hooks.get("state") if isinstance(hooks, dict) else None
+    known = state if isinstance(state, dict) else {}
+    return {key for key, each in known.items() if isinstance(each, dict) and "trusted_hash" in each}
+
+
+def _event_of(key: str) -> str:
+    return key.split(":")[-3]
 
 
 def _path(client: OtherClient, scope: str, project: Path) -> Path:

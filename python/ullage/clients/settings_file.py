@@ -52,12 +52,14 @@ class FileChange:
         before: Its bytes; `None`: it is missing.
         after: What it becomes; `None`: it is removed.
         notes: What was left alone, and why.
+        forgets: Whether the copy of the former file, keys in it included, is of no use once this is written.
     """
 
     path: Path
     before: bytes | None
     after: bytes | None
     notes: tuple[str, ...] = ()
+    forgets: bool = False
 
     @property
     def changed(self) -> bool:
@@ -79,6 +81,15 @@ class FileChange:
         """
         if _read(self.path) != self.before:
             raise StoreError("was changed by another program meanwhile", path=str(self.path))
+        self._write()
+        self.forget_former()
+
+    def forget_former(self) -> None:
+        """Removes the copy of the former file, if this change makes it useless."""
+        if self.forgets:
+            _record(self.path).unlink(missing_ok=True)
+
+    def _write(self) -> None:
         if self.after is None:
             self.path.unlink(missing_ok=True)
             if self.path.parent.name in _MADE_FOLDERS:
@@ -86,7 +97,8 @@ class FileChange:
                     self.path.parent.rmdir()
             return
         private_folder(self.path.parent)
-        _remember(self)
+        if not self.forgets:
+            _remember(self)
         mode = self.path.stat().st_mode & 0o777 if self.before is not None else 0o600
         write_private(self.path, self.after, mode=mode)
 
@@ -153,13 +165,13 @@ def without_ours(path: Path) -> FileChange:
     path = Path(os.path.realpath(path))
     before = _read(path)
     if before is None:
-        return FileChange(path, None, None)
+        return FileChange(path, None, None, forgets=True)
     known = _remembered(path)
     if known is not None and known["after"] == hashlib.sha256(before).hexdigest():
         data = (
             None if known["before"] is None else known["before"].encode("utf-8", "surrogateescape")
         )
-        return FileChange(path, before, data)
+        return FileChange(path, before, data, forgets=True)
     text, bom = _text(before, path)
     found = JsonText(text)
     while place := next(paths_to(found.value, is_ours), None):
@@ -167,7 +179,8 @@ def without_ours(path: Path) -> FileChange:
         while place[:-1] and not _at(found.value, place[:-1]):
             place = place[:-1]
             found = found.removed(place)
-    return FileChange(path, before, (bom + found.text).encode() if found.text != text else before)
+    after = (bom + found.text).encode() if found.text != text else before
+    return FileChange(path, before, after, forgets=True)
 
 
 def _at(value: Any, path: Sequence[str | int]) -> Any:

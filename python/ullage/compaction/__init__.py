@@ -9,17 +9,28 @@ from ullage._lazy import on_first_use
 if TYPE_CHECKING:
     from ullage.compaction.api import acompact, compact
     from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
-    from ullage.compaction.context_providers import Providers, Skill
+    from ullage.compaction.context_providers import (
+        AgentsAttachment,
+        McpAttachment,
+        Providers,
+        Skill,
+        TaskAttachment,
+        ToolsAttachment,
+    )
     from ullage.compaction.flow import compaction_flow
     from ullage.compaction.job import Job
 
 __all__ = [
+    "AgentsAttachment",
     "CompactionReport",
     "CompactionResult",
     "Job",
+    "McpAttachment",
     "Outcome",
     "Providers",
     "Skill",
+    "TaskAttachment",
+    "ToolsAttachment",
     "acompact",
     "compact",
     "compaction_flow",
@@ -38,8 +49,12 @@ _HOMES = {
     "flow": ("compaction_flow",),
     "job": ("Job",),
     "context_providers": (
+        "AgentsAttachment",
+        "McpAttachment",
         "Providers",
         "Skill",
+        "TaskAttachment",
+        "ToolsAttachment",
     ),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker

@@ -82,11 +82,10 @@ def compact(
         instructions: What the summary should focus on, in the user's words.
         keep: Newest part that stays verbatim: tokens, a `KeepPolicy`, or `None` for the
             policy's. 0: only what must stay (an unanswered message, calls still open).
-        target_tokens: Size limit of the new context, system prompt and tools included where known. Half of it
-            is for the kept messages: large results there are cut in the middle first (in bare messages; the
-            lines of a transcript stay whole), then less is kept, then the summary is shorter. What cannot be
-            smaller is reported by the warning `over_target:n` (and `results_kept_whole:n`: what cutting results in a
-            transcript's lines would have freed). `None`: no such limit.
+        target_tokens: Most tokens of the new context's messages; system prompt and tools are not counted
+            (`CompactionReport.overhead_tokens`). Half is for the kept messages: large results there are cut in the middle first (in
+            bare messages; the lines of a transcript stay whole), then less is kept, then the summary is shorter. A target that is too
+            small for what must stay (an unanswered message, the newest message, rules, pins) is refused. `None`: no limit.
         thinking: The `thinking` parameter of later requests; `None`: not in use. With `{"type": "enabled", ...}`
             an open turn never begins without its thinking (A14): the cut moves, or the turn is ended.
         summarizer: A summarizer, a function that takes a `SummaryRequest` and returns text, or a line
@@ -114,7 +113,7 @@ def compact(
         log: An open log that the items came from: the result is installed there.
         window_tokens: Context window; `None`: the model's.
         trigger_tokens: Where the next automatic compaction would start; `None`: the model's.
-        overhead_tokens: System prompt and tools; `None`: taken from the newest usage figure, if any.
+        overhead_tokens: System prompt and tools; `None`: taken from the usage figures, if any.
         weights: For the calibrated estimate; `None`: the model's.
 
     Returns:
@@ -122,6 +121,7 @@ def compact(
 
     Raises:
         CompactionError: It failed and `trigger` is `manual`; nothing has changed.
+        ContextTooLarge: What must stay is more than `target_tokens` and `trigger` is `manual`; names the smallest target that can be met.
         InvalidMessage: An item is not a mapping; names its place.
         InvalidPolicy: An argument is out of range; names it.
 
@@ -211,6 +211,7 @@ async def acompact(
 
     Raises:
         CompactionError: See `compact`.
+        ContextTooLarge: See `compact`.
         InvalidMessage: See `compact`.
         InvalidPolicy: See `compact`.
     """

@@ -15,12 +15,13 @@ from ullage.compaction.kept_media import kept_media, with_media
 from ullage.compaction.prepared import State
 from ullage.compaction.summary_call import Accepted
 from ullage.compaction.summary_message import summary_message
-from ullage.compaction.summary_repair import SummaryRepair, repair
+from ullage.compaction.summary_repair import SummaryRepair, repair, with_rules
 from ullage.compaction.target import frame_tokens, shorter_results
 from ullage.facts.reading import text_of
+from ullage.facts.whose_words import is_standing
 from ullage.legality.repairs import turn_end, unbound
 from ullage.levels.pins import missing_pins
-from ullage.messages import Item, message_of
+from ullage.messages import Item, message_of, role_of
 from ullage.providers.manual_thinking import is_manual, is_torn
 from ullage.summarizers.budgeted_text import cost
 from ullage.transcript.attachment_text import render
@@ -42,6 +43,11 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     fixed = SummaryRepair("", {}, 0)
     if cap:
         fixed = repair(state.facts, accepted.text, tokens=cap, user_tokens=words)
+    if room is not None:
+        shown = (
+            f"{accepted.text}\n{state.situation().newest_input}"  # which stands whole in any case
+        )
+        fixed = with_rules(state.facts, shown, fixed)
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
     text = summary_message(body, state.situation(), pins=state.pins)
     return (state.job.redact(text) if state.job.redact else text), fixed
@@ -103,12 +109,13 @@ def _assemble(
     kept = _without_bound_thinking(state, state.kept_items())
     kept = _with_turn_ended(state, kept)
     front, kept = with_item(state.source, state.cut, kept, carried)
+    front, system = _with_standing(state, front)
     content = with_media(text, kept_media(state), state.job.transcript_path)
     if state.source.entries:
-        return _as_entries(state, content, attached, context, kept, front)
+        return _as_entries(state, content, attached, context, kept, (*front, *system))
     summary = (*front, {"role": "user", "content": content})
     make, files, hooked = _entries(state), _as_messages(attached), _as_messages(context)
-    ordered = _ordered(state, summary, kept, files, hooked)
+    ordered = _with_system(_ordered(state, summary, kept, files, hooked), system, summary[-1])
     return CompactionResult(
         outcome=Outcome.COMPACTED,
         messages=(*state.source.head, *ordered),
@@ -119,6 +126,25 @@ def _assemble(
         hook_results=hooked,
         head=state.source.head,
     )
+
+
+def _with_standing(
+    state: State, front: tuple[Item, ...]
+) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
+    """What comes before the summary with the host's standing texts; and those in the system's role, which have another place."""
+    texts = [item for _, item in state.known.standing]
+    system = tuple(item for item in texts if role_of(item) == "system")
+    return (*front, *(item for item in texts if role_of(item) != "system")), system
+
+
+def _with_system(
+    ordered: tuple[Item, ...], system: tuple[Item, ...], summary: Item
+) -> tuple[Item, ...]:
+    """Messages of the system's role where providers take them: after the summary and the user messages that follow it (A12)."""
+    first = next(at for at, item in enumerate(ordered) if item is summary)
+    later = range(first, len(ordered))
+    place = next((at for at in later if role_of(ordered[at]) == "assistant"), len(ordered))
+    return (*ordered[:place], *system, *ordered[place:])
 
 
 def _without_bound_thinking(state: State, kept: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -165,7 +191,7 @@ def _as_entries(
 ) -> CompactionResult:
     make = _entries(state)
     summary = make.summary(content)
-    carried = tuple(make.carried(message, summary) for message in front)
+    carried = make.carried(front, summary)
     if carried:
         summary = make.summary(content, behind=str(carried[-1]["uuid"]))
     follow = make.following([*attached, *context], str(summary["uuid"]))
@@ -204,7 +230,7 @@ def _ordered(
 def _info(state: State, after: int) -> BoundaryInfo:
     return BoundaryInfo(
         trigger=state.job.trigger,
-        pre_tokens=state.tokens + state.overhead,
+        pre_tokens=state.size,
         post_tokens=after or None,
         messages_summarized=state.cut.stop - state.cut.start,
         discovered_tools=state.whole.found_tools,
@@ -228,24 +254,33 @@ def _reported(
     warnings: list[str],
 ) -> CompactionResult:
     """The result with its account: ids, sizes before and after, what was appended, warnings."""
-    ledger = core.Ledger(state.job.weights, _counted(state, result))
-    after = int(ledger.tokens()) + state.overhead
-    summary = int(core.Ledger(state.job.weights, result.summary_messages).tokens())
+    weights = state.job.weights
+    estimated = int(core.Ledger(weights, _counted(state, result)).tokens())
+    after, messages = state.counted(estimated + state.overhead), state.counted(estimated)
+    written = [item for item in result.summary_messages if not is_standing(item)]
+    summary = state.counted(int(core.Ledger(weights, written).tokens()))
     first, last = state.kept()
     if fixed.left_out:
         warnings.append(f"facts_left_out:{fixed.left_out}")
+    context, ids = state.source.context, state.source.ids
+    # In a log what stands is a copy, ahead of the summary.
+    whole = {at for at, item in state.known.standing if item is context[at]} - (
+        set(range(len(ids))) if state.source.entries else set()
+    )
     report = CompactionReport(
-        removed=state.source.ids[state.cut.start : state.cut.stop],
-        kept=state.source.ids[first:last],
-        tokens_before=state.tokens + state.overhead,
+        removed=tuple(ids[at] for at in range(state.cut.start, state.cut.stop) if at not in whole),
+        kept=tuple(ids[at] for at in sorted({*whole, *range(first, last)})),
+        tokens_before=state.size,
         tokens_after=after,
+        overhead_tokens=after - messages,
         summary_tokens=summary,
         summarizer=accepted.summarizer,
         attempts=state.tally.attempts,
         usage=state.tally.usage,
+        summarizer_failure=state.tally.failure,
         dropped_messages=accepted.dropped,
         facts_appended=dict(fixed.appended),
-        warnings=(*warnings, *_size_warnings(state, after, summary)),
+        warnings=(*warnings, *_size_warnings(state, after, messages, summary)),
     )
     if result.boundary is not None:
         metadata = {**result.boundary["compactMetadata"], "postTokens": after}
@@ -265,28 +300,29 @@ def _counted(state: State, result: CompactionResult) -> list[Item]:
     return [*result.summary_messages, *kept, *_as_messages([a["attachment"] for a in added])]
 
 
-def over_target(state: State, after: int, *, summary: int = 0) -> list[str]:
+def over_target(state: State, messages: int, *, summary: int = 0) -> list[str]:
     """The excess over the target, and what takes the room and cannot be smaller; empty: it is met, or there is none.
 
     Args:
         state: The job, looked at.
-        after: Tokens of the new context.
+        messages: Tokens of the new context's messages.
         summary: Of those, the summary's.
     """
     target = state.job.target_tokens
-    if target is None or after <= target:
+    if target is None or messages <= target:
         return []
-    kept = after - state.overhead - summary
-    sizes = {"system_and_tools": state.overhead, "kept_messages": kept, "summary": summary}
+    host = state.counted(state.known.standing_tokens)
+    kept = messages - summary - host
+    sizes = {"host_text": host, "kept_messages": kept, "summary": summary}
     whole = ",".join(f"{name}={size}" for name, size in sizes.items() if size > 0)
-    return [f"over_target:{after - target}", f"cannot_shrink:{whole}"]
+    return [f"over_target:{messages - target}", f"cannot_shrink:{whole}"]
 
 
-def _size_warnings(state: State, after: int, summary: int) -> list[str]:
+def _size_warnings(state: State, after: int, messages: int, summary: int) -> list[str]:
     target = state.job.target_tokens
-    if target is not None and after > target:
-        warnings = over_target(state, after, summary=summary)
-        return [*warnings, *_whole_results(state, after - target)]
+    if target is not None and messages > target:
+        warnings = over_target(state, messages, summary=summary)
+        return [*warnings, *_whole_results(state, messages - target)]
     limit = state.job.trigger_tokens
     if limit is None:
         return []

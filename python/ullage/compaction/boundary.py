@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from ullage.messages import Item, StoredEntry
+from ullage.messages import Item, StoredEntry, message_of
 from ullage.transcript import records
 from ullage.transcript.write import BoundaryInfo, Kept, boundary_links
 
@@ -52,12 +52,18 @@ class BoundaryEntries:
             **records.compact_summary(content),
         }
 
-    def carried(self, message: Item, summary: Item) -> StoredEntry:
-        """The entry between boundary and summary: an item that only its provider can write."""
-        name = stable_uuid("carried", str(summary["uuid"]))
+    def carried(self, messages: Sequence[Item], summary: Item) -> tuple[StoredEntry, ...]:
+        """The entries between boundary and summary: an item that only its provider can write, and standing texts of the host."""
+        entries = []
         parent = stable_uuid("boundary", self._last, str(summary["uuid"]))
-        head = {"parentUuid": parent, "uuid": name, "type": "assistant"}
-        return {**self._shared, **head, "message": dict(message)}
+        for at, message in enumerate(messages):
+            said = dict(message_of(message) or {})
+            name = stable_uuid("carried", str(summary["uuid"]), *([str(at)] if at else []))
+            kind = "assistant" if said.get("role") == "assistant" else "user"
+            head = {"parentUuid": parent, "uuid": name, "type": kind}
+            entries.append({**self._shared, **head, "message": said})
+            parent = name
+        return tuple(entries)
 
     def following(self, attachments: Sequence[Mapping[str, Any]], parent: str) -> list[StoredEntry]:
         """Attachments as entries, each the child of the one before."""

@@ -16,7 +16,7 @@ from ullage.messages import COPY_OF, Item
 from ullage.transcript import Transcript
 from ullage.transcript.apply_records import RecordLine
 
-__all__ = ["entries_to_write", "on_one_chain"]
+__all__ = ["Copies", "entries_to_write", "on_one_chain"]
 
 
 def on_one_chain(result: CompactionResult, transcript: Transcript) -> CompactionResult:
@@ -29,7 +29,9 @@ def on_one_chain(result: CompactionResult, transcript: Transcript) -> Compaction
     places = {row.uuid: row for row in transcript.rows() if row.uuid}
     uuids = [str(name) for name in result.report.kept]
     known = result.kept and all(name in places for name in uuids)
-    if result.boundary is None or not known or _linked(uuids, places):
+    # No other program finds a message that stands in the queue only.
+    found = known and not any(transcript.is_queued(places[name].at) for name in uuids)
+    if result.boundary is None or not known or (found and _linked(uuids, places)):
         return result
     # As the file holds them: what may not be sent of them is left out of each request, not of the log.
     whole = [transcript.load(places[name].at) for name in uuids]
@@ -56,7 +58,8 @@ def _linked(uuids: Sequence[str], places: Mapping[str, RecordLine]) -> bool:
 
 
 def _copied(result: CompactionResult, boundary: Item, whole: Sequence[Item]) -> CompactionResult:
-    mark = parent = str(boundary["uuid"])
+    parent = str(boundary["uuid"])
+    copies = Copies(parent)
     kept = {id(item) for item in result.kept}
     order = list(result.messages[1:])
     place = next(at for at, item in enumerate(order) if id(item) in kept)
@@ -65,9 +68,7 @@ def _copied(result: CompactionResult, boundary: Item, whole: Sequence[Item]) -> 
     for item in [*rest[:place], *whole, *rest[place:]]:
         entry = {**item, "parentUuid": parent}
         if place <= len(made) < place + len(whole):
-            entry |= {"uuid": stable_uuid("kept", mark, str(item["uuid"])), COPY_OF: item["uuid"]}
-            if "message" in item:
-                entry["message"] = _without_usage(item["message"])
+            entry = copies.of(item, parent)
         made[id(item)] = entry
         parent = str(entry["uuid"])
     metadata = {
@@ -92,8 +93,36 @@ def _copied(result: CompactionResult, boundary: Item, whole: Sequence[Item]) -> 
     )
 
 
-def _without_usage(message: Any) -> Any:
-    """A copy's usage would be counted twice, and is of the context before."""
-    if not isinstance(message, Mapping):
-        return message
-    return {key: value for key, value in message.items() if key != "usage"}
+class Copies:
+    """Copies of entries under ids of their own: Claude Code merges entries that share an id with their originals.
+
+    Args:
+        mark: Uuid of the boundary that they follow.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._uuids: dict[str, str] = {}
+
+    def of(self, item: Item, parent: str) -> dict[str, Any]:
+        """A copy, without usage, which would be counted twice and is of the context before.
+
+        Args:
+            item: An entry with a uuid.
+            parent: Uuid of the entry before it.
+        """
+        old = str(item["uuid"])
+        own = self._uuids[old] = stable_uuid("kept", self._mark, old)
+        entry = {**item, "parentUuid": parent, "uuid": own, COPY_OF: item.get(COPY_OF) or old}
+        if isinstance(item.get("message"), Mapping):
+            entry["message"] = self._message(item["message"])
+        caller = item.get("sourceToolAssistantUUID")
+        if caller in self._uuids:
+            entry["sourceToolAssistantUUID"] = self._uuids[caller]
+        return entry
+
+    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        rest = {key: value for key, value in message.items() if key != "usage"}
+        if isinstance(rest.get("id"), str):
+            rest["id"] = "msg_" + stable_uuid("response", self._mark, rest["id"]).replace("-", "")
+        return rest

@@ -1,4 +1,4 @@
-"""Is this text a summary? The checks before anything is installed (SPEC FULL-8).
+"""Is this text a summary? The checks before anything is installed.
 
 They are tolerant about form and strict about substance: a wrong heading is nothing, an empty skeleton,
 a cut answer or a tool call is a failure with a name.
@@ -7,14 +7,18 @@ a cut answer or a tool call is a failure with a name.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from ullage.compaction.language import has_script, script_of_text
 from ullage.exceptions import CompactionError
 from ullage.facts.fences import unfenced
+from ullage.facts.identifiers import NameKind, find_names, urls_in
+from ullage.facts.model import Facts
 from ullage.facts.sections import parse_sections, strip_draft
+from ullage.providers.errors import classify
 from ullage.summarizers.protocol import SummaryReply
 
-__all__ = ["Problem", "check_reply", "error_for"]
+__all__ = ["Problem", "check_reply", "error_for", "error_in", "not_in_source"]
 
 Problem = str
 """`no_text`, `tool_call`, `protocol_tokens`, `refusal`, `cut`, `overflow`, `repetition`, `wrong_script`, `template_only`,
@@ -78,6 +82,28 @@ def check_reply(
     return text, tuple(problems)
 
 
+LONGEST_ERROR = 600
+"""Characters up to which an answer may be an error's text; a summary in nine sections is longer."""
+
+
+def error_in(text: str) -> str | None:
+    """An answer that is the text of an error, as wrappers around a client return it; `None`: it is none.
+
+    Args:
+        text: As the summarizer gave it.
+    """
+    said = text.strip()
+    if not said or len(said) > LONGEST_ERROR or parse_sections(said):
+        return None
+    if said.startswith(_ERRORS):
+        return said
+    return said if classify(said).is_overflow else None
+
+
+_ERRORS = ("API Error", "Prompt is too long", "prompt is too long")
+"""With these a client's own words for an error begin."""
+
+
 def _substance(
     text: str, reply: SummaryReply, source_chars: int
 ) -> tuple[tuple[Problem, bool], ...]:
@@ -136,6 +162,100 @@ def _loops(tail: str) -> bool:
         if len(tail) >= 5 * size and tail.endswith(unit * 5) and len(set(unit)) > 3:
             return True
     return False
+
+
+# ---- what a summary says and its source does not ---------------------------------------------------
+
+MOST_NAMED = 8
+"""Names in one warning."""
+LONGEST_REQUEST = 120
+
+_COPIED = frozenset((NameKind.PATH, NameKind.COMMIT, NameKind.ID, NameKind.TICKET))
+"""Kinds of names that nobody writes in other words."""
+COMMIT_CHARS = 7
+"""Of a hash, which sources and summaries cut at different lengths."""
+
+_REQUEST = re.compile(
+    r"\bthe user (?:has |had |then |also |explicitly |later )*(?:ask(?:s|ed)|request(?:s|ed)|want(?:s|ed)|told|tells|instruct(?:s|ed)|demand(?:s|ed)|"
+    r"approved|confirmed|decided|agreed|insist(?:s|ed)|require(?:s|d))\b([^\n]{1,400}?)(?:[.;\n]|$)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]{4,}")
+STEM_CHARS = 5
+"""Of a word: its beginning is the same in most of its forms."""
+_IN_ANY_REQUEST = frozenset(
+    "that this with from into their there them then also some more before after when where which should would could must have been make made "
+    "assistant user about they what only first next again continue work done want wants".split()
+)
+
+
+def not_in_source(summary: str, source: str, facts: Facts) -> list[str]:
+    """Warnings about a model's summary: names and requests of the user that its source does not hold.
+
+    Args:
+        summary: What the model wrote.
+        source: All texts that it was given, also inputs and results of tools.
+        facts: Of the source.
+    """
+    names = [name for name in _names_in(summary) if not _stands_in(name, source)]
+    warnings = [f"names_not_in_source:{', '.join(names[:MOST_NAMED])}"] if names else []
+    return [*warnings, *(f"request_not_in_source:{text}" for text in _invented(summary, facts))]
+
+
+def _names_in(summary: str) -> list[str]:
+    found = [name for name, kind in find_names(summary) if kind in _COPIED and not _is_prose(name)]
+    return [*found, *urls_in(summary)]
+
+
+def _is_prose(name: str) -> bool:
+    """`before/after`: words that a stroke joins."""
+    return "." not in name and name.count("/") == 1 and not name.startswith(("/", "."))
+
+
+def _stands_in(name: str, source: str) -> bool:
+    """Whether a source holds a name; a path may be given from another folder, a hash cut."""
+    last = name.rstrip("/").rsplit("/", 1)[-1]
+    return (
+        name in source
+        or last in source
+        or (_HASH.fullmatch(name) is not None and name[:COMMIT_CHARS] in source)
+    )
+
+
+_HASH = re.compile(r"[0-9a-f]{7,40}")
+
+
+def _invented(summary: str, facts: Facts) -> list[str]:
+    """What a summary says that the user asked for, of which most words are neither the user's nor the assistant's.
+
+    Where that is so for most of its requests, it was written in another language, and nothing is said.
+    """
+    asked = [match[0].strip()[:LONGEST_REQUEST] for match in _REQUEST.finditer(summary)]
+    if not asked:
+        return []
+    known = _stems("\n".join(_words_of_both(facts)))
+    found = [text for text in asked if _is_foreign(text, known)]
+    return found if len(found) * 2 <= len(asked) or len(asked) == 1 else []
+
+
+def _words_of_both(facts: Facts) -> Iterator[str]:
+    yield from (entry.text for entry in facts.inputs)
+    yield from (entry.question for entry in facts.inputs)
+    yield from (rule.text for rule in facts.standing)
+    yield from (said.text for said in facts.statements)
+    yield from (f"{made.question} {made.answer}" for made in facts.decisions)
+    yield from (facts.plan, facts.previous.text if facts.previous else "")
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(word[:STEM_CHARS] for word in _WORD.findall(text.lower()))
+
+
+def _is_foreign(request: str, known: frozenset[str]) -> bool:
+    match = _REQUEST.search(f"{request}\n")
+    words = _WORD.findall(match[1].lower()) if match else []
+    stems = {word[:STEM_CHARS] for word in words if word not in _IN_ANY_REQUEST}
+    return len(stems) > 1 and 2 * len(stems & known) < len(stems)
 
 
 _CODES = {

@@ -35,12 +35,14 @@ class CompactionReport:
         kept: Ids of the messages that stay verbatim.
         tokens_before: Size of the context, system prompt and tools included where known.
         tokens_after: Size of the new context, counted the same way.
+        overhead_tokens: Of both, system prompt and tools; 0: not known. The rest are the messages, which a target counts.
         summary_tokens: Of that, the summary message.
         summarizer: The summarizer that wrote the summary, or was asked last; empty if none.
         attempts: Summary calls that were made.
         usage: Tokens of the calls that reported them.
         dropped_messages: Oldest messages that no summary call saw, because it was too long for it; what
             code keeps of them is in the summary anyway.
+        summarizer_failure: Why the summarizer that was asked first gave up, so that another wrote; empty: it did not.
         facts_appended: What code added because the summary had lost it, by kind.
         warnings: What a host should know, such as `would_trigger_again`.
     """
@@ -49,13 +51,20 @@ class CompactionReport:
     kept: tuple[str | int, ...] = ()
     tokens_before: int = 0
     tokens_after: int = 0
+    overhead_tokens: int = 0
     summary_tokens: int = 0
     summarizer: str = ""
     attempts: int = 0
     usage: SummaryUsage = field(default_factory=SummaryUsage)
     dropped_messages: int = 0
+    summarizer_failure: str = ""
     facts_appended: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    @property
+    def messages_after(self) -> int:
+        """Tokens of the new context without system prompt and tools."""
+        return self.tokens_after - self.overhead_tokens
 
     def __repr__(self) -> str:
         return (
@@ -71,11 +80,12 @@ class CompactionResult:
     Attributes:
         outcome: How it ended.
         reason: Why, unless `compacted`: a stable word such as `nothing_to_compact`.
-        messages: The context from now on: boundary, summary, kept messages, attachments, hook results.
+        messages: The context from now on: boundary, what hosts put there to stand, summary, kept messages, attachments, hook results.
             Bare messages have no boundary line, so it is left out there and the list can be sent as it
             is. Unless `compacted`: the items that were passed.
         boundary: The entry that separates old from new; `None` unless `compacted`.
-        summary_messages: The summary, in the form of the input (bare or entry).
+        summary_messages: The summary, in the form of the input (bare or entry), the last one; before it what stands ahead of it:
+            the provider's own item, texts that hosts put there to stand.
         kept: The messages that stay: the same objects.
         attachments: Files and state that were restored.
         hook_results: What SessionStart hooks added.

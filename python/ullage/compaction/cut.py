@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ullage._engine.digests import BlockKind, Role
 from ullage.compaction.compaction_result import Direction
 from ullage.compaction.input import CompactionInput
 from ullage.exceptions import InvalidPolicy
@@ -134,7 +135,26 @@ def _position(source: CompactionInput, direction: str, at: int | str | None) -> 
 def legal_cut(ledger: Any, place: int) -> int:
     """The newest position, at or before one, where a cut splits nothing."""
     window = ledger.keep_window(place, floor=0, min_tokens=0, max_tokens=1, min_text_messages=0)
-    return int(window.start)
+    return _with_reasoning(ledger, int(window.start))
+
+
+def _with_reasoning(ledger: Any, place: int) -> int:
+    """The cut before reasoning that stands as an item of its own in front of it (R02).
+
+    The items of a response of OpenAI's Responses share no id that would hold them together.
+    """
+    while (
+        0 < place < len(ledger)
+        and ledger.message(place).role == Role.ASSISTANT
+        and _is_reasoning(ledger, place - 1)
+    ):
+        place -= 1
+    return place
+
+
+def _is_reasoning(ledger: Any, place: int) -> bool:
+    kinds = {block.kind for block in ledger.blocks(place)}
+    return ledger.message(place).role == Role.ASSISTANT and kinds == {BlockKind.THINKING}
 
 
 def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
@@ -153,7 +173,7 @@ def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
     # The newest request and all that was done for it, if that is not much more than is kept anyway.
     if newest is not None and newest < start and ledger.tokens(newest, length) <= keep.max_tokens:
         start = legal_cut(ledger, newest)
-    return start
+    return _with_reasoning(ledger, start)
 
 
 def must_stay(source: CompactionInput, ledger: Any) -> int:

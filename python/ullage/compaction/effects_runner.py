@@ -13,7 +13,6 @@ from ullage.effects import (
     Call,
     Cancelled,
     CancelToken,
-    Count,
     Effect,
     Emit,
     Flow,
@@ -129,7 +128,7 @@ class Performer:
                 return self._pause(seconds)
             case Store():
                 return self._store(effect)
-            case Count() | Together() | LetOthersRun():
+            case Together() | LetOthersRun():
                 raise TypeError(f"a compaction has no effect {type(effect).__name__} of its own")
 
     def _tell(self, event: Event) -> None:

@@ -14,16 +14,30 @@ from typing import Any
 from ullage.compaction.assemble import over_target, summary_text, weighed
 from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.context_providers import Attachment
-from ullage.compaction.floor import LEAST_REMOVED_TOKENS, advice, only_summary, too_little
+from ullage.compaction.floor import (
+    LEAST_REMOVED_TOKENS,
+    advice,
+    check_target,
+    only_summary,
+    target_too_small,
+    too_little,
+)
 from ullage.compaction.from_session_notes import remembered
 from ullage.compaction.job import Job
-from ullage.compaction.prepared import State, prepare, since_last
+from ullage.compaction.prepared import (
+    State,
+    prepare,
+    recut,
+    since_last,
+    with_more_kept,
+    within_share,
+)
 from ullage.compaction.put_back import rebuild, within
 from ullage.compaction.recollection import SESSION_MEMORY
 from ullage.compaction.summary_call import Accepted, write_summary
-from ullage.compaction.target import LEAST_SUMMARY_TOKENS, frame_tokens
+from ullage.compaction.target import LEAST_SUMMARY_TOKENS
 from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook, Store
-from ullage.exceptions import CompactionError, UllageError
+from ullage.exceptions import CompactionError, ContextTooLarge, UllageError
 from ullage.facts.model import Facts
 from ullage.facts.reading import text_of
 from ullage.observe.events import (
@@ -36,6 +50,7 @@ from ullage.observe.events import (
 )
 from ullage.observe.hooks import Hook, HookReply
 from ullage.summarizers.budgeted_text import cost
+from ullage.summarizers.extractive import DEFAULT_TOKENS
 
 __all__ = ["compaction_flow", "notice_of"]
 
@@ -109,10 +124,12 @@ def _unchanged(state: State | None) -> CompactionReport:
         kept=state.source.ids,
         tokens_before=state.size,
         tokens_after=state.size,
+        overhead_tokens=state.counted(state.overhead),
         summarizer=tally.summarizer,
         attempts=tally.attempts,
         dropped_messages=tally.dropped,
         usage=tally.usage,
+        summarizer_failure=tally.failure,
     )
 
 
@@ -138,21 +155,25 @@ def _compact(state: State) -> Flow[CompactionResult]:
     job = state.job
     yield Emit(_started(state))
     yield LetOthersRun()
-    least = LEAST_REMOVED_TOKENS
-    if job.target_tokens is not None and state.size > job.target_tokens:
-        least = LEAST_REMOVED_TO_FIT
+    state, unmet = _with_target(state)
+    least = (
+        LEAST_REMOVED_TO_FIT
+        if over_target(state, state.counted(state.tokens))
+        else LEAST_REMOVED_TOKENS
+    )
     if state.removed_tokens < least:
         return _no_op(state, "nothing_to_compact")
     if only_summary(state):
         return _no_op(state, "nothing_new")
-    if too_little(state, state.removed_tokens):
+    if too_little(state, state.counted(state.removed_tokens)):
         return _no_op(state, "frees_too_little")
     hooked = yield from _pre_compact(state)
     if isinstance(hooked, CompactionResult):
         return hooked
-    instructions, notices = hooked
+    instructions, notices, hook_warnings = hooked
     state, accepted, passed = yield from _written(state, instructions)
-    result = yield from _built(state, accepted, passed, instructions)
+    told = [*unmet, *hook_warnings, *passed]
+    result = yield from _built(state, accepted, told, instructions)
     if not result.compacted:
         return result
     if job.store is not None:
@@ -166,11 +187,29 @@ LEAST_REMOVED_TO_FIT = 120
 """Tokens that a summary must replace where a target asks for less than there is."""
 
 
+def _with_target(state: State) -> tuple[State, list[str]]:
+    """The job, with a warning where it goes on without a target that cannot be met: the agent's loop needs room in any case.
+
+    Raises:
+        ContextTooLarge: Such a target, where somebody asked for it.
+    """
+    told = [f"usage_set_aside:{state.untrue_usage}"] if state.untrue_usage else []
+    try:
+        check_target(state)
+    except ContextTooLarge as exc:
+        if state.job.trigger == "manual":
+            raise
+        job = replace(state.job, target_tokens=None)
+        return prepare(job), [*told, f"target_too_small:{exc.floor_tokens}"]
+    return state, told
+
+
 def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, list[str]]]:
     """The text that replaces the old part, with its cut: the session's notes, else a summary; and warnings."""
     passed = ""
     if state.job.memory is not None:
-        found = yield from remembered(state, instructions)
+        # What hooks add is for a summary; where the notes suffice, none is written.
+        found = yield from remembered(state, state.job.instructions.strip())
         if not isinstance(found, str):
             return *found, []
         passed = found
@@ -183,7 +222,8 @@ def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, lis
             usage=state.tally.usage,
         )
     )
-    return state, accepted, [f"session_memory_passed:{passed}"] if passed else []
+    warnings = [f"session_memory_passed:{passed}"] if passed else []
+    return state, accepted, [*warnings, *accepted.warnings]
 
 
 def _built(
@@ -205,40 +245,118 @@ def _built(
     hook_context = begun.texts
     warnings = [*told, *warnings, *begun.warnings]
     result = _put_together(state, accepted, attached, hook_context, warnings)
+    tries = _Tries(result)
     for _ in range(MOST_FITTINGS):
-        limit = _smaller(state, accepted, result.report)
-        if limit is None:
+        another = tries.another(state, accepted, result)
+        if another is None:
             break
-        state = replace(state, summary_limit=limit)
+        state = another
         accepted = yield from write_summary(state, instructions)
         result = _put_together(state, accepted, attached, hook_context, warnings)
-    if result.report.tokens_after >= result.report.tokens_before:
+    result = tries.best(result)
+    _hold(job, accepted, result.report)
+    freed = state.counted(state.tokens + state.overhead) - result.report.tokens_after
+    if freed <= 0:
         return _no_op(state, "not_smaller")
-    if too_little(state, result.report.tokens_before - result.report.tokens_after):
+    if too_little(state, freed):
         return _no_op(state, "frees_too_little")
     return replace(result, user_notice=" ".join(begun.notices), stop=begun.stop)
 
 
-MOST_FITTINGS = 6
-"""Times that a summary by code is written again, smaller; one or two suffice for the estimate."""
+MOST_FITTINGS = 8
+"""Times that a summary by code is written again for a target; two or three suffice as a rule."""
+
+FILLED_PERCENT = 95
+"""Of a target: from here on it is filled."""
 
 
-def _smaller(state: State, accepted: Accepted, report: CompactionReport) -> int | None:
-    """How long a summary by code may be to meet the target; `None`: it is met, or no summary would meet it."""
-    target = state.job.target_tokens
-    over = 0 if target is None else report.tokens_after - target
-    size = cost(accepted.text)
-    if over <= 0 or not accepted.by_code or size <= LEAST_SUMMARY_TOKENS:
-        return None
-    limit = state.summary_limit
-    if limit is None:
-        room = state.summary_room or 0
-        limit = max(room - frame_tokens(room), LEAST_SUMMARY_TOKENS)
-    # A little more than the size: whole messages went to come below the limit.
-    return max(min(limit, size + SLACK_TOKENS) - over - over // 8 - 2, LEAST_SUMMARY_TOKENS)
+@dataclass(slots=True)
+class _Tries:
+    """Summaries by code for one target: the largest that fits, and the smallest limit with which one did not."""
+
+    first: CompactionResult
+    fits: CompactionResult | None = None
+    low: int = 0
+    high: int = 0
+
+    def another(self, state: State, accepted: Accepted, result: CompactionResult) -> State | None:
+        """The job of the next try; `None`: this one is right, or no other would be better."""
+        target = state.job.target_tokens
+        if target is None or not accepted.by_code:
+            return None
+        used, size = result.report.messages_after, cost(accepted.text)
+        left = (target - used) * 1000 // state.job.permille
+        if used > target:
+            return self._smaller(state, size, state.measure(accepted.text), -left)
+        if self.fits is None or used > self.fits.report.messages_after:
+            self.fits = result
+        if used * 100 >= target * FILLED_PERCENT or state.counted(state.tokens) <= target:
+            return None  # filled, or all of it would have fitted
+        full = size * 100 >= accepted.limit * NEAR_PERCENT
+        more = (
+            None if full and accepted.limit < DEFAULT_TOKENS else self._with_more_kept(state, left)
+        )
+        if more is not None or not full:  # or it says all that there is to say
+            return more
+        self.low = max(self.low, accepted.limit)
+        grown = size * (state.measure(accepted.text) + left) // max(state.measure(accepted.text), 1)
+        limit = (self.low + self.high) // 2 if self.high else max(grown * 98 // 100, self.low + 1)
+        if self.high and self.high - self.low < max(self.high // 50, 4):
+            return None
+        return replace(state, summary_limit=limit)
+
+    def _smaller(self, state: State, size: int, estimated: int, over: int) -> State | None:
+        """A shorter summary, in proportion; where it is as short as can be, less is kept."""
+        if size <= LEAST_SUMMARY_TOKENS or (state.summary_limit or size) <= LEAST_SUMMARY_TOKENS:
+            share = state.kept_tokens - state.known.standing_tokens - over - 1
+            if state.job.direction != "full" or share < 0 or not state.kept_tokens:
+                return None
+            less = within_share(recut(state, state.cut), share)
+            return less if less.kept_tokens < state.kept_tokens else None
+        self.high = min(self.high or size, size)
+        limit = size * max(estimated - over, 0) * 985 // (max(estimated, 1) * 1000) - 2
+        if limit <= self.low:
+            limit = (self.low + self.high) // 2
+        if self.low and self.high - self.low < max(self.high // 50, 4):
+            return None
+        return replace(state, summary_limit=max(min(limit, self.high - 1), LEAST_SUMMARY_TOKENS))
+
+    def _with_more_kept(self, state: State, left: int) -> State | None:
+        """The same with more of the newest messages, where the policy decides how many stay."""
+        if state.job.keep is not None or state.job.direction != "full" or state.shortened:
+            return None
+        more = with_more_kept(state, state.kept_tokens - state.known.standing_tokens + left)
+        if more is None:
+            return None
+        self.low = self.high = 0
+        return replace(more, summary_limit=None)
+
+    def best(self, last: CompactionResult) -> CompactionResult:
+        """The largest that fits, else the newest."""
+        return last if self.fits is None else self.fits
 
 
-SLACK_TOKENS = 12
+NEAR_PERCENT = 85
+"""Of its limit that a summary has used where it could have said more."""
+
+
+def _hold(job: Job, accepted: Accepted, report: CompactionReport) -> None:
+    """Refuse a result that is over a target that somebody asked for: nothing has changed yet.
+
+    Raises:
+        CompactionError: `incomplete_summary`: a summary that code did not write is too long.
+        ContextTooLarge: What else is in it is too much; names the size that was reached.
+    """
+    target = job.target_tokens
+    if target is None or report.messages_after <= target or job.trigger != "manual":
+        return
+    if not accepted.by_code:
+        told = f"{accepted.summarizer}: its summary of {report.summary_tokens:,} tokens is too long for the target of {target:,}"
+        hint = "a larger target, or no summarizer: code writes to any length"
+        raise CompactionError("incomplete_summary", told, hint=hint)
+    parts = {"summary": report.summary_tokens}
+    parts["kept and restored messages"] = report.messages_after - report.summary_tokens
+    raise target_too_small(report.messages_after, target, parts)
 
 
 def _put_together(
@@ -251,7 +369,8 @@ def _put_together(
     job, warnings = state.job, list(told)
     text, fixed = summary_text(state, accepted)
     result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
-    over = result.report.tokens_after - (job.target_tokens or result.report.tokens_after)
+    used = result.report.messages_after
+    over = used - (job.target_tokens or used)
     if over > 0 and fixed.text and not accepted.by_code:
         fewer = replace(accepted, facts_tokens=max(cost(fixed.text) - over - over // 8, 0))
         text, fixed = summary_text(state, fewer)
@@ -260,7 +379,7 @@ def _put_together(
         # Better without some of them than not at all.
         warnings.append("attachments_left_out")
         bare = weighed(state, text, [], hook_context, accepted, fixed, warnings)
-        room = _most(job, accepted, result.report) - 1 - bare.report.tokens_after
+        room = _most(job, accepted, bare.report) - 1 - bare.report.tokens_after
         fitting = within(attached, room, state.measure)
         result = weighed(state, text, fitting, hook_context, accepted, fixed, warnings)
         result = bare if _too_large(job, accepted, result.report) else result
@@ -275,7 +394,8 @@ def _most(job: Job, accepted: Accepted, report: CompactionReport) -> int:
     """The size from which it is not a gain; notes must also leave room before the next compaction (KEEP-5)."""
     limit = job.trigger_tokens if accepted.summarizer == SESSION_MEMORY else None
     most = report.tokens_before if limit is None else min(limit, report.tokens_before)
-    return most if job.target_tokens is None else min(most, job.target_tokens + 1)
+    target = job.target_tokens
+    return most if target is None else min(most, target + report.overhead_tokens + 1)
 
 
 def _started(state: State) -> CompactionStarted:
@@ -296,18 +416,20 @@ def _started(state: State) -> CompactionStarted:
 
 def _no_op(state: State, reason: str) -> CompactionResult:
     notice = advice(state, reason)
-    report = replace(_unchanged(state), warnings=tuple(over_target(state, state.size)))
+    over = over_target(state, state.counted(state.tokens))
+    report = replace(_unchanged(state), warnings=tuple(over))
     return _ended(state.job, Outcome.NO_OP, reason, report=report, user_notice=notice)
 
 
 # ---- hooks -----------------------------------------------------------------------------------
 
 
-def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str]]]:
-    """The instructions of the user, then of the hooks; or the result, if a hook blocks."""
+def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str], list[str]]]:
+    """The instructions of the user, then of the hooks, with notices and warnings; or the result, if a hook blocks."""
     job = state.job
     instructions: list[str] = [job.instructions.strip()]
     notices: list[str] = []
+    warnings: list[str] = []
     for hook in _matching(job.hooks.pre_compact, job.trigger):
         payload = {"trigger": job.trigger, "custom_instructions": job.instructions}
         reply = yield from _run(job, "PreCompact", hook, payload)
@@ -323,7 +445,9 @@ def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str]]]
         if reply.status == "ok":
             instructions.append(reply.text[:MAX_HOOK_INSTRUCTIONS].strip())
             notices.append(reply.user_message)
-    return "\n\n".join(filter(None, instructions)), list(filter(None, notices))
+        else:
+            warnings.append(f"hook_{reply.status}:{hook.name}")
+    return "\n\n".join(filter(None, instructions)), list(filter(None, notices)), warnings
 
 
 MAX_HOOK_INSTRUCTIONS = 4_000

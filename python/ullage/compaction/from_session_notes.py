@@ -12,14 +12,13 @@ from typing import Any
 
 from ullage.compaction.carried import after_item
 from ullage.compaction.cut import Cut, least_keep, must_stay, scaled_keep
-from ullage.compaction.prepared import State, recut
+from ullage.compaction.prepared import State, recut, room_after
 from ullage.compaction.recollection import SESSION_MEMORY, Memory, Remembered
 from ullage.compaction.summary_call import Accepted
 from ullage.compaction.target import kept_share, scaled_to_target
 from ullage.effects import Flow
-from ullage.facts.reading import text_of
-from ullage.facts.sections import CLOSING, NOTES_OPENING, OPENING, looks_like_summary
-from ullage.messages import is_summary
+from ullage.facts.sections import CLOSING, NOTES_OPENING, OPENING
+from ullage.facts.whose_words import summary_text
 from ullage.providers.manual_thinking import is_manual, whole_start
 
 __all__ = ["Memory", "Remembered", "remembered"]
@@ -33,7 +32,7 @@ def remembered(state: State, instructions: str) -> Flow[tuple[State, Accepted] |
 
     Args:
         state: The job, looked at.
-        instructions: Of the user and of hooks: only a summary can follow them.
+        instructions: Of the user: only a summary can follow them.
     """
     job = state.job
     if instructions or job.direction != "full" or job.memory is None:
@@ -73,10 +72,10 @@ def _framed(notes: str) -> str:
 
 def _room(state: State) -> int | None:
     """Tokens that the new context may have, so that the next compaction comes late (P-8), within the target; `None`: unknown."""
-    limit, target = state.job.trigger_tokens, state.job.target_tokens
-    most = [] if limit is None else [limit * state.job.policy.auto.max_after_percent // 100]
+    job, target = state.job, state.target
+    most = [] if job.trigger_tokens is None else [room_after(job, state.overhead)]
     most += [] if target is None else [target]
-    return min(most) - state.overhead - FRAME_TOKENS if most else None
+    return min(most) - FRAME_TOKENS if most else None
 
 
 FRAME_TOKENS = 300
@@ -88,7 +87,7 @@ def _kept_from(state: State, start: int, room: int | None) -> int:
     source, job = state.source, state.job
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
     if job.target_tokens is not None and job.keep is None:
-        keep = scaled_to_target(keep, kept_share(job.target_tokens, state.overhead))
+        keep = scaled_to_target(keep, kept_share(state.target or 0))
     for enough in (keep, least_keep(keep)):
         window = state.ledger.keep_window(
             min(start, must_stay(source, state.ledger)),
@@ -123,12 +122,8 @@ def _thoughtful(state: State, start: int, *, last: int, room: int | None) -> int
 
 def _floor(context: Sequence[Any], start: int) -> int:
     """The position after the newest summary, if the notes have absorbed that too."""
-    places = [at for at, item in enumerate(context[:start]) if _summary(item)]
+    places = [at for at, item in enumerate(context[:start]) if summary_text(item)]
     return places[-1] + 1 if places else 0
-
-
-def _summary(item: Any) -> bool:
-    return is_summary(item) or looks_like_summary(text_of(item))
 
 
 _MARKS = re.compile(

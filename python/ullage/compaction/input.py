@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.facts.compaction_items import CompactionItem, newest_item
-from ullage.facts.reading import blocks_of, text_of
-from ullage.facts.words import Kind, words_of
+from ullage.facts.whose_words import without_host_text
 from ullage.messages import Item, is_boundary, listed, message_of, role_of
 from ullage.transcript.after_boundary import resume
 from ullage.transcript.render import to_messages
@@ -47,31 +46,27 @@ class CompactionInput:
         Args:
             start: First position in the context.
             stop: Position after the last.
-            plain: Leave out what hosts attached.
+            plain: Leave out what hosts put in, for the moment or to stand; what sub-agents answered stays.
         """
         part = self.context[start:stop]
         if not self.entries:
-            return [
-                dict(message)
-                for at, message in enumerate(part)
-                if not (plain and at and _only_reminders(message))
-            ]
-        if plain:
-            pairs = zip(part, self.stored[start:stop], strict=True)
-            part = tuple(item for item, stored in pairs if not _attached(item, stored))
-        return to_messages(part).messages
+            messages = [dict(message) for message in part]
+        else:
+            if plain:
+                pairs = zip(part, self.stored[start:stop], strict=True)
+                part = tuple(item for item, stored in pairs if not _attached(item, stored))
+            messages = to_messages(part).messages
+        if not plain:
+            return messages
+        told = [without_host_text(message) for message in messages]
+        left = [dict(message) for message in told if message is not None]
+        # A call begins with the user's role, also where all that was said in it is a host's.
+        lacks = bool(left) and told[0] is None and role_of(left[0]) == "assistant"
+        return [messages[0], *left] if lacks else left
 
 
 def _attached(item: Item, stored: Item) -> bool:
     return stored.get("type") == "attachment" and item.get("isMeta") is True
-
-
-def _only_reminders(message: Item) -> bool:
-    """Whether a bare message holds what a host attached and nothing else: bare messages have no other mark."""
-    if role_of(message) != "user" or any(b.get("type") != "text" for b in blocks_of(message)):
-        return False
-    text = text_of(message).strip()
-    return text.startswith("<system-reminder>") and words_of(text).kind is Kind.NONE
 
 
 class ReadItems(tuple[Item, ...]):

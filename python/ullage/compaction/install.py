@@ -10,7 +10,7 @@ from ullage.compaction.chain import entries_to_write, on_one_chain
 from ullage.compaction.compaction_result import CompactionResult
 from ullage.exceptions import LogConflict
 from ullage.transcript.log import TranscriptLog
-from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines
+from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines, session_lines
 
 __all__ = ["log_store"]
 
@@ -61,16 +61,19 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
             hint="compact again: nothing was written",
         )
     kept = (*draft.report.kept, *here[len(ids) :])
-    written, repeated = compaction_lines(
+    written, _ = compaction_lines(
         log,
         _info(draft),
         [_fresh(item) for item in draft.summary_messages],
         parent=log.leaf,
         kept=Kept(tuple(str(name) for name in kept), before_summary=_before(draft)),
         attachments=[_fresh(item) for item in (*draft.attachments, *draft.hook_results)],
+        metadata=(),
     )
-    done = on_one_chain(_as_written(draft, written, later, kept), log.transcript())
-    log.write([*entries_to_write(done), *repeated])
+    transcript = log.transcript()
+    done = on_one_chain(_as_written(draft, written, later, kept), transcript)
+    lines = entries_to_write(done)
+    log.write([*lines, *session_lines(transcript, lines)])
     log.sync()
     return done
 

@@ -41,13 +41,17 @@ class Job:
         at: That message, by uuid or position; for a partial direction only.
         keep: Newest part that stays: tokens, a `KeepPolicy`, or `None` for the policy's, fitted to
             the window. 0: only what must stay.
-        target_tokens: Size limit of the new context, system prompt and tools included where known; the kept part
-            has half of it at most, and large results in it are shortened. What still does not fit
-            is reported by the warning `over_target:n`. `None`: no such limit.
+        target_tokens: Most tokens of the new context's messages, system prompt and tools not counted. Large results
+            in the kept part are shortened for it. One that what must stay exceeds is refused before anything is
+            removed; an automatic compaction goes on without it. `None`: no such limit.
         policy: Thresholds.
         window_tokens: Context window of the model that continues.
         trigger_tokens: Where the next automatic compaction would start; `None`: unknown, not compared.
-        overhead_tokens: System prompt and tools; `None`: taken from the newest usage figure, if any.
+        limit_tokens: The same in tokens of our estimate, for what may be kept; `None`: no other figure.
+        overhead_tokens: System prompt and tools by our estimate; `None`: taken from the usage figures, if any.
+        context_tokens: Size of the context as the host counts it, which triggered; `None`: by the newest usage
+            figure, or by the estimate and `overhead_tokens`.
+        permille: Tokens of the provider for 1000 of our estimate, where the host knows it.
         weights: For the calibrated estimate; `None`: rough.
         bound_thinking: The model refuses thinking that comes after another prefix than the one it was
             generated after: what is kept after the summary loses its thinking.
@@ -69,6 +73,7 @@ class Job:
         store: Installs a result in a log; `None`: that is up to the caller.
         memory: Notes of the session (`ullage.memory.session`), tried before a summary is written: they need
             no call. `None`: there are none.
+        microcompacted: The host has shortened old results already (a context manager), or they may not be.
         disabled: Compaction is turned off (`DISABLE_COMPACT`): the outcome is `blocked`.
     """
 
@@ -82,7 +87,10 @@ class Job:
     policy: Policy = field(default_factory=Policy, repr=False)
     window_tokens: int = DEFAULT_WINDOW
     trigger_tokens: int | None = None
+    limit_tokens: int | None = None
     overhead_tokens: int | None = None
+    context_tokens: int | None = None
+    permille: int = 1000
     weights: Weights | None = field(default=None, repr=False)
     bound_thinking: bool = False
     thinking: Thinking | None = None
@@ -101,6 +109,7 @@ class Job:
     previous_turn_id: str = ""
     store: ResultStore | None = field(default=None, repr=False)
     memory: Memory | None = field(default=None, repr=False)
+    microcompacted: bool = False
     disabled: bool = False
 
     def __post_init__(self) -> None:

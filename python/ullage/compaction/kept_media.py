@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from ullage._engine import core
 from ullage.compaction.prepared import State
 from ullage.facts import is_user_input
-from ullage.facts.reading import text_of
-from ullage.facts.sections import looks_like_summary
-from ullage.messages import BlockView, is_summary, message_of, role_of, uuid_of
+from ullage.facts.whose_words import summary_text
+from ullage.messages import BlockView, message_of, uuid_of
 
 __all__ = ["KeptMedia", "kept_media", "with_media"]
 
@@ -62,11 +61,7 @@ def _holder(state: State) -> int | None:
     newest = next((at for at in places if is_user_input(items[at])), None)
     if newest is not None:
         return newest
-    return next((at for at in places if _is_summary(items[at]) and _media(items[at])), None)
-
-
-def _is_summary(item: Any) -> bool:
-    return is_summary(item) or (role_of(item) == "user" and looks_like_summary(text_of(item)))
+    return next((at for at in places if summary_text(items[at]) and _media(items[at])), None)
 
 
 def _media(item: Any) -> list[BlockView]:

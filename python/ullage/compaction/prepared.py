@@ -15,28 +15,39 @@ from ullage.compaction.job import Job
 from ullage.compaction.summary_message import Continuation
 from ullage.compaction.tally import CallTally
 from ullage.compaction.target import kept_share, scaled_to_target, shorter_results
+from ullage.counting.estimate import Weights
 from ullage.effects import Flow, LetOthersRun, drive
 from ullage.exceptions import CompactionError
 from ullage.facts import is_user_input
 from ullage.facts.collector import Collector
 from ullage.facts.model import Facts
-from ullage.facts.reading import text_of
-from ullage.facts.sections import looks_like_summary
+from ullage.facts.whose_words import standing_left, summary_text
 from ullage.levels.pins import Pin, read_pins
+from ullage.levels.view import ANY
 from ullage.messages import Item, is_boundary, is_summary, message_of, role_of
 from ullage.providers.manual_thinking import is_manual, is_torn
 from ullage.summarizers.extractive import needed_tokens
 from ullage.summarizers.listed_names import MOST_NAMES
-from ullage.summarizers.users_words import trimmed
 
-__all__ = ["State", "prepare", "recut", "since_last"]
+__all__ = ["State", "prepare", "recut", "since_last", "with_more_kept", "within_share"]
 
 
 class Known:
     """Facts of a conversation, collected on first use, since the cut may still change before that."""
 
-    def __init__(self, source: CompactionInput, cut: Cut) -> None:
-        self._source, self._cut = source, cut
+    def __init__(self, source: CompactionInput, cut: Cut, weights: Weights | None) -> None:
+        self._source, self._cut, self._weights = source, cut, weights
+
+    @cached_property
+    def standing(self) -> tuple[tuple[int, Item], ...]:
+        """What hosts put there to stand, of what is summarised: it stays, ahead of the summary (HOST-1)."""
+        gone = range(self._cut.start, self._cut.stop)
+        return tuple(standing_left(self._source.context, gone))
+
+    @cached_property
+    def standing_tokens(self) -> int:
+        """Of these texts."""
+        return int(core.Ledger(self._weights, [item for _, item in self.standing]).tokens())
 
     @cached_property
     def _collected(self) -> tuple[Facts, Facts]:
@@ -82,8 +93,10 @@ class State:
     pins: tuple[Pin, ...]
     recompaction: bool  # the context holds a summary already
     tokens: int  # of the context
-    removed_tokens: int
-    overhead: int  # system prompt and tools
+    removed_tokens: int  # by the summary: without the host's standing texts, which stay
+    overhead: int  # system prompt and tools, by our estimate
+    reported: int | None = None  # size of the context by a usage figure or by the host
+    untrue_usage: int = 0  # the newest usage figure, where it cannot be true
     tally: CallTally = field(default_factory=CallTally, repr=False)  # of the summary calls
     shortened: tuple[Item, ...] | None = field(
         default=None, repr=False
@@ -106,10 +119,21 @@ class State:
         """Of the whole context."""
         return self.known.whole
 
+    def counted(self, estimated: int) -> int:
+        """As the provider counts what we estimate, as far as the host knows it."""
+        return (estimated * self.job.permille + 500) // 1000
+
     @property
     def size(self) -> int:
-        """Tokens of the context, with system prompt and tools where known."""
-        return self.tokens + self.overhead
+        """Tokens of the context, with system prompt and tools where known: what triggered."""
+        whole = self.counted(self.tokens + self.overhead)
+        return whole if self.reported is None else self.reported
+
+    @property
+    def target(self) -> int | None:
+        """Most tokens of the new context's messages, by our estimate; `None`: there is no limit."""
+        given = self.job.target_tokens
+        return None if given is None else given * 1000 // self.job.permille
 
     @property
     def measure(self) -> Callable[[str], int]:
@@ -121,11 +145,13 @@ class State:
 
     @property
     def summary_room(self) -> int | None:
-        """Tokens of a target that system prompt, tools and kept messages leave; `None`: there is no target."""
-        if self.job.target_tokens is None:
-            return None
-        kept = self.tokens - self.removed_tokens - self.freed_tokens
-        return self.job.target_tokens - self.overhead - kept
+        """Tokens of a target that kept messages leave; `None`: there is no target."""
+        return None if self.target is None else self.target - self.kept_tokens
+
+    @property
+    def kept_tokens(self) -> int:
+        """Tokens of the messages that stay."""
+        return self.tokens - self.removed_tokens - self.freed_tokens
 
     def kept(self) -> tuple[int, int]:
         """First and last + 1 of the kept run in the context."""
@@ -136,25 +162,21 @@ class State:
         first, last = self.kept()
         return self.source.stored[first:last] if self.shortened is None else self.shortened
 
-    def _fitting(self, words: str) -> str:
-        """The newest message, to be repeated after the summary: at most a third of a target's room."""
-        room = self.summary_room
-        return words if room is None else trimmed(words, max(room // 3, 20))
-
     def situation(self) -> Continuation:
         """The state of the conversation for the model that continues."""
         first, last = self.kept()
         newest = self.whole.inputs[-1] if self.whole.inputs else None
         kept = self.source.context[first:last]
         shown = newest is not None and self.known.shows_input
+        apart = newest is not None and not (shown and self.cut.start == 0)
+        words = newest.text if newest is not None and apart else ""
+        room = self.summary_room
         return Continuation(
             trigger=self.job.trigger,
             kept_messages=last - first,
             kept_before=self.cut.start > 0,
-            newest_input=""
-            if newest is None or (shown and self.cut.start == 0)
-            else self._fitting(newest.text),
-            room=self.summary_room,
+            newest_input=words,
+            room=None if room is None else room - self.measure(words),
             unanswered=bool(self.source.context) and is_user_input(self.source.context[-1]),
             open_question=self.whole.open_question,
             interrupted=self.whole.interrupted,
@@ -179,12 +201,13 @@ def prepare(job: Job) -> State:
         raise CompactionError("not_enough_messages", "there are no messages to compact")
     ledger = core.Ledger(job.weights, source.context)
     tokens = int(ledger.tokens())
-    overhead = _overhead(job, ledger)
+    overhead = int(ledger.overhead or 0) if job.overhead_tokens is None else job.overhead_tokens
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
     if job.target_tokens is not None and job.keep is None:
-        keep = scaled_to_target(keep, kept_share(job.target_tokens, overhead))
+        keep = scaled_to_target(keep, kept_share(job.target_tokens * 1000 // job.permille))
     most = _most_kept(job, overhead)
-    most = max(most - item_tokens(source, ledger), 0)
+    known = Known(source, Cut(0, len(source.context)), job.weights)
+    most = max(most - item_tokens(source, ledger) - known.standing_tokens, 0)
     cut = choose_cut(
         source,
         ledger,
@@ -196,32 +219,54 @@ def prepare(job: Job) -> State:
     )
     cut = after_item(source, ledger, cut)
     summaries = _summaries(source)
+    known = Known(source, cut, job.weights)
     state = State(
         job=job,
         source=source,
         ledger=ledger,
         cut=cut,
-        known=Known(source, cut),
+        known=known,
         pins=_pins(job, summaries),
         recompaction=bool(summaries),
         tokens=tokens,
-        removed_tokens=int(ledger.tokens(cut.start, cut.stop)),
+        removed_tokens=int(ledger.tokens(cut.start, cut.stop)) - known.standing_tokens,
         overhead=overhead,
+        reported=_reported(job, ledger),
+        untrue_usage=_untrue(ledger),
     )
     return _within_target(state)
 
 
+def _reported(job: Job, ledger: Any) -> int | None:
+    """The context's size by the host, or by the newest usage figure where nobody states what is sent in addition to the messages."""
+    if job.context_tokens is not None or job.overhead_tokens is not None:
+        return job.context_tokens
+    count = ledger.anchored()
+    return None if count.anchor is None else int(count.total)
+
+
+def _untrue(ledger: Any) -> int:
+    """The newest usage figure, where it is too small to be true; else 0."""
+    newest, held = ledger.anchor(ANY), ledger.anchor()
+    return int(newest.usage) if newest is not None and newest != held else 0
+
+
 def _within_target(state: State) -> State:
     """Reduce the kept part to its share of the target: results are cut first, then less is kept."""
-    target, first = state.job.target_tokens, state.kept()[0]
+    target = state.target
     if target is None:
         return state
     tokens = int(state.ledger.tokens(*state.kept()))
     if not tokens:
         return state
-    share = kept_share(target, state.overhead, needed_tokens(state.facts))
-    if tokens <= share:
-        return state
+    room = max(target - state.known.standing_tokens, 0)
+    share = kept_share(room, needed_tokens(state.facts))
+    return state if tokens <= share else within_share(state, share)
+
+
+def within_share(state: State, share: int) -> State:
+    """The kept part reduced to so many tokens, as far as it can be."""
+    tokens, first = int(state.ledger.tokens(*state.kept())), state.kept()[0]
     if not state.source.entries:
         # The lines of a transcript stay as they are.
         kept, freed = shorter_results(state.kept_items(), tokens - share, state.measure)
@@ -235,6 +280,20 @@ def _within_target(state: State) -> State:
     if least.stop <= first:
         return state if state.source.entries else replace(state, shortened=kept, freed_tokens=freed)
     return _shortened(_least_over(state, share, least), share)
+
+
+def with_more_kept(state: State, share: int) -> State | None:
+    """The job with the earliest legal cut that keeps no more than so many tokens; `None`: that is no earlier one."""
+    length = len(state.source.context)
+    for place in range(state.cut.stop - 1, 0, -1):
+        if state.ledger.tokens(place, length) > share:
+            break
+    else:
+        place = 0
+    starts = (legal_cut(state.ledger, at) for at in range(place + 1, state.cut.stop))
+    fits = (at for at in starts if 0 < at and state.ledger.tokens(at, length) <= share)
+    start = next(fits, state.cut.stop)
+    return recut(state, Cut(0, start)) if start < state.cut.stop else None
 
 
 def _least_over(state: State, share: int, least: Cut) -> State:
@@ -282,19 +341,11 @@ def _answer(item: Any) -> Any:
 
 def recut(state: State, cut: Cut) -> State:
     """The same job with another cut."""
-    removed = int(state.ledger.tokens(cut.start, cut.stop))
-    known = Known(state.source, cut)
+    known = Known(state.source, cut, state.job.weights)
+    removed = int(state.ledger.tokens(cut.start, cut.stop)) - known.standing_tokens
     return replace(
         state, cut=cut, known=known, removed_tokens=removed, shortened=None, freed_tokens=0
     )
-
-
-def _overhead(job: Job, ledger: Any) -> int:
-    """What the newest usage figure holds beyond the messages: system prompt and tools."""
-    if job.overhead_tokens is not None:
-        return job.overhead_tokens
-    anchor = ledger.anchor()
-    return max(0, int(anchor.usage) - int(ledger.tokens(0, anchor.covers))) if anchor else 0
 
 
 def _most_kept(job: Job, overhead: int) -> int:
@@ -311,7 +362,8 @@ LEAST_SUMMARY_ROOM = 4_000
 
 def room_after(job: Job, overhead: int) -> int:
     """Tokens that messages may take after a compaction, so that the next comes late (P-8)."""
-    limit = job.trigger_tokens if job.trigger_tokens is not None else job.window_tokens
+    stated = (job.limit_tokens, job.trigger_tokens, job.window_tokens)
+    limit = next(each for each in stated if each is not None)
     return limit * job.policy.auto.max_after_percent // 100 - overhead
 
 
@@ -353,8 +405,7 @@ def _unranked(items: Sequence[Item], first: int = 0) -> Facts:
 
 def _summaries(source: CompactionInput) -> list[str]:
     """The texts of the summaries in the context."""
-    texts = [(item, text_of(item)) for item in source.context if role_of(item) == "user"]
-    return [text for item, text in texts if is_summary(item) or looks_like_summary(text)]
+    return [text for item in source.context if (text := summary_text(item))]
 
 
 def _pins(job: Job, summaries: list[str]) -> tuple[Pin, ...]:

@@ -147,7 +147,7 @@ def _files(
 def _file(path: str, text: str, whole: str, *, cut: bool) -> Attachment:
     total = whole.count("\n") + 1
     shown = text.count("\n") + 1
-    note = f"\n[… {total - shown} more lines; read the file for the rest …]" if cut else ""
+    note = f"\n[… {_missing(whole, text)}; read the file for the rest …]" if cut else ""
     file = {
         "filePath": path,
         "content": text + note,
@@ -175,6 +175,12 @@ def _top(text: str, tokens: int, measure: Measure) -> tuple[str, bool]:
     return text[: end if end > 0 else low], True
 
 
+def _missing(whole: str, text: str) -> str:
+    """What a beginning lacks: lines, or characters where it ends inside of the last line."""
+    lines = whole.count("\n") - text.count("\n")
+    return f"{lines:,} more lines" if lines else f"{len(whole) - len(text):,} more characters"
+
+
 def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     if answer is None:
         return []
@@ -185,8 +191,7 @@ def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachme
     if not whole.strip():
         return []
     text, cut = _top(whole, policy.plan_max_tokens, measure)
-    missing = whole.count("\n") - text.count("\n")
-    note = f"\n[… cut, {missing} more lines; read {path} for the rest …]" if cut else ""
+    note = f"\n[… cut, {_missing(whole, text)}; read {path} for the rest …]" if cut else ""
     return [{"type": "plan_file_reference", "planFilePath": path, "planContent": text + note}]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ullage.compaction.checks import check_reply, error_for
+from ullage.compaction.checks import check_reply, error_for, error_in, not_in_source
 from ullage.compaction.language import script_of
 from ullage.compaction.overflow import HeadTruncation
 from ullage.compaction.parts import split_in_parts
@@ -17,8 +17,13 @@ from ullage.compaction.target import LEAST_SUMMARY_TOKENS, frame_tokens
 from ullage.effects import Cancelled, Emit, Flow, LetOthersRun, Summarize, Wait
 from ullage.exceptions import CompactionError, InvalidPolicy, MissingExtra
 from ullage.facts.reading import flat_text
+from ullage.levels import microcompact
+from ullage.levels.level import Context
+from ullage.levels.pipeline import fresh_states
+from ullage.levels.view import View
 from ullage.observe.events import CompactionRetried, CompactionSummaryRejected
 from ullage.providers.errors import Classified, classify
+from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import DEFAULT_TOKENS, ExtractiveSummarizer, render
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.streams import PrefixLost
@@ -41,6 +46,9 @@ SHADOW_TOKENS = 2_000
 EXTRACTIVE_SHARE = 2
 """A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite."""
 
+LEAST_BESIDE = 60
+"""Tokens of a summary besides the newest message of the user: headings, and how many others were left out."""
+
 LEAST_OUTPUT_TOKENS = 300
 """Nine headings with a little text: a shorter summary says nothing."""
 
@@ -62,7 +70,9 @@ class Accepted:
     dropped: int
     by_code: bool
     facts_tokens: int | None = None  # most that code may append; `None`: the policy's
+    limit: int = 0  # tokens that it could have had, where code wrote it
     carried: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()  # what it says and its source does not
 
 
 def write_summary(state: State, instructions: str) -> Flow[Accepted]:
@@ -74,17 +84,32 @@ def write_summary(state: State, instructions: str) -> Flow[Accepted]:
     job = state.job
     yield from state.known.collect()
     try:
-        return (yield from _by(job.summarizer, state, instructions))
+        return (
+            yield from _by(_of_length(job.summarizer, state.summary_limit), state, instructions)
+        )
     except CompactionError as exc:
         if job.fallback is None or exc.code == "aborted":
             raise
+        state.tally.failure = str(exc)
         yield Emit(CompactionRetried(reason="fallback", attempt=1, summarizer=_name(job.fallback)))
     return (yield from _by(job.fallback, state, instructions))
 
 
+def _of_length(summarizer: Any, limit: int | None) -> Any:
+    """The extractive summarizer, where nobody set its length, as long as a target wants it."""
+    usual = _reads_facts_only(summarizer) and summarizer.max_tokens == DEFAULT_TOKENS
+    if not usual or limit is None or limit <= DEFAULT_TOKENS:
+        return summarizer
+    return ExtractiveSummarizer(max_tokens=limit)
+
+
 def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
     """A summary by one summarizer, in parts if the history is too long for its window."""
-    parts = _parts(summarizer, state, instructions)
+    parts = (
+        [[]]
+        if _reads_facts_only(summarizer)
+        else _parts(summarizer, state, instructions, (yield from _messages(state)))
+    )
     attempts = dropped = 0
     previous = ""
     for number, messages in enumerate(parts, 1):
@@ -95,7 +120,18 @@ def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
         previous = accepted.text
         if number < len(parts):
             yield Emit(CompactionRetried(reason="part", attempt=number + 1, summarizer=call.name))
-    return replace(accepted, attempts=attempts, dropped=dropped)
+    warnings = (
+        ()
+        if accepted.by_code or accepted.carried
+        else _invented(state, accepted.text, instructions)
+    )
+    return replace(accepted, attempts=attempts, dropped=dropped, warnings=warnings)
+
+
+def _invented(state: State, text: str, instructions: str) -> tuple[str, ...]:
+    whole = state.source.bare(0, len(state.source.context))
+    given = "\n".join(flat_text(message) for message in whole)
+    return tuple(not_in_source(text, f"{given}\n{instructions}", state.whole))
 
 
 def _reads_facts_only(summarizer: Any) -> bool:
@@ -103,10 +139,9 @@ def _reads_facts_only(summarizer: Any) -> bool:
     return type(summarizer) is ExtractiveSummarizer
 
 
-def _parts(summarizer: Any, state: State, instructions: str) -> list[list[Any]]:
-    if _reads_facts_only(summarizer):
-        return [[]]
-    messages = _messages(state)
+def _parts(
+    summarizer: Any, state: State, instructions: str, messages: list[Any]
+) -> list[list[Any]]:
     window = getattr(summarizer, "window_tokens", None)
     whole = getattr(summarizer, "local", False) is True or _is_native(summarizer)
     if window is None or whole:
@@ -161,8 +196,24 @@ def _modes(call: _Call) -> tuple[str, ...]:
     return tuple(mode for mode in modes if mode != "shared") or ("plain",)
 
 
-def _messages(state: State) -> list[Any]:
-    return plain_messages(state.source.bare(state.cut.start, state.cut.stop, plain=True))
+def _messages(state: State) -> Flow[list[Any]]:
+    """What is summarised; on demand with old results that can be fetched again shortened, so that the call covers what matters."""
+    source, (start, stop) = state.source, state.cut
+    part = plain_messages(source.bare(start, stop, plain=True))
+    if state.job.microcompacted or state.job.trigger != "manual":
+        return part
+    before, after = source.bare(0, start), source.bare(stop, len(source.context))
+    view = View(state.job.weights)
+    for message in (*before, *part, *after):
+        view.add(message)
+    view.mark_sent()
+    context = Context(
+        view=view, policy=state.job.policy, states=fresh_states((microcompact.LEVEL,))
+    )
+    outcome = microcompact.LEVEL.run(context)
+    if isinstance(outcome, Generator):
+        yield from outcome
+    return view.messages[len(before) : len(before) + len(part)]
 
 
 def _name(summarizer: Any) -> str:
@@ -212,11 +263,11 @@ class _Call:
         if self.local:
             limit = min(limit, self._most_copied())
             limit = min(limit, max(self._room(), LEAST_OUTPUT_TOKENS))
-        if state.summary_room is not None:
-            left = state.summary_room - frame_tokens(state.summary_room)
-            limit = min(limit, max(left, LEAST_SUMMARY_TOKENS))
         if state.summary_limit is not None:
             limit = min(limit, state.summary_limit)
+        elif state.summary_room is not None:
+            left = state.summary_room - frame_tokens(state.summary_room)
+            limit = min(limit, max(left, LEAST_SUMMARY_TOKENS))
         window = getattr(self.who, "window_tokens", None)
         return int(limit if window is None else min(limit, max(window // 4, 1)))
 
@@ -263,11 +314,16 @@ class _Caller:
                 continue
             tally.answered(reply)
             yield LetOthersRun()
+            refused = None if self._local else error_in(_text_of(reply))
+            if refused is not None:
+                yield from self._failed(RuntimeError(refused))
+                continue
             text, problems = self._checked(reply)
             if not problems:
                 told = (self._call.name, self._attempt, self._head.dropped, self._local)
                 carried = getattr(reply, "carried", ())
-                return Accepted(_readable(self._state, text, carried), *told, carried=carried)
+                text, limit = _readable(self._state, text, carried), self._call.output_tokens()
+                return Accepted(text, *told, carried=carried, limit=limit)
             yield from self._rejected(problems)
 
     def _checked(self, reply: Any) -> tuple[str, tuple[str, ...]]:
@@ -315,11 +371,19 @@ class _Caller:
             facts=state.facts,
             instructions=self._call.instructions,
             user_messages_tokens=policy.user_messages_max_tokens,
-            newest_apart=bool(state.situation().newest_input),
+            newest_apart=self._newest_apart(),
             deadline_seconds=policy.deadline_seconds,
             stall_seconds=policy.stall_seconds,
             attempt=self._attempt,
         )
+
+    def _newest_apart(self) -> bool:
+        """Whether the newest message stands after the summary: always after a model's, whose list may not have it whole."""
+        newest = self._state.situation().newest_input
+        if not newest or not self._local:
+            return bool(newest)
+        room, words = self._call.output_tokens(), cost(newest)
+        return words * 2 > room if self._state.target is None else words + LEAST_BESIDE > room
 
     def _redacted(self, messages: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
         redact = self._state.job.redact
@@ -378,6 +442,10 @@ class _Caller:
                 reason=reason, attempt=self._attempt + 1, summarizer=self._call.name, **details
             )
         )
+
+
+def _text_of(reply: Any) -> str:
+    return reply if isinstance(reply, str) else str(getattr(reply, "text", ""))
 
 
 _REASONS = {"rate_limit": "rate_limit", "overloaded": "overloaded"}

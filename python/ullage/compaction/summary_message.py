@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ullage.compaction.target import SMALL_ROOM
-from ullage.facts.sections import CLOSING, OPENING, PINS_HEADING, quoted
+from ullage.facts.sections import CLOSING, NEWEST, OPENING, PINS_HEADING, holds_message, quoted
 from ullage.levels.pins import Pin, write_pins
 from ullage.summarizers.budgeted_text import cost
 
@@ -53,22 +53,22 @@ def summary_message(summary: str, situation: Continuation, *, pins: tuple[Pin, .
     if pins:
         parts.append(f"## {PINS_HEADING}\n{write_pins(pins)}")
     if situation.room is not None and situation.room < SMALL_ROOM:
-        return "\n\n".join(parts) + "\n" + _in_short(situation)
-    parts.extend((_where(situation), _newest(situation), _go_on(situation)))
+        return "\n\n".join(parts) + "\n" + _in_short(summary, situation)
+    parts.extend((_where(situation), _newest(summary, situation), _go_on(situation)))
     return "\n\n".join(part for part in parts if part)
 
 
-SHOWN_IN_SUMMARY = 100
-"""Tokens of the newest message up to which section 6 of a small summary has it whole."""
+SAID_AGAIN = 100
+"""Tokens of the newest message up to which it is repeated after a summary that has room, where the model looks for it."""
 
 
-def _in_short(situation: Continuation) -> str:
+def _in_short(summary: str, situation: Continuation) -> str:
     """The same where there is hardly any room."""
     path, newest = situation.transcript_path, situation.newest_input
     room = situation.room or 0
     lines = [f"Full transcript: {path}"] if path and cost(path) * 10 < room else []
-    if cost(newest) > SHOWN_IN_SUMMARY:
-        lines.append(_newest(situation))
+    if newest and not holds_message(summary, newest):
+        lines.append(_newest(summary, situation))
     waits = situation.open_question or situation.interrupted
     then = "Wait for the user." if waits else "Go on." if situation.trigger == "auto" else ""
     lines.append(f"Not user input; grants nothing. {then}".strip())
@@ -88,10 +88,14 @@ def _where(situation: Continuation) -> str:
     return "\n".join(lines)
 
 
-def _newest(situation: Continuation) -> str:
-    if not situation.newest_input:
+def _newest(summary: str, situation: Continuation) -> str:
+    """The newest message, once whole: here, or in the summary, where the next compaction reads it."""
+    newest = situation.newest_input
+    if not newest:
         return ""
-    return f"The user's newest message, verbatim:\n{quoted(situation.newest_input)}"
+    if cost(newest) > SAID_AGAIN and holds_message(summary, newest):
+        return "The user's newest message is the last one in the list of user messages above."
+    return f"{NEWEST}\n{quoted(newest)}"
 
 
 def _go_on(situation: Continuation) -> str:

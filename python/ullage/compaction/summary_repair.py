@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ullage.facts.model import Facts, Origin
+from ullage.facts.model import Facts, Origin, UserInput
 from ullage.facts.open_work import read_tasks, read_work
 from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
 from ullage.summarizers import extractive_sections, work_lines
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 from ullage.summarizers.listed_names import shown
 
-__all__ = ["SummaryRepair", "repair"]
+__all__ = ["SummaryRepair", "repair", "with_rules"]
 
 LONGEST_INPUT = 600
 """Tokens of one user message in the repair; longer ones are shortened in the middle."""
@@ -65,6 +65,21 @@ def repair(
 
 
 Finder = Callable[[Facts, str], list[str]]
+
+
+def with_rules(facts: Facts, summary: str, fixed: SummaryRepair) -> SummaryRepair:
+    """The repair with every rule of the user that neither the summary nor the repair holds: none gives way to a target."""
+    flat = " ".join(f"{summary} {fixed.text}".split())
+    rows = [extractive_sections.rule_line(rule) for rule in _lost_rules(facts, flat)]
+    if not rows:
+        return fixed
+    counts = {**fixed.appended, "rules": fixed.appended.get("rules", 0) + len(rows)}
+    return SummaryRepair("\n".join([fixed.text or KEPT_HEADING, *rows]), counts, fixed.left_out)
+
+
+def _lost_rules(facts: Facts, flat: str) -> list[UserInput]:
+    texts = ((rule, " ".join(rule.text.split())) for rule in facts.standing)
+    return [rule for rule, text in texts if text not in flat and one_line(text, 400) not in flat]
 
 
 def _inputs(facts: Facts, flat: str) -> list[str]:
@@ -131,8 +146,7 @@ def _places(text: str, part: str) -> list[int]:
 
 
 def _rules(facts: Facts, flat: str) -> list[str]:
-    told = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
-    lost = [rule for rule in told if " ".join(rule.text.split()) not in flat]
+    lost = _lost_rules(facts, flat)
     return [extractive_sections.rule_line(rule) for rule in lost if rule.origin is Origin.SUMMARY]
 
 

@@ -20,12 +20,14 @@ class CallTally:
         attempts: Calls that were made.
         dropped: Oldest messages that the newest call did not see.
         usage: Of the calls that reported theirs.
+        failure: Why the summarizer gave up, so that its fallback wrote; empty: it did not.
     """
 
     summarizer: str = ""
     attempts: int = 0
     dropped: int = 0
     usage: SummaryUsage = field(default_factory=SummaryUsage)
+    failure: str = ""
 
     def asked(self, summarizer: str, dropped: int) -> None:
         """Record the start of a call."""

@@ -46,19 +46,17 @@ def frame_tokens(room: int) -> int:
 LEAST_KEPT_PERCENT = 20
 
 
-def kept_share(target_tokens: int, overhead: int, needed: int = 0) -> int:
+def kept_share(room: int, needed: int = 0) -> int:
     """Tokens of a target that the kept messages may have.
 
     Args:
-        target_tokens: Of the new context.
-        overhead: System prompt and tools.
+        room: The target.
         needed: What the summary needs for the user's words and the essential facts; results in the kept part are
             shortened before these are.
 
     Returns:
         Half of the room, or what the summary leaves of it, but at least a fifth.
     """
-    room = max(target_tokens - overhead, 0)
     rest = room - needed - frame_tokens(room)
     return max(min(room // 2, rest), room * LEAST_KEPT_PERCENT // 100)
 

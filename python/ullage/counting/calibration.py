@@ -17,7 +17,7 @@ from ullage._late import orjson, pathlib
 from ullage.counting.models import ImageRule, Model, ModelTable
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["Correction", "Estimate", "families", "origin", "weights"]
+__all__ = ["Correction", "Estimate", "UntrueUsageWarning", "families", "origin", "weights"]
 
 
 # ---- weights ---------------------------------------------------------------------------------
@@ -105,6 +105,10 @@ OUTLIER: Final = (400, 2500)
 
 SPREAD: Final = 160
 """Nine in ten steps are within this many thousandths of a fitted estimate; see `benches/fidelity/table.py`."""
+
+
+class UntrueUsageWarning(UserWarning):
+    """A provider reported less than half of what the messages are estimated at: its figure is set aside."""
 
 
 class Estimate(NamedTuple):

@@ -9,7 +9,16 @@ from typing import Any, Final, NamedTuple
 from ullage._late import decimal, pathlib
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["CacheRule", "ImageRule", "Model", "Prices", "Sections", "document", "sections"]
+__all__ = [
+    "CacheRule",
+    "ImageRule",
+    "Model",
+    "Prices",
+    "Sections",
+    "close_names",
+    "document",
+    "sections",
+]
 
 
 class ImageRule(NamedTuple):
@@ -174,7 +183,7 @@ def _only_known(given: Mapping[str, Any]) -> None:
     """Refuse unknown parts of a model file, which would have no effect."""
     for name in given:
         if name not in _PARTS_OF_A_DOCUMENT:
-            near = _close(name, _PARTS_OF_A_DOCUMENT, 1)
+            near = close_names(name, _PARTS_OF_A_DOCUMENT, 1)
             hint = 'a row is a table [models."NAME"]' + (
                 f"; did you mean {near[0]!r}?" if near else ""
             )
@@ -238,7 +247,7 @@ def _value(place: str, key: str, value: Any) -> Any:
         return tuple(_expect(place, item, str, "must be strings") for item in _list(place, value))
     reader = _PARTS.get(key)
     if reader is None:
-        near = _close(key, [item.name for item in fields(Model)], 1)
+        near = close_names(key, [item.name for item in fields(Model)], 1)
         hint = f"did you mean {near[0]!r}?" if near else ""
         raise InvalidPolicy(place, value, "is not a field of a model", hint=hint)
     return reader(place, _expect(place, value, dict, "must be a table"))
@@ -299,7 +308,8 @@ def _dollars(place: str, value: Any) -> decimal.Decimal:
 _PARTS: Final = {"image": _image, "cache": _cache, "prices": _prices, "long_context": _prices}
 
 
-def _close(name: str, known: Iterable[str], most: int) -> list[str]:
+def close_names(name: str, known: Iterable[str], most: int, *, cutoff: float = 0.6) -> list[str]:
+    """The known names that are most like this one, at most so many; `cutoff`: how like, from 0 to 1."""
     from difflib import get_close_matches  # rarely needed, and slow to import
 
-    return get_close_matches(name, list(known), most)
+    return get_close_matches(name, list(known), most, cutoff)

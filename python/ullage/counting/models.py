@@ -13,7 +13,15 @@ from functools import cache
 from typing import Any, Final, Self
 
 from ullage._late import pathlib, pattern
-from ullage.counting.model_rows import CacheRule, ImageRule, Model, Prices, document, sections
+from ullage.counting.model_rows import (
+    CacheRule,
+    ImageRule,
+    Model,
+    Prices,
+    close_names,
+    document,
+    sections,
+)
 from ullage.exceptions import InvalidPolicy, UnknownModel
 
 __all__ = [
@@ -82,6 +90,9 @@ class ModelTable:
         continues with a word (`gpt-5-codex` fits `gpt-5`), never with a number.
         """
         key = _key(name)
+        exact = self.aliases.get(_bare(name))  # a preview by its date, which is a model of its own
+        if exact is not None:
+            return self.rows.get(exact)
         if key.endswith(_LARGE):
             return self._row(key) or self._enlarged(key.removesuffix(_LARGE))
         return next(filter(None, map(self._row, _prefixes(key))), None)
@@ -110,8 +121,14 @@ class ModelTable:
         row = self.find(name)
         if row is not None:
             return row
-        _warn_unknown(name)
+        _warn_unknown(name, self)
         return self._guess(name)
+
+    def near(self, name: str) -> str:
+        """A sentence with the known name that this one is nearly; empty if there is none."""
+        known = dict.fromkeys((*self.rows, *self.aliases))
+        found = close_names(_key(name), known, 1, cutoff=0.85)
+        return f"did you mean {found[0]!r}?" if found else ""
 
     def stated(
         self, name: str, *, context_window: int | None = None, max_output_tokens: int | None = None
@@ -156,7 +173,7 @@ class ModelTable:
         if row is None:
             raise UnknownModel(
                 f"no model is named {name!r}",
-                hint="add the model with a file: ModelTable.load(path)",
+                hint=self.near(name) or "add the model with a file: ModelTable.load(path)",
             )
         return row
 
@@ -217,12 +234,13 @@ def lookup(name: str) -> Model:
     return _builtin()._lookup(name)
 
 
-def _warn_unknown(name: str) -> None:
+def _warn_unknown(name: str, table: ModelTable) -> None:
     # Python's own registry shows a warning once per place and text: once per name.
     named = f"no model is named {name!r}" if name else "no model is given"
+    near = table.near(name) if name else ""
     warnings.warn(
         f"{named}: {UNKNOWN_CONTEXT_WINDOW:,} tokens of context and "
-        f"{UNKNOWN_MAX_OUTPUT:,} of output are assumed",
+        f"{UNKNOWN_MAX_OUTPUT:,} of output are assumed{near and '; ' + near}",
         UnknownModelWarning,
         stacklevel=4,
     )
@@ -240,9 +258,14 @@ _SIZE: Final = pattern(r"-\d{1,4}(?:\.\d+)?(?:x\d+)?[bm]")
 _LARGE: Final = "[1m]"
 
 
+def _bare(name: str) -> str:
+    """A name without the folders before it."""
+    return name.strip().lower().rsplit("/", 1)[-1]
+
+
 def _key(name: str) -> str:
     """A name without provider, region, date and version."""
-    key = name.strip().lower().rsplit("/", 1)[-1]
+    key = _bare(name)
     large = _LARGE if key.endswith(_LARGE) else ""
     key = key.removesuffix(_LARGE)
     if "." in key and (found := _PREFIX.match(key)) and found.end():
@@ -280,9 +303,14 @@ def _builtin() -> ModelTable:
 
 def _merged(documents: Iterable[Mapping[str, Any]]) -> ModelTable:
     rows, aliases, guesses, version = sections(documents)
+    own = {_key(name): row for name, row in rows.items()}
     return ModelTable(
-        {_key(name): row for name, row in rows.items()},
-        {_key(name): _key(row) for name, row in aliases.items()},
+        own,
+        # Where a name without its date is a row's, only the whole name is another's.
+        {
+            _bare(name) if _key(name) in own else _key(name): _key(row)
+            for name, row in aliases.items()
+        },
         {name: _key(row) for name, row in guesses.items()},
         version,
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, SupportsFloat
 
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window_settings import IgnoredSetting, WindowSettings
@@ -130,11 +130,9 @@ class Window:
         return self.threshold if self.autocompact else self.effective
 
     def percent_left(self, tokens: int) -> int:
-        """Room left, in percent of the reference, rounded half up, never below 0."""
+        """Room left, in percent of the reference, rounded half up, never below 0; a half is what it is in floating point, as in JavaScript."""
         whole = self.reference
-        if tokens >= whole:
-            return 0
-        return (200 * (whole - tokens) + whole) // (2 * whole)
+        return 0 if tokens >= whole else int((whole - tokens) / whole * 100 + 0.5)
 
     def state(self, tokens: int) -> WarningState:
         """Compare usage with the thresholds; WIN-3. All comparisons are ≥.
@@ -207,7 +205,12 @@ def autocompact_threshold(model: Model, settings: WindowSettings | None = None) 
     percent = settings.autocompact_percent if settings else None
     if percent is None:
         return threshold
-    return min(threshold, int(effective * percent / 100))
+    return min(threshold, _percent_of(effective, percent))
+
+
+def _percent_of(tokens: int, percent: SupportsFloat) -> int:
+    """Rounded down, in the order of Claude Code's own arithmetic: another order is one token more at 56.5 %."""
+    return int(tokens * (float(percent) / 100))
 
 
 def _share(tokens: int, percent: int) -> int:
@@ -247,7 +250,7 @@ def window_for(
     threshold = autocompact_threshold(row, settings)
     if start_percent:
         percent = settings.autocompact_percent
-        lowered = prompt if percent is None else int(effective * percent / 100)
+        lowered = prompt if percent is None else _percent_of(effective, percent)
         threshold = min(_share(prompt, start_percent), lowered)
     compaction = compaction and not settings.disable_compact
     autocompact = autocompact and compaction and not settings.disable_auto_compact

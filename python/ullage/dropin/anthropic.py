@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.dropin import stands_in_for
 from ullage.requests import count_request
 
 __all__ = ["MessageTokensCount", "count_tokens"]
@@ -83,3 +84,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+stands_in_for(__name__, "anthropic")

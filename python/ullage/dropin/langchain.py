@@ -9,10 +9,12 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
+from ullage.dropin import stands_in_for
 from ullage.dropin.langchain_pairs import Kinds, ending, without_parted
 from ullage.dropin.langchain_size import count_tokens_approximately, tokens_of_each
 from ullage.exceptions import InvalidPolicy, MissingExtra
@@ -20,6 +22,9 @@ from ullage.exceptions import InvalidPolicy, MissingExtra
 if TYPE_CHECKING:
     from langchain_core.messages import (  # type: ignore[import-not-found, unused-ignore]
         BaseMessage,
+    )
+    from langchain_core.runnables import (  # type: ignore[import-not-found, unused-ignore]
+        Runnable,
     )
 
 __all__ = ["ChatModel", "TextSplitter", "count_tokens_approximately", "trim_messages"]
@@ -45,6 +50,25 @@ _Count = Callable[[list[Any]], int]
 _Split = Callable[[str], list[str]]
 
 
+@overload
+def trim_messages(
+    messages: None = None,
+    *,
+    max_tokens: int,
+    token_counter: Callable[[list[BaseMessage]], int]
+    | Callable[[BaseMessage], int]
+    | ChatModel
+    | Literal["approximate"],
+    strategy: Literal["first", "last"] = "last",
+    allow_partial: bool = False,
+    end_on: str | type | Sequence[str | type] | None = None,
+    start_on: str | type | Sequence[str | type] | None = None,
+    include_system: bool = False,
+    text_splitter: Callable[[str], list[str]] | TextSplitter | None = None,
+) -> Runnable[Sequence[object], list[BaseMessage]]: ...
+
+
+@overload
 def trim_messages(
     messages: Iterable[object],
     *,
@@ -59,11 +83,28 @@ def trim_messages(
     start_on: str | type | Sequence[str | type] | None = None,
     include_system: bool = False,
     text_splitter: Callable[[str], list[str]] | TextSplitter | None = None,
-) -> list[BaseMessage]:
+) -> list[BaseMessage]: ...
+
+
+def trim_messages(
+    messages: Iterable[object] | None = None,
+    *,
+    max_tokens: int,
+    token_counter: Callable[[list[BaseMessage]], int]
+    | Callable[[BaseMessage], int]
+    | ChatModel
+    | Literal["approximate"],
+    strategy: Literal["first", "last"] = "last",
+    allow_partial: bool = False,
+    end_on: str | type | Sequence[str | type] | None = None,
+    start_on: str | type | Sequence[str | type] | None = None,
+    include_system: bool = False,
+    text_splitter: Callable[[str], list[str]] | TextSplitter | None = None,
+) -> list[BaseMessage] | Runnable[Sequence[object], list[BaseMessage]]:
     """The first or the last messages that fit, tool calls and their results together.
 
     Args:
-        messages: LangChain's messages, or what it converts to them.
+        messages: LangChain's messages, or what it converts to them; `None`: a runnable for chains is returned that trims what it is given.
         max_tokens: The most that the result may count.
         token_counter: Of a list or of one message (its argument is annotated `BaseMessage`); a chat model; `len` counts
             messages; `"approximate"`: `count_tokens_approximately`.
@@ -78,6 +119,20 @@ def trim_messages(
         MissingExtra: LangChain is not installed.
         InvalidPolicy: Arguments that exclude each other, or a strategy or counter that is not known.
     """
+    if messages is None:
+        return _runnable(
+            partial(
+                trim_messages,
+                max_tokens=max_tokens,
+                token_counter=token_counter,
+                strategy=strategy,
+                allow_partial=allow_partial,
+                end_on=end_on,
+                start_on=start_on,
+                include_system=include_system,
+                text_splitter=text_splitter,
+            )
+        )
     if strategy not in ("first", "last"):
         raise InvalidPolicy("strategy", strategy, "must be 'first' or 'last'")
     if strategy == "first" and (start_on or include_system):
@@ -91,6 +146,14 @@ def trim_messages(
     return _last(
         given, max_tokens, count, split if allow_partial else None, start_on, end_on, include_system
     )
+
+
+def _runnable(trim: Callable[[Sequence[object]], list[BaseMessage]]) -> Any:
+    try:
+        found = import_module("langchain_core.runnables")
+    except ImportError as error:
+        raise MissingExtra("langchain-core", "langchain") from error
+    return found.RunnableLambda(trim, name="trim_messages")
 
 
 def _last(
@@ -222,3 +285,6 @@ def _splitter(given: Any) -> _Split:
 def _lines(text: str) -> list[str]:
     *ended, last = text.split("\n")
     return [*(line + "\n" for line in ended), last]
+
+
+stands_in_for(__name__, "langchain_core.messages")

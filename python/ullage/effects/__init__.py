@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ullage.exceptions import UllageError
@@ -25,7 +25,6 @@ __all__ = [
     "Call",
     "CancelToken",
     "Cancelled",
-    "Count",
     "Effect",
     "Emit",
     "Flow",
@@ -88,12 +87,6 @@ class Store(NamedTuple):
     ids: tuple[str | int, ...]
 
 
-class Count(NamedTuple):
-    """Tokens of messages by a counter outside (a remote endpoint). Result: an int."""
-
-    items: Sequence[Mapping[str, Any]]
-
-
 class Wait(NamedTuple):
     """A pause. Result: `None`."""
 
@@ -117,7 +110,7 @@ class Together(NamedTuple):
 
 
 Effect: TypeAlias = (
-    Summarize | RunHook | ReadFile | Call | Store | Count | Wait | LetOthersRun | Emit | Together
+    Summarize | RunHook | ReadFile | Call | Store | Wait | LetOthersRun | Emit | Together
 )
 Flow: TypeAlias = Generator[Effect, Any, T]
 

@@ -11,6 +11,7 @@ from ullage.facts.identifiers import command_heads
 from ullage.facts.model import AgentRun, Command, ToolStep
 from ullage.facts.outcomes import CallOutcome
 from ullage.facts.tallies import FailureTally, FileTally
+from ullage.facts.words import is_launch
 
 __all__ = ["MAX_STEPS", "CallLog", "home_of"]
 
@@ -52,7 +53,7 @@ class CallLog:
         if first.action is Action.COMMAND:
             told = (outcome.ok, outcome.exit_code, outcome.line)
             self.commands.append(Command(at, first.target, *told, _spent(text)))
-        elif first.action is Action.AGENT:
+        elif first.action is Action.AGENT and not is_launch(text):
             self.agents.append(AgentRun(at, first.target[:2000], text.strip()[:2000]))
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:

@@ -35,12 +35,22 @@ from ullage.facts.outcomes import CallOutcome, read_outcome
 from ullage.facts.prose import Strength, note_rules, rules_in, typed_sentences
 from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
 from ullage.facts.result_facts import FactTally
-from ullage.facts.sections import looks_like_summary, parse_summary, read_numbered_messages
+from ullage.facts.sections import parse_summary, read_numbered_messages, with_newest
 from ullage.facts.tallies import MAX_NAMES, NameTally
 from ullage.facts.tasks import TaskBoard
 from ullage.facts.tried_work import CALL_CHARS, Tried, acts
-from ullage.facts.whose_words import author_of, is_hidden
-from ullage.facts.words import Kind, Other, asks, others_in, words_of
+from ullage.facts.whose_words import author_of, is_hidden, own_words, summary_text
+from ullage.facts.words import (
+    Kind,
+    Other,
+    Words,
+    asks,
+    is_launch,
+    notified,
+    others_in,
+    own_text,
+    words_of,
+)
 from ullage.messages import BlockView, Item, is_boundary, is_summary, message_of, role_of, uuid_of
 
 __all__ = ["Collector", "collect", "note_inputs"]
@@ -130,6 +140,7 @@ class Collector:
         self._shown = FactTally()
         self._settled: list[Statement] = []
         self._open = OpenWork()
+        self._launched: dict[str, str] = {}  # tasks of sub-agents that answer later, by call
         self._plan, self._plan_mode, self._interrupted = "", False, False
         self._previous: Previous | None = None
         self._last_said, self._pending_question = "", ""
@@ -142,6 +153,7 @@ class Collector:
         self._standing.extend(earlier._standing)
         self._decisions.extend(earlier._decisions)
         self._skills.update(earlier._skills)
+        self._launched.update(earlier._launched)
         self._board = earlier._board
         self._open.go_on(earlier._open)
 
@@ -162,8 +174,6 @@ class Collector:
         role = role_of(item)
         if role == "assistant":
             self._assistant(index, item)
-        elif role == "system":
-            self._host_text(index, text_of(item))
         elif role in ("user", "tool"):
             for block in blocks_of(item):
                 if block.get("type") == "tool_result":
@@ -174,18 +184,28 @@ class Collector:
         text, origin = text_of(item), author_of(item)
         if not (text or origin or is_summary(item)):
             return  # results alone
-        if is_summary(item) or (not is_hidden(item) and looks_like_summary(text)):
-            self._listed(index, text)
-            self._previous = replace(parse_summary(text), index=index)
-            known = self._previous
-            kept = zip(known.kept_numbers, known.kept_inputs, strict=True)
-            listed = f"{known.section(7)}\n{known.section(5)}"  # where code added them to a model's summary
-            self._board.restore(read_tasks(listed, index))
-            for said in read_work(listed, index):
-                self._open.restored(said)
-            self._carry_inputs(index, [*read_numbered_messages(known.section(6)), *kept])
-        elif not is_hidden(item):
-            self._words(index, text, uuid_of(item), origin)
+        if summary := summary_text(item):
+            self._earlier(index, summary)
+        if is_hidden(item):
+            return
+        said = others_in(text)
+        self._told(index, said or ([Other(origin, text.strip())] if origin else []))
+        if not origin:
+            self._words(index, own_words(item), uuid_of(item))
+
+    def _earlier(self, index: int, summary: str) -> None:
+        """Read the summary of an earlier compaction."""
+        known = self._previous = replace(parse_summary(summary), index=index)
+        self._listed(index, known.text)
+        kept = zip(known.kept_numbers, known.kept_inputs, strict=True)
+        listed = (
+            f"{known.section(7)}\n{known.section(5)}"  # where code added them to a model's summary
+        )
+        self._board.restore(read_tasks(listed, index))
+        for said in read_work(listed, index):
+            self._open.restored(said)
+        inputs = [*read_numbered_messages(known.section(6)), *kept]
+        self._carry_inputs(index, with_newest(summary, inputs))
 
     def _listed(self, index: int, summary: str) -> None:
         """The names that a summary holds; those that it lists with a file or command stay with it."""
@@ -214,22 +234,11 @@ class Collector:
         number = entry.number if entry.number > last else last + 1
         self._inputs.append(replace(entry, number=number))
 
-    def _words(self, index: int, text: str, uuid: str, origin: str = "") -> None:
-        if origin:
-            self._told(index, others_in(text) or [Other(origin, text.strip())])
-            return
-        words = words_of(text)
-        self._told(index, others_in(text))
+    def _words(self, index: int, words: Words, uuid: str) -> None:
         if words.kind is Kind.INTERRUPT:
             self._interrupted = True
-        elif words.kind is Kind.HOST:
-            self._host_text(index, words.text)
-        elif words.text:
+        elif words.text and words.kind is not Kind.HOST:
             self._input(index, words.text, words.kind, uuid)
-
-    def _host_text(self, index: int, text: str) -> None:
-        if text.strip():
-            self._standing.append(UserInput(index, text.strip(), Kind.HOST, origin=Origin.HOST))
 
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
         question = asks(self._last_said) if len(text) <= _SHORT_ANSWER else ""
@@ -258,8 +267,10 @@ class Collector:
     def _told(self, index: int, others: list[Other]) -> None:
         """Read what teammates and sub-agents say in the user's role as data, like a tool's output."""
         for other in others:
-            self._names.add(_ends(other.text), "result", index)
-            self._log.agents.append(AgentRun(index, other.who, other.text[:2000]))
+            told = notified(other)
+            what = self._launched.get(told.call, "") or told.who
+            self._names.add(_ends(told.text), "result", index)
+            self._log.agents.append(AgentRun(index, what, told.text[:2000]))
 
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
         body = item.get("attachment")
@@ -270,7 +281,10 @@ class Collector:
                 if isinstance(prompt, str)
                 else text_of({"role": "user", "content": prompt})
             )
-            self._words(index, text, uuid_of(item), author_of(body))
+            said, origin = others_in(text), author_of(body)
+            self._told(index, said or ([Other(origin, text.strip())] if origin else []))
+            if not origin:
+                self._words(index, words_of(text), uuid_of(item))
 
     def _assistant(self, index: int, item: Mapping[str, Any]) -> None:
         message = message_of(item) or {}
@@ -343,7 +357,7 @@ class Collector:
 
     def _result(self, index: int, item: Any, block: BlockView) -> None:
         opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
-        text = result_text(block)
+        text = own_text(result_text(block))
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
         home = opened.home if opened else ""
         self._names.add(_ends(text), "result", index, home)
@@ -352,6 +366,8 @@ class Collector:
         for branch, digest, subject in commits_in(text[:4000]):
             self._commits[digest] = Commit(index, branch, digest, subject)
         if opened is not None:
+            if opened.calls[0].action is Action.AGENT and is_launch(text):
+                self._launched[opened.id] = opened.calls[0].target[:2000]
             self._log.ended(opened.calls, opened.at, outcome, text)
             self._tried(opened, outcome)
             if outcome.ok and opened.calls[0].action not in (Action.COMMAND, Action.AGENT):
@@ -396,9 +412,12 @@ class Collector:
         if statements:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
         shown = self._shown.ranked() if ranked else ()
+        inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
+        if ranked:
+            inputs, standing = superseded(inputs, standing)
         return Facts(
-            inputs=tuple(superseded(self._inputs) if ranked else self._inputs),
-            standing=tuple({rule.text: rule for rule in self._standing}.values()),
+            inputs=tuple(inputs),
+            standing=tuple(standing),
             files=self._log.files.files(),
             commands=tuple(self._log.commands),
             failures=self._log.failures.failures(),

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ullage.facts.prose import typed_sentences
 from ullage.facts.searched import SearchedPatterns
+from ullage.facts.typed_lines import is_reported
 
 __all__ = [
     "Commitment",
@@ -135,5 +136,9 @@ def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> lis
 
 def commitments_among(given: Sequence[tuple[str, str]]) -> list[Commitment]:
     """The commitments of the user among sentences that `typed_sentences` found."""
-    found = ((kind_of(bare), whole) for whole, bare in given)
-    return [Commitment(kind, whole) for kind, whole in found if kind is not None]
+    found = ((kind_of(bare), whole, bare) for whole, bare in given)
+    return [
+        Commitment(kind, whole)
+        for kind, whole, bare in found
+        if kind is not None and not is_reported(bare)
+    ]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
+from ullage._late import pattern
 
 __all__ = ["unfenced"]
 
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_FENCE = pattern(r"[ \t]*(`{3,}|~{3,})")
 
 
-def unfenced(text: str, *, open_too: bool = False) -> str:
-    """The text with each fenced block replaced by an empty line.
+def unfenced(text: str, *, open_too: bool = False, gap: str = "") -> str:
+    """The text with each fenced block replaced by a line.
 
     Args:
         text: Markdown.
         open_too: Also leave out what follows a fence that is never closed; false: keep it, since a
             stray mark does not open a block.
+        gap: The line in place of a block.
     """
     if "```" not in text and "~~~" not in text:
         return text
@@ -32,7 +33,7 @@ def unfenced(text: str, *, open_too: bool = False) -> str:
         end = _end(closers, mark[1], at)
         if end < 0 and open_too:
             break
-        kept.append("" if end >= 0 else lines[at])
+        kept.append(gap if end >= 0 else lines[at])
         at = max(end, at) + 1
     return "\n".join(kept)
 

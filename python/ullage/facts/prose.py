@@ -1,9 +1,7 @@
-"""Which parts of a message its author typed as prose, and which of its sentences are rules.
+"""Which sentences of what the user typed are rules.
 
-A message may contain a mail, a log, a page or another agent's words. They are in the user's message,
-but they are not the user's: a rule is taken only from plain typed lines, never from fences, quotes,
-tags, indented blocks, tables, pasted mail or transcripts. In case of doubt the text is not a rule:
-as part of the message it stays in every summary anyway.
+Which lines of a message were typed says `typed_lines`. Of these a sentence is a rule unless it is a question, a quotation or
+says what somebody else said. In case of doubt it is none: as part of the message it stays in every summary anyway.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ullage._engine import core
-from ullage.facts.fences import unfenced
 from ullage.facts.searched import SearchedPatterns
+from ullage.facts.typed_lines import ELEMENT, is_reported, typed
 
 __all__ = [
     "Strength",
@@ -28,13 +26,10 @@ __all__ = [
     "typed_sentences",
 ]
 
-MAX_PROSE = 20_000
-"""Characters of a message that are searched for rules; longer messages are mostly pasted."""
-
 MAX_RULE = 400
 MIN_RULE = 8
 
-MAX_NOTE_MESSAGE = 600
+MAX_NOTE_MESSAGE = 400
 """Maximum characters of a message from which a note is taken: longer ones contain more than a rule."""
 
 MAX_NOTE_RULE = 240
@@ -54,97 +49,14 @@ class UserRule(NamedTuple):
     strength: Strength
 
 
-# ---- what was typed ----------------------------------------------------------------------------
-
-_OPENING_TAG = re.compile(r"<([A-Za-z][\w:.-]{0,60})(?:[ \t\n][^<>]{0,400})?>")
-_NOT_TYPED = re.compile(
-    r"[ \t]*(?:>|\||<|@@ |diff --git |index [0-9a-f]{7}|[$%#] \S+ |\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d)|[ ]{4}|[ ]{0,3}\t"
-)
-"""Lines of a quotation, a table, a diff, a shell, a log; indented blocks."""
-_LIST_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
-_MAIL = re.compile(
-    r"[ \t]*(?:(?:from|to|cc|bcc|sent|date|subject|reply-to|von|an|betreff|gesendet|datum|de|para|objet|asunto|oggetto)[ \t]*:"
-    r"[ \t]*\S|-{3,}[ \t]*(?:original|forwarded|ursprüngliche|weitergeleitete)|begin forwarded message|"
-    r"(?:dear|sehr geehrte\w*|liebe[rs]?|cher|chère|estimad[oa]|gentile)\b[^\n]{0,60}[,:]?[ \t]*$)",
-    re.IGNORECASE,
-)
-_WROTE = re.compile(
-    r"\b(?:wrote|writes|said|says|schrieb|schreibt|a écrit|escribió|ha scritto)[ \t]*:[ \t]*$", re.I
-)
-_SPEAKER = re.compile(
-    r"[ \t]*(?:\*\*|\[)?(?:system|assistant|human|user|ai|bot|tool|agent|developer|function|claude|chatgpt|model)(?:\*\*|\])?"
-    r"[ \t]*:",
-    re.IGNORECASE,
-)
-_LEADS_IN = re.compile(
-    r"\b(?:e-?mails?|mails?|messages?|letters?|articles?|texts?|documents?|transcripts?|logs?|outputs?|pages?|tickets?|issues?|"
-    r"comments?|reviews?|posts?|threads?|chats?|conversations?|snippets?|quotes?|readme|description|errors?|paragraphs?|"
-    r"summari[sz]e|translate|proofread|pasted?|quoted?|says|said|wrote|reads|the following|below|nachricht|übersetze|"
-    r"zusammenfass\w*|fasse|traduis|résume|traduce|resume)\b",
-    re.IGNORECASE,
-)
-"""In a line that ends with a colon: what follows is quoted."""
-
-_GAP = "\n"
-
-
-def _without_tagged(text: str) -> str:
-    """Remove whole elements; one that opens a line and is never closed removes the rest. Linear."""
-    if "<" not in text:
-        return text
-    kept: list[str] = []
-    unclosed: set[str] = set()
-    position = 0
-    for match in _OPENING_TAG.finditer(text):
-        tag = match[1]
-        if match.start() < position or tag in unclosed:
-            continue
-        end = text.find(f"</{tag}>", match.end())
-        if end >= 0:
-            kept.append(text[position : match.start()] + _GAP)
-            position = end + len(tag) + 3
-        elif not text[
-            max(position, text.rfind("\n", 0, match.start()) + 1) : match.start()
-        ].strip():
-            kept.append(text[position : match.start()])
-            return "".join(kept)
-        else:
-            unclosed.add(tag)
-    kept.append(text[position:])
-    return "".join(kept)
-
-
-def _typed_lines(text: str) -> Iterator[str]:
-    """The lines that are typed prose; every other line becomes empty."""
-    spoken = False
-    in_list = False
-    for line in text.split("\n"):
-        if not line.strip():
-            spoken = False
-            yield ""
-            continue
-        bare = line.rstrip()
-        if _MAIL.match(line) or (bare.endswith(":") and _WROTE.search(line[-80:])):
-            return
-        item = bool(_LIST_ITEM.match(line))
-        spoken = spoken or (":" in line and bool(_SPEAKER.match(line)))
-        shown = _NOT_TYPED.match(line) is not None and not (item and in_list)
-        in_list = item or (in_list and line[:1] in " \t")
-        yield "" if spoken or shown else line
-        if bare.endswith((":", "：")) and _LEADS_IN.search(bare[-200:]):
-            return
-
-
-def _typed(text: str) -> str:
-    """The message with everything blanked except typed prose."""
-    return "\n".join(_typed_lines(_without_tagged(unfenced(text[:MAX_PROSE], open_too=True))))
-
+# ---- sentences ------------------------------------------------------------------------------------
 
 _QUOTES = {
     "“": "”",
     "„": "“”",
     "«": "»",
     "‹": "›",
+    "‘": "’",
     "「": "」",
     "『": "』",
     '"': '"',
@@ -180,7 +92,7 @@ def _quoted_to(text: str, at: int) -> int:
         return 0
     end = _closing(text, at + 1, _QUOTES[mark])
     if end < 0:
-        return 0 if mark in "'`" else len(text)
+        return 0 if mark in "'`‘" else len(text)
     return end + 1
 
 
@@ -193,7 +105,7 @@ def _opens(text: str, at: int) -> bool:
 def _closing(text: str, start: int, closers: str) -> int:
     for mark in closers:
         place = text.find(mark, start)
-        while mark == "'" and place >= 0 and place + 1 < len(text) and text[place + 1].isalnum():
+        while mark in "'’" and place >= 0 and text[place + 1 : place + 2].isalnum():
             place = text.find(mark, place + 1)
         if place >= 0:
             return place
@@ -228,8 +140,8 @@ def _in_paragraph(paragraph: str) -> list[tuple[str, str]]:
 
 
 def typed_sentences(text: str) -> list[tuple[str, str]]:
-    """`sentences` of what is typed prose."""
-    return sentences(_typed(text))
+    """`sentences` of what is typed prose, each whole: not those around an element."""
+    return [pair for pair in sentences(typed(text)) if ELEMENT not in pair[0]]
 
 
 # ---- which sentences bind -------------------------------------------------------------------------
@@ -273,6 +185,7 @@ _NOT_A_NOTE = re.compile(
     r"https?://|[|`]|&&|\$\(|[\w.+-]{1,64}@[\w-]{1,64}\.|\b(?:curl|wget|sudo|eval|base64)\b", re.I
 )
 """A lasting note must not send anything anywhere or run anything."""
+_LISTED = re.compile(r"#|[-*+•][ \t]|\d{1,3}[.)][ \t]")
 
 
 def rules_of(text: str) -> list[UserRule]:
@@ -298,20 +211,20 @@ def _rules(given: Sequence[tuple[str, str]]) -> Iterator[UserRule]:
         if not MIN_RULE <= len(whole) <= MAX_RULE or bare.endswith(("?", "？")):
             continue
         found = _BINDING.first(bare)
-        if found >= 0:
+        if found >= 0 and not is_reported(bare):
             yield UserRule(whole, (Strength.LASTING, Strength.CONSTRAINT)[found])
 
 
 def is_all_prose(text: str) -> bool:
     """Whether a message is only typed prose."""
-    return "".join(_typed(text).split()) == "".join(text.split())
+    return "".join(typed(text).split()) == "".join(text.split())
 
 
 def note_rules(text: str) -> list[str]:
     """The sentences of a message that may outlive the session: a stricter test than `rules_of`.
 
-    The message must be short and entirely typed prose; the sentence must say that it applies from now on,
-    as an order or a wish, and must not name an address or a command.
+    The message must be nothing but the instruction: one short line of typed prose, no item of a list and no heading.
+    The sentence must say that it applies from now on, as an order or a wish, and must not name an address or a command.
 
     Args:
         text: The user's words of one message.
@@ -322,15 +235,21 @@ def note_rules(text: str) -> list[str]:
         >>> note_rules("The tests always fail. Why?")
         []
     """
-    if len(text) > MAX_NOTE_MESSAGE or not is_all_prose(text):
+    line = text.strip()
+    if (
+        len(line) > MAX_NOTE_MESSAGE
+        or "\n" in line
+        or _LISTED.match(line)
+        or not is_all_prose(text)
+    ):
         return []
-    found = sentences(text)
     return [
         whole
-        for whole, bare in found
+        for whole, bare in sentences(line)
         if MIN_RULE <= len(whole) <= MAX_NOTE_RULE
         and _COVER not in bare
         and not bare.endswith(("?", "？"))
         and _IMPERATIVE.search(bare)
         and not _NOT_A_NOTE.search(whole)
+        and not is_reported(bare)
     ]

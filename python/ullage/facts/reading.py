@@ -13,6 +13,7 @@ from ullage._late import orjson
 from ullage.messages import BlockView, message_of
 
 __all__ = [
+    "TEXT_TYPES",
     "blocks_of",
     "clean",
     "flat_text",
@@ -107,11 +108,11 @@ def text_of(item: Any) -> str:
     content = message.get("content")
     if type(content) is str and message.get("role") != "tool":
         return clean(content) if not content.isspace() else ""
-    texts = [clean(b.get("text")) for b in blocks_of(item) if b.get("type") in _TEXT_TYPES]
+    texts = [clean(b.get("text")) for b in blocks_of(item) if b.get("type") in TEXT_TYPES]
     return "\n\n".join([text for text in texts if text and not text.isspace()])
 
 
-_TEXT_TYPES = ("text", "input_text", "output_text")
+TEXT_TYPES = ("text", "input_text", "output_text")
 """A tuple: a type that is not a string can be compared, but may have no hash."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ullage._late import pattern
@@ -15,9 +16,11 @@ __all__ = [
     "HEADINGS",
     "KEPT_HEADING",
     "KEPT_INPUT",
+    "NEWEST",
     "NOTES_OPENING",
     "OPENING",
     "PINS_HEADING",
+    "holds_message",
     "holds_notes",
     "looks_like_summary",
     "parse_sections",
@@ -27,6 +30,7 @@ __all__ = [
     "read_user_messages",
     "strip_draft",
     "user_message",
+    "with_newest",
 ]
 
 HEADINGS = (
@@ -45,6 +49,9 @@ HEADINGS = (
 PINS_HEADING = "Pinned"
 
 _CONTINUED = "This session is being continued from a previous conversation"
+
+_CODEX_HANDED_OVER = "Another language model started to solve this problem and produced a summary"
+"""How Codex 0.163.0 introduces the summary that a model wrote for it."""
 
 OPENING = f"{_CONTINUED} that ran out of context. Its earlier part was replaced by this summary."
 """First line of Ullage's summary message. Bare messages have no flag and are recognised by this line. Its first sentence is the one
@@ -71,6 +78,9 @@ _DRAFT, _DRAFT_END = "<analysis>", "</analysis>"
 _HANDED_OVER = pattern(r"</analysis>\s{0,200}<summary>")
 _OPENS = pattern(r"(?:^|</summary>|</analysis>)[ \t]{0,40}<summary>", re.MULTILINE)
 _SUMMARY, _SUMMARY_END = "<summary>", "</summary>"
+_DRAFT_VARIANT = pattern(r"<(/?)(analysis)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
+_SUMMARY_VARIANT = pattern(r"<(/?)(summary)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
+_INNER_DRAFT = pattern(r"^[ \t]{0,40}<analysis>.*?</analysis>", re.MULTILINE | re.DOTALL)
 
 MOST_BLOCKS = 8
 """Maximum blocks of a response that are tried as the summary, in case a draft names the tag often."""
@@ -80,17 +90,27 @@ _FENCE = pattern(r"^\s*(`{3,}|~{3,})")
 
 def looks_like_summary(text: str) -> bool:
     """Whether a message's text is a summary, ours or another tool's, of an earlier part of the conversation."""
-    return text.lstrip()[:200].startswith(_CONTINUED)
+    return text.lstrip()[:200].startswith((_CONTINUED, _CODEX_HANDED_OVER))
 
 
 def strip_draft(text: str) -> str:
     """A model's response without its draft: the contents of `<summary>`, or everything except the draft."""
-    rest = _after_draft(text)
-    blocks = [block for block in _blocks(rest) if block]
+    rest = _after_draft(_plain_tags(text))
+    blocks = [
+        without for block in _blocks(rest) if (without := _INNER_DRAFT.sub("", block).strip())
+    ]
     if not blocks:
         return rest.strip()
     # A summary of work on HTML may contain the tag itself: the block with the most sections is used.
     return max(reversed(blocks), key=lambda block: len(parse_sections(block)))
+
+
+def _plain_tags(text: str) -> str:
+    """With the tags of a response in their plain form, where it has them only in capitals or with attributes."""
+    for opening, variant in ((_DRAFT, _DRAFT_VARIANT), (_SUMMARY, _SUMMARY_VARIANT)):
+        if opening not in text:
+            text = variant.sub(lambda tag: f"<{tag[1]}{tag[2].lower()}>", text)
+    return text
 
 
 def _after_draft(text: str) -> str:
@@ -162,7 +182,7 @@ def parse_summary(text: str) -> Previous:
     """The sections of a summary message by Ullage or another tool."""
     from ullage.facts.model import Previous
 
-    body = text.rpartition(f"\n{CLOSING}")[0] or text
+    body = text.rpartition(f"\n{CLOSING}")[0] or _without_client_words(text)
     if not text.lstrip().startswith(OPENING):
         body = strip_draft(body)  # Ullage's has none, and may quote such tags
     written, _, kept = body.partition(f"\n{KEPT_HEADING}\n")
@@ -173,6 +193,20 @@ def parse_summary(text: str) -> Previous:
     texts, numbers = tuple(text for _, text in inputs), tuple(number for number, _ in inputs)
     sections = tuple(sorted(found.items()))
     return Previous(body, sections, kept_inputs=texts, kept_numbers=numbers)
+
+
+CLIENT_WORDS = (
+    "\nIf you need specific details from before compaction (",
+    "\nContinue the conversation from where it left off without asking the user any further questions.",
+    "\nPlease continue the conversation from where we left it off",
+)
+"""How the client's own words begin that follow its summary, one of them on a line of its own. Source: requests of Claude Code 2.1.330;
+the last wording is that of versions before 2.1."""
+
+
+def _without_client_words(text: str) -> str:
+    ends = [place for words in CLIENT_WORDS if (place := text.rfind(words)) >= 0]
+    return text[: min(ends)] if ends else text
 
 
 _OF_NOTES = {
@@ -245,6 +279,14 @@ def quoted(text: str, info: str = "text") -> str:
     return f"{fence}{info}\n{text}\n{fence}"
 
 
+def holds_message(summary: str, text: str) -> bool:
+    """Whether a summary holds a user message whole, in a row as `user_message` writes it."""
+    if "\n" in text or text != text.strip():
+        return quoted(text) in summary
+    rows = (line for line in summary.split("\n") if line.endswith(text))
+    return any(row.removeprefix(KEPT_INPUT)[:1].isdigit() for row in rows)
+
+
 def user_message(number: int, text: str, about: str = "") -> str:
     """One row of section 6; several lines are fenced, so that they stay verbatim.
 
@@ -261,6 +303,30 @@ def user_message(number: int, text: str, about: str = "") -> str:
 def read_user_messages(section: str) -> list[str]:
     """The texts of a section 6 that `user_message` wrote; `[]` if it has another form."""
     return [text for _, text in read_numbered_messages(section)]
+
+
+NEWEST = "The user's newest message, verbatim:"
+"""What stands above the user's newest message after a summary that has no room for it."""
+
+_NEWEST = re.compile(rf"^{re.escape(NEWEST)}\n(`{{3,}})text\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
+
+
+def with_newest(summary: str, listed: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The user's messages that a summary lists, the newest whole where it stands whole after the end mark."""
+    found = _NEWEST.search(summary.rpartition(f"\n{CLOSING}")[2])
+    if found is None:
+        return list(listed)
+    newest, last = found[2], listed[-1] if listed else (0, "")
+    if last[1] == newest:
+        return list(listed)
+    ends = (newest[:_SAME], newest[-_SAME:])
+    if last[1].startswith(ends[0]) or last[1].endswith(ends[1]):
+        return [*listed[:-1], (last[0], newest)]
+    return [*listed, (last[0] + 1, newest)]
+
+
+_SAME = 40
+"""Characters by which a message that was cut is known again at its beginning or its end."""
 
 
 def read_numbered_messages(section: str) -> list[tuple[int, str]]:

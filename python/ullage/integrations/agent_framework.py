@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from ullage.exceptions import MissingExtra
 from ullage.integrations.agent_framework_messages import MessageTranslator
 from ullage.integrations.conversations import (
     HeldConversation,
@@ -21,12 +20,14 @@ from ullage.integrations.conversations import (
     ModelFacts,
     transcript_of,
 )
+from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
 from ullage.observe import Listener
 from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
+check("agent-framework")
 try:
     from agent_framework import (
         ChatContext,
@@ -36,7 +37,7 @@ try:
         included_messages,
     )
 except ImportError as exc:
-    raise MissingExtra("agent-framework-core", "agent-framework") from exc
+    raise absent("agent-framework") from exc
 
 __all__ = ["UllageChatMiddleware", "UllageCompactionStrategy"]
 
@@ -100,7 +101,8 @@ class UllageChatMiddleware(ChatMiddleware):
         self, context: ChatContext, given: Sequence[Message], options: Mapping[str, Any]
     ) -> HeldConversation[Message]:
         name = options.get("model") or getattr(context.client, "model", None)
-        session = context.session.session_id if context.session else _begin(given)
+        known = getattr(context, "session", None)  # older releases do not name it
+        session = known.session_id if known else _begin(given)
         host = _host(context.client) if self._host_writes else None
         return self._conversations.of(session, ModelFacts(str(name or "unknown")), host)
 

@@ -7,15 +7,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ullage.exceptions import MissingExtra
-from ullage.integrations.conversations import blocks_of, text_of
+from ullage.integrations.conversations import blocks_of, in_place, text_of
+from ullage.integrations.versions import absent
 from ullage.messages import Item
 from ullage.providers._common import from_url
 
 try:
     from agent_framework import Content, Message
 except ImportError as exc:
-    raise MissingExtra("agent-framework-core", "agent-framework") from exc
+    raise absent("agent-framework") from exc
 
 __all__ = ["MessageTranslator"]
 
@@ -33,7 +33,7 @@ class MessageTranslator:
         before, blocks = blocks_of(self.read(message)), blocks_of(now)
         more = text_of({"content": blocks[len(before) :]})
         made = copy.copy(message)
-        made.contents = [new for each in message.contents for new in _now(each, message, blocks)]
+        made.contents = list(_contents_now(message, before, blocks))
         made.contents += [Content.from_text(more)] if more else []
         made.additional_properties = dict(message.additional_properties)
         return made
@@ -87,24 +87,36 @@ def _is_image(content: Content) -> bool:
     return content.type in ("data", "uri") and (content.media_type or "").startswith("image/")
 
 
-def _now(content: Content, message: Message, blocks: Sequence[Mapping[str, Any]]) -> list[Content]:
-    """What became of one content: itself, a copy that says less, or nothing."""
-    if content.type == "function_result":
-        found = _found(content, message, blocks, "tool_use_id")
-        if found is None or found == _result(content):
-            return [] if found is None else [content]
-        made = copy.copy(content)
-        made.items = _items_now(content, blocks_of({"content": found.get("content")}))
-        made.raw_representation, made.call_id = None, str(found["tool_use_id"])
-        made.result = "\n".join(each.text or "" for each in made.items if each.type == "text")
-        return [made]
-    if content.type == "function_call":
-        return _call_now(content, _found(content, message, blocks, "id"))
+def _contents_now(
+    message: Message, before: Sequence[Mapping[str, Any]], blocks: Sequence[Mapping[str, Any]]
+) -> Iterator[Content]:
+    """What became of each content: itself, a copy that says less, or nothing."""
+    calls = iter(in_place(before, blocks, "tool_use"))
+    results = iter(in_place(before, blocks, "tool_result"))
+    for content in message.contents:
+        if content.type == "function_result":
+            yield from _result_now(content, next(results))
+        elif content.type == "function_call":
+            yield from _call_now(content, next(calls))
+        elif _stays(content, blocks):
+            yield content
+
+
+def _stays(content: Content, blocks: Sequence[Mapping[str, Any]]) -> bool:
+    kinds = {each.get("type") for each in blocks}
     if content.type == "text_reasoning":
-        return [content] if any(each.get("type") == "thinking" for each in blocks) else []
-    if _is_image(content) and not any(each.get("type") == "image" for each in blocks):
-        return []
-    return [content]
+        return "thinking" in kinds
+    return "image" in kinds or not _is_image(content)
+
+
+def _result_now(content: Content, found: Mapping[str, Any] | None) -> list[Content]:
+    if found is None or found == _result(content):
+        return [] if found is None else [content]
+    made = copy.copy(content)
+    made.items = _items_now(content, blocks_of({"content": found.get("content")}))
+    made.raw_representation, made.call_id = None, str(found["tool_use_id"])
+    made.result = "\n".join(each.text or "" for each in made.items if each.type == "text")
+    return [made]
 
 
 def _items_now(content: Content, now: Sequence[Mapping[str, Any]]) -> list[Content]:
@@ -124,16 +136,3 @@ def _call_now(content: Content, found: Mapping[str, Any] | None) -> list[Content
     made.raw_representation, made.call_id = None, str(found["id"])
     made.arguments = json.dumps(given) if isinstance(content.arguments, str) else given
     return [made]
-
-
-def _found(
-    content: Content, message: Message, blocks: Sequence[Mapping[str, Any]], key: str
-) -> Mapping[str, Any] | None:
-    """The block that a call or result is now; where an id was given twice, it has another one and is found by its place."""
-    named = [block for block in blocks if key in block]
-    alike = [each for each in message.contents if each.type == content.type]
-    for block in named:
-        if block[key] == (content.call_id or ""):
-            return block
-    at = next(n for n, each in enumerate(alike) if each is content)
-    return named[at] if len(named) == len(alike) else None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from ullage import ContextManager, ContextTooLarge, ManagerBusy, Policy
+from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
 from ullage.manager import ListView, PlanStep
 from ullage.messages import Item, SystemPrompt, Tools
 from ullage.observe import Listener
@@ -24,17 +24,25 @@ __all__ = [
     "ModelFacts",
     "NativeItems",
     "Translator",
+    "in_place",
 ]
 
 M = TypeVar("M")
 
 FRAMEWORK: Final = Provider(
-    name="framework", form="ullage.providers.anthropic", internal=True, read_as_is=True
+    name="framework",
+    form="ullage.providers.anthropic",
+    internal=True,
+    read_as_is=True,
+    by_place=True,
 )
 """The internal view, judged by what holds for every provider: the framework writes the provider's request itself."""
 
 MOST: Final = 64
 """HeldConversations that are held; of an older one the view is made from its list again."""
+
+_ANY: Final = "gpt-5.4"
+"""A model with which arguments are tried that are of no model."""
 
 _TOO_LONG: Final = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long"}}  # fmt: skip
 
@@ -218,6 +226,24 @@ class HeldConversations(Generic[M]):
     )
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        """Refuse arguments that no conversation could be begun with."""
+        self.listeners = tuple(self.listeners)
+        try:
+            ContextManager(
+                model=_ANY,
+                provider=self.provider,
+                policy=self.policy,
+                summarizer=self.summarizer,
+                context_window=self.context_window,
+                max_output_tokens=self.max_output_tokens,
+            )
+        except InvalidPolicy as error:
+            if error.field != "summarizer":
+                raise
+            hint = "'host' is the framework's own model"
+            raise InvalidPolicy(error.field, error.value, error.limit, hint=hint) from None
+
     def of(
         self, name: str, model: ModelFacts, summarizer: WriterLike | None = None
     ) -> HeldConversation[M]:
@@ -263,6 +289,30 @@ def blocks_of(item: Item) -> list[Mapping[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return [block for block in content or () if isinstance(block, Mapping)]
+
+
+def in_place(
+    before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]], kind: str
+) -> list[Mapping[str, Any] | None]:
+    """What each call (`tool_use`) or result (`tool_result`) of a message is now; `None`: it is no longer there.
+
+    By its place, as ids may repeat, or may have been changed. Where some went, the ids tell which.
+
+    Args:
+        before: The blocks of the message's reading.
+        now: The blocks that stand in their place.
+        kind: Of the blocks that are looked at.
+    """
+    key = "id" if kind == "tool_use" else "tool_use_id"
+    given = [block for block in before if block.get("type") == kind]
+    left = [block for block in now if block.get("type") == kind]
+    if len(given) == len(left):
+        return list(left)
+    found: list[Mapping[str, Any] | None] = []
+    for block in given:
+        at = next((at for at, each in enumerate(left) if each.get(key) == block.get(key)), None)
+        found.append(None if at is None else left.pop(at))
+    return found
 
 
 def text_of(item: Item) -> str:

@@ -13,26 +13,27 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal
 
-from ullage.exceptions import MissingExtra
 from ullage.integrations.conversations import (
     HeldConversation,
     HeldConversations,
     ModelFacts,
     transcript_of,
 )
+from ullage.integrations.versions import absent, check
 from ullage.messages import Item
 from ullage.observe import Listener
 from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
+check("google-adk")
 try:
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.models import LLMRegistry, LlmRequest, LlmResponse
     from google.adk.plugins import BasePlugin
     from google.genai.types import Content, GenerateContentConfig, Part
 except ImportError as exc:
-    raise MissingExtra("google-adk", "google-adk") from exc
+    raise absent("google-adk") from exc
 
 __all__ = ["UllagePlugin"]
 

@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from ullage.exceptions import MissingExtra
+from ullage import ContextManager
+from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
     HeldConversation,
     HeldConversations,
@@ -22,11 +23,13 @@ from ullage.integrations.conversations import (
     transcript_of,
 )
 from ullage.integrations.inspect_ai_messages import InspectTranslator
+from ullage.integrations.versions import absent, check
 from ullage.observe import Listener
 from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
+check("inspect-ai")
 try:
     from inspect_ai.model import (
         ChatMessage,
@@ -38,7 +41,7 @@ try:
     )
     from inspect_ai.tool import ToolInfo
 except ImportError as exc:
-    raise MissingExtra("inspect-ai", "inspect-ai") from exc
+    raise absent("inspect-ai") from exc
 
 __all__ = ["UllageCompaction"]
 
@@ -103,7 +106,7 @@ class UllageCompaction(CompactionStrategy):
             count = await model.count_tokens(messages)
             # Inspect names no reason: what is below the threshold was refused by the model.
             refused = count <= self._room(model)
-            await conversation.manager.acompact(target_tokens=count // 2 if refused else None)
+            await _compacted(conversation.manager, count // 2 if refused else None)
             fitted = await conversation.afit(rest, **head)
         read = [conversation.translator.read(message) for message in fitted.messages]
         conversation.manager.view_kept(replace(fitted.view, messages=read))
@@ -120,6 +123,14 @@ class UllageCompaction(CompactionStrategy):
         window = self._window or _window(model)
         whole = isinstance(self.threshold, int) or self.threshold > 1
         return min(int(self.threshold if whole else self.threshold * window), window)
+
+
+async def _compacted(manager: ContextManager, target: int | None) -> None:
+    """A compaction to a target, or to the smallest that can be met: Inspect would end the run over an error."""
+    try:
+        await manager.acompact(target_tokens=target)
+    except ContextTooLarge as error:
+        await manager.acompact(target_tokens=error.floor_tokens)
 
 
 def _window(model: Model) -> int:

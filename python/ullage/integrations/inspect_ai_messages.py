@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ullage.exceptions import MissingExtra
-from ullage.integrations.conversations import blocks_of, text_of
+from ullage.integrations.conversations import blocks_of, in_place, text_of
+from ullage.integrations.versions import absent
 from ullage.messages import Item
 from ullage.providers._common import from_url
 
@@ -22,7 +22,7 @@ try:
         ContentText,
     )
 except ImportError as exc:
-    raise MissingExtra("inspect-ai", "inspect-ai") from exc
+    raise absent("inspect-ai") from exc
 
 __all__ = ["InspectTranslator"]
 
@@ -40,17 +40,15 @@ class InspectTranslator:
         if not isinstance(message, ChatMessageAssistant):
             role = "system" if isinstance(message, ChatMessageSystem) else "user"
             return {"role": role, "content": content}
-        calls = [
-            {"type": "tool_use", "id": call.id, "name": call.function, "input": call.arguments}
-            for call in message.tool_calls or ()
-        ]
+        calls = _calls(message)
         return {"role": "assistant", "content": [*blocks_of({"content": content}), *calls]}
 
     def changed(self, message: ChatMessage, now: Item) -> ChatMessage:
         """A copy of the message that says what its reading says now."""
         blocks = blocks_of(now)
         if isinstance(message, ChatMessageTool):
-            return _result_now(message, blocks)
+            result = in_place([_result(message)], blocks, "tool_result")[0]
+            return self.made(now) if result is None else _result_now(message, result)
         if isinstance(message, ChatMessageAssistant):
             return _response_now(message, blocks)
         return message.model_copy(update={"content": _content_now(message, now.get("content"))})
@@ -88,6 +86,13 @@ def _block(content: Any) -> dict[str, Any]:
     return {"type": "text", "text": json.dumps(about, sort_keys=True)}
 
 
+def _calls(message: ChatMessageAssistant) -> list[dict[str, Any]]:
+    return [
+        {"type": "tool_use", "id": call.id, "name": call.function, "input": call.arguments}
+        for call in message.tool_calls or ()
+    ]
+
+
 def _result(message: ChatMessageTool) -> dict[str, Any]:
     """The result; where a call failed, models are sent the error's text in place of the content."""
     block = {"type": "tool_result", "tool_use_id": message.tool_call_id or ""}
@@ -99,23 +104,24 @@ def _result(message: ChatMessageTool) -> dict[str, Any]:
 # ---- back -------------------------------------------------------------------------------------
 
 
-def _result_now(message: ChatMessageTool, now: list[Mapping[str, Any]]) -> ChatMessageTool:
-    result = next((block for block in now if block.get("type") == "tool_result"), {})
+def _result_now(message: ChatMessageTool, result: Mapping[str, Any]) -> ChatMessageTool:
+    named: dict[str, Any] = {"tool_call_id": str(result["tool_use_id"]) or message.tool_call_id}
     if message.error is not None:
         error = replace(message.error, message=text_of({"content": result.get("content")}))
-        return message.model_copy(update={"error": error})
-    return message.model_copy(update={"content": _content_now(message, result.get("content"))})
+        return message.model_copy(update={**named, "error": error})
+    content = _content_now(message, result.get("content"))
+    return message.model_copy(update={**named, "content": content})
 
 
 def _response_now(
     message: ChatMessageAssistant, now: list[Mapping[str, Any]]
 ) -> ChatMessageAssistant:
     """The response with what its calls hold now, and without thinking where that left."""
-    given = {str(each["id"]): dict(each["input"]) for each in now if each.get("type") == "tool_use"}
+    found = in_place(_calls(message), now, "tool_use")
     calls = [
-        replace(call, arguments=given[call.id])
-        for call in message.tool_calls or ()
-        if call.id in given
+        replace(call, id=str(block["id"]), arguments=dict(block["input"]))
+        for call, block in zip(message.tool_calls or (), found, strict=True)
+        if block is not None
     ]
     content = _content_now(message, [each for each in now if each.get("type") != "tool_use"])
     update = {"content": content, "tool_calls": calls or None}

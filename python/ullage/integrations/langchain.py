@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ullage.exceptions import MissingExtra
 from ullage.integrations.conversations import (
     Fitted,
     HeldConversation,
@@ -23,12 +22,14 @@ from ullage.integrations.conversations import (
 )
 from ullage.integrations.langchain_messages import LangChainTranslator
 from ullage.integrations.langchain_summary import ChatSummarizer
+from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
 from ullage.observe import Listener
 from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import WriterLike
 
+check("langchain")
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langchain.agents.middleware.internal_call_transformer import InternalCallTransformer
@@ -39,7 +40,7 @@ try:
     from langgraph.graph.message import REMOVE_ALL_MESSAGES
     from langgraph.runtime import Runtime
 except ImportError as exc:
-    raise MissingExtra("langchain", "langchain") from exc
+    raise absent("langchain") from exc
 
 __all__ = ["UllageMiddleware"]
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ullage.exceptions import MissingExtra
-from ullage.integrations.conversations import blocks_of, text_of
+from ullage.integrations.conversations import blocks_of, in_place, text_of
+from ullage.integrations.versions import absent
 from ullage.messages import THINKING, Item
 from ullage.providers._common import from_url
 
@@ -21,7 +21,7 @@ try:
         ToolMessage,
     )
 except ImportError as exc:
-    raise MissingExtra("langchain-core", "langchain") from exc
+    raise absent("langchain") from exc
 
 __all__ = ["LangChainTranslator"]
 
@@ -46,9 +46,8 @@ class LangChainTranslator:
     def changed(self, message: AnyMessage, now: Item) -> AnyMessage:
         """A copy of the message that says what its reading says now."""
         if isinstance(message, ToolMessage):
-            results = (block for block in blocks_of(now) if block.get("type") == "tool_result")
-            content = next((block.get("content") for block in results), "")
-            return message.model_copy(update={"content": _plain(content)})
+            result = in_place([_result(message)], blocks_of(now), "tool_result")[0]
+            return self.made(now) if result is None else _result_now(message, result)
         if isinstance(message, AIMessage):
             return _response_now(message, blocks_of(now))
         if isinstance(message, FunctionMessage):
@@ -100,15 +99,18 @@ def _blocks(content: list[Any]) -> Iterator[dict[str, Any]]:
 def _response(message: AIMessage) -> Item:
     content = message.content
     blocks = list(_blocks([content] if isinstance(content, str) and content else content or []))
-    for at, call in enumerate([*message.tool_calls, *message.invalid_tool_calls]):
-        given = call["args"] if isinstance(call["args"], dict) else {"arguments": call["args"]}
-        name = call["id"] or f"call_{message.id}_{at}"
-        blocks.append({"type": "tool_use", "id": name, "name": call["name"] or "", "input": given})
-    read: dict[str, Any] = {"role": "assistant", "content": blocks}
+    read: dict[str, Any] = {"role": "assistant", "content": [*blocks, *_calls(message)]}
     usage = message.usage_metadata
     if usage:
         read["usage"] = {name: usage[name] for name in ("input_tokens", "output_tokens")}
     return read
+
+
+def _calls(message: AIMessage) -> Iterator[dict[str, Any]]:
+    for at, call in enumerate([*message.tool_calls, *message.invalid_tool_calls]):
+        given = call["args"] if isinstance(call["args"], dict) else {"arguments": call["args"]}
+        name = call["id"] or f"call_{message.id}_{at}"
+        yield {"type": "tool_use", "id": name, "name": call["name"] or "", "input": given}
 
 
 def _result(message: ToolMessage) -> dict[str, Any]:
@@ -135,18 +137,25 @@ def _as_list(content: str | list[Any]) -> list[Any]:
     return list(content)
 
 
+def _result_now(message: ToolMessage, result: Mapping[str, Any]) -> ToolMessage:
+    named = {"content": _plain(result.get("content")), "tool_call_id": str(result["tool_use_id"])}
+    return message.model_copy(update=named)
+
+
 def _response_now(message: AIMessage, now: list[Mapping[str, Any]]) -> AIMessage:
     """The response with what its calls hold now, and without thinking where that left."""
-    given = {str(each["id"]): each["input"] for each in now if each.get("type") == "tool_use"}
+    before = list(_calls(message))
+    found = in_place(before, now, "tool_use")
     calls = [
-        {**call, "args": given[call["id"]]} for call in message.tool_calls if call["id"] in given
+        {**call, "args": block["input"], "id": call["id"] and block["id"]}
+        for call, block in zip(message.tool_calls, found, strict=False)
+        if block is not None
     ]
     thinks = any(block.get("type") in _REASONING for block in now)
     content = message.content
     if isinstance(content, list):
-        content = [
-            _call_now(block, given) for block in content if thinks or _kind(block) not in _REASONING
-        ]
+        stays = [block for block in content if thinks or _kind(block) not in _REASONING]
+        content = list(_content_now(stays, list(zip(before, found, strict=True))))
     more = dict(message.additional_kwargs)
     for name in () if calls == message.tool_calls else ("tool_calls", "function_call"):
         more.pop(name, None)
@@ -160,11 +169,22 @@ def _kind(block: Any) -> Any:
     return block.get("type") if isinstance(block, Mapping) else None
 
 
-def _call_now(block: Any, given: Mapping[str, Any]) -> Any:
-    kind = _kind(block)
-    if kind in ("tool_use", "tool_call") and block.get("id") in given:
-        key = "input" if kind == "tool_use" else "args"
-        return {**block, key: given[block["id"]]}
-    if kind == "function_call" and block.get("call_id") in given:
-        return {**block, "arguments": json.dumps(given[block["call_id"]])}
-    return block
+def _content_now(
+    content: list[Any], calls: list[tuple[dict[str, Any], Mapping[str, Any] | None]]
+) -> Iterator[Any]:
+    """The content, in which calls may stand once more: the first of an id is the first call of that id."""
+    for block in content:
+        name = "call_id" if _kind(block) == "function_call" else "id"
+        is_call = _kind(block) in ("tool_use", "tool_call", "function_call")
+        ids = [before["id"] for before, _ in calls]
+        if not is_call or block.get(name) not in ids:
+            yield block
+            continue
+        before, now = calls.pop(ids.index(block[name]))
+        if now is None:
+            continue
+        key, given = ("args" if _kind(block) == "tool_call" else "input"), now["input"]
+        if name == "call_id":
+            key, given = "arguments", json.dumps(given)
+        same = now["input"] == before["input"]
+        yield {**block, name: now["id"], **({} if same else {key: given})}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ullage.exceptions import MissingExtra
 from ullage.integrations.conversations import transcript_of
+from ullage.integrations.versions import absent
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 try:
@@ -14,7 +14,7 @@ try:
     from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
     from langchain_core.runnables import RunnableConfig
 except ImportError as exc:
-    raise MissingExtra("langchain", "langchain") from exc
+    raise absent("langchain") from exc
 
 __all__ = ["ChatSummarizer"]
 

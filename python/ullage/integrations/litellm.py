@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
-from ullage.exceptions import InvalidMessage, MissingExtra
+from ullage.exceptions import InvalidMessage
 from ullage.integrations.conversations import (
     Fitted,
     HeldConversation,
@@ -28,6 +28,7 @@ from ullage.integrations.conversations import (
     NativeItems,
     transcript_of,
 )
+from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
 from ullage.messages import Item
 from ullage.observe import Listener
@@ -35,13 +36,14 @@ from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
+check("litellm")
 try:
     import litellm
     from litellm import ContextWindowExceededError
     from litellm.integrations.custom_logger import CustomLogger
     from litellm.types.utils import CallTypes
 except ImportError as exc:
-    raise MissingExtra("litellm", "litellm") from exc
+    raise absent("litellm") from exc
 
 __all__ = ["UllageLogger"]
 
@@ -106,6 +108,7 @@ class UllageLogger(CustomLogger):
     ) -> None:
         super().__init__()
         self._host_writes, listening = summarizer == "host", tuple(listeners)
+        self._told = False
         self._conversations = {
             form.provider: HeldConversations[Item](
                 _Items(),
@@ -152,6 +155,15 @@ class UllageLogger(CustomLogger):
             _under_way.set(None)
             with suppress(type(exception)):
                 await conversation.arefused(exception, overflow=_is_overflow(exception))
+
+    def log_pre_api_call(self, model: str, messages: Any, kwargs: Mapping[str, Any]) -> None:
+        """Say once that a synchronous call passes as it is, since litellm lets callbacks only look at it."""
+        if kwargs.get("call_type") == "completion" and not self._told and not _own_call.get():
+            self._told = True
+            _log.warning(
+                "litellm.completion asks no callback what to send, so its requests pass as they are: "
+                "call UllageLogger().around(litellm.completion), or litellm.acompletion"
+            )
 
     # ---- what a program calls ----------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from ullage.exceptions import ContextTooLarge, MissingExtra
+from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
     Fitted,
     HeldConversation,
@@ -23,12 +23,14 @@ from ullage.integrations.conversations import (
     transcript_of,
 )
 from ullage.integrations.llama_index_messages import ChatMessageTranslator
+from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
 from ullage.observe import Listener
 from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
+check("llama-index")
 try:
     from llama_index.core.base.llms.types import (
         ChatMessage,
@@ -42,7 +44,7 @@ try:
     from llama_index.core.llms.llm import LLM
     from llama_index.core.memory.memory import BaseMemoryBlock
 except ImportError as exc:
-    raise MissingExtra("llama-index-core", "llama-index") from exc
+    raise absent("llama-index") from exc
 
 __all__ = ["UllageBlock", "UllageLLM"]
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ullage.exceptions import MissingExtra
-from ullage.integrations.conversations import blocks_of, text_of
+from ullage.integrations.conversations import blocks_of, in_place, text_of
+from ullage.integrations.versions import absent
 from ullage.messages import Item
 from ullage.providers._common import from_url
 
@@ -21,7 +21,7 @@ try:
         ToolCallBlock,
     )
 except ImportError as exc:
-    raise MissingExtra("llama-index-core", "llama-index") from exc
+    raise absent("llama-index") from exc
 
 __all__ = ["ChatMessageTranslator"]
 
@@ -49,8 +49,10 @@ class ChatMessageTranslator:
     def changed(self, message: ChatMessage, now: Item) -> ChatMessage:
         """A copy of the message that says what its reading says now."""
         blocks, more = blocks_of(now), dict(message.additional_kwargs)
-        result = next((each for each in blocks if each.get("type") == "tool_result"), None)
-        if result is not None and _answered(message):
+        if _answered(message):
+            result = next((each for each in blocks if each.get("type") == "tool_result"), None)
+            if result is None:
+                return self.made(now)
             more["tool_call_id"] = str(result["tool_use_id"])
             blocks = blocks_of({"content": result.get("content")})
         own = list(_now(message.blocks, blocks))
@@ -133,28 +135,25 @@ def _now(blocks: Sequence[Any], now: Sequence[Mapping[str, Any]]) -> Iterator[An
     """The blocks that are still there, those that say something else, and what is new."""
     before = _blocks(blocks)
     fresh = [each for each in now if each.get("type") == "text" and each not in before]
-    calls = [each for each in blocks if isinstance(each, ToolCallBlock)]
+    calls = iter(in_place(before, now, "tool_use"))
     for block in blocks:
         read = _read(block)
-        if read is None or read in now:
+        if isinstance(block, ToolCallBlock):
+            yield from _call_now(block, read, next(calls))
+        elif read is None or read in now:
             yield block
-        elif isinstance(block, ToolCallBlock):
-            yield from _call_now(block, calls, now)
         elif not isinstance(block, ThinkingBlock) and fresh:
             yield TextBlock(text=fresh.pop(0)["text"])
     yield from (TextBlock(text=each["text"]) for each in fresh)
 
 
 def _call_now(
-    block: ToolCallBlock, calls: Sequence[ToolCallBlock], now: Sequence[Mapping[str, Any]]
+    block: ToolCallBlock, before: Mapping[str, Any] | None, now: Mapping[str, Any] | None
 ) -> Iterator[ToolCallBlock]:
-    """The call with what it holds now; where an id was given twice, it has another one and is found by its place."""
-    named = [each for each in now if each.get("type") == "tool_use"]
-    own = block.tool_call_id or block.tool_name
-    found = next((each for each in named if each["id"] == own), None)
-    if found is None and len(named) == len(calls):
-        found = named[next(at for at, each in enumerate(calls) if each is block)]
-    if found is not None:
-        given = dict(found["input"])
+    """The call with what it holds now; `now`: `None` where it went."""
+    if now == before:
+        yield block
+    elif now is not None:
+        given = dict(now["input"])
         text = json.dumps(given) if isinstance(block.tool_kwargs, str) else given
-        yield block.model_copy(update={"tool_kwargs": text, "tool_call_id": str(found["id"])})
+        yield block.model_copy(update={"tool_kwargs": text, "tool_call_id": str(now["id"])})

@@ -12,11 +12,11 @@ Runner.run_sync(Agent("helper", model="gpt-5.4"), "hello", run_config=config)
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from ullage.exceptions import MissingExtra
 from ullage.integrations.conversations import (
     HeldConversation,
     HeldConversations,
@@ -24,6 +24,7 @@ from ullage.integrations.conversations import (
     NativeItems,
     transcript_of,
 )
+from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
 from ullage.messages import Item
 from ullage.observe import Listener
@@ -31,6 +32,7 @@ from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
+check("openai-agents")
 try:
     from agents import Agent, ItemHelpers, Model, ModelSettings, ModelTracing
     from agents.memory import Session
@@ -38,7 +40,7 @@ try:
     from agents.models.multi_provider import MultiProvider
     from agents.run_config import CallModelData, ModelInputData
 except ImportError as exc:
-    raise MissingExtra("openai-agents", "openai-agents") from exc
+    raise absent("openai-agents") from exc
 
 __all__ = ["UllageModel", "UllageSession", "ullage_filter"]
 
@@ -236,7 +238,8 @@ class UllageModel(Model):
 class UllageSession:
     """A session whose stored items stay small: `Runner.run(agent, text, session=UllageSession(SQLiteSession("id")))`.
 
-    After each turn the SDK calls `run_compaction`; what no longer fits is replaced in the session underneath.
+    What no longer fits is replaced in the session underneath: after each turn, where the SDK calls `run_compaction`, and before each
+    run, as the SDK calls it only for models whose responses have an id. While a call waits for its output, all stays as it is.
 
     Args:
         session: Any session.
@@ -274,9 +277,10 @@ class UllageSession:
         )
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
-        """The newest items, oldest first; `None`: all."""
+        """The newest items, oldest first; `None`: all, made to fit."""
         async with self._lock:
-            return list(await self.session.get_items(limit))
+            items = list(await self.session.get_items(limit))
+            return items if limit is not None else await self._kept_small(items)
 
     async def add_items(self, items: list[Any]) -> None:
         """Append items."""
@@ -297,18 +301,36 @@ class UllageSession:
         """Replace the stored items by what fits; with `force` a compaction is made in any case."""
         async with self._lock:
             items = list(await self.session.get_items())
-            if not items:
-                return
-            conversation = self._plugged.of(items, self._model, self.session_id)
+            await self._kept_small(items, force=bool((args or {}).get("force")))
+
+    async def _kept_small(self, items: list[Any], *, force: bool = False) -> list[Any]:
+        """What the session holds now."""
+        if not items or _waits(items):
+            return items
+        conversation = self._plugged.of(items, self._model, self.session_id)
+        fitted = await conversation.afit(items)
+        if not fitted.changed and force:
+            await conversation.manager.acompact()
             fitted = await conversation.afit(items)
-            if not fitted.changed and (args or {}).get("force"):
-                await conversation.manager.acompact()
-                fitted = await conversation.afit(items)
-            if fitted.changed:
-                await self.session.clear_session()
-                made: list[Any] = list(fitted.messages)
-                await self.session.add_items(made)
-                conversation.manager.view_kept(fitted.view)
+        if not fitted.changed:
+            return items
+        made: list[Any] = list(fitted.messages)
+        await self.session.clear_session()
+        await self.session.add_items(made)
+        conversation.manager.view_kept(fitted.view)
+        return made
+
+
+def _waits(items: Iterable[Any]) -> bool:
+    """Whether a call has no output yet, as in a run that waits for an approval."""
+    open_calls: Counter[str] = Counter()
+    for item in items:
+        kind = str(item.get("type"))
+        if kind.endswith("_call") and item.get("call_id"):
+            open_calls[item["call_id"]] += 1
+        elif kind.endswith("_call_output"):
+            open_calls[str(item.get("call_id"))] -= 1
+    return any(count > 0 for count in open_calls.values())
 
 
 async def _fit(

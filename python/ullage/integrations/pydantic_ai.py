@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ullage.exceptions import MissingExtra
 from ullage.integrations.conversations import (
     Fitted,
     HeldConversation,
@@ -23,12 +22,14 @@ from ullage.integrations.conversations import (
     transcript_of,
 )
 from ullage.integrations.pydantic_ai_messages import PydanticTranslator, standing
+from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
 from ullage.observe import Listener
 from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
+check("pydantic-ai")
 try:
     from pydantic_ai import RunContext
     from pydantic_ai.capabilities import AbstractCapability
@@ -43,7 +44,7 @@ try:
     )
     from pydantic_ai.models import Model, ModelRequestContext
 except ImportError as exc:
-    raise MissingExtra("pydantic-ai-slim", "pydantic-ai") from exc
+    raise absent("pydantic-ai") from exc
 
 __all__ = ["Ullage", "UllageStrategy", "ullage_history"]
 

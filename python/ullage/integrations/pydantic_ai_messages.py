@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ullage.exceptions import MissingExtra
-from ullage.integrations.conversations import blocks_of, text_of
+from ullage.integrations.conversations import blocks_of, in_place, text_of
+from ullage.integrations.versions import absent
 from ullage.messages import Item
 
 try:
@@ -28,7 +28,7 @@ try:
         UserPromptPart,
     )
 except ImportError as exc:
-    raise MissingExtra("pydantic-ai-slim", "pydantic-ai") from exc
+    raise absent("pydantic-ai") from exc
 
 __all__ = ["PydanticTranslator", "standing"]
 
@@ -62,7 +62,7 @@ class PydanticTranslator:
     def changed(self, message: ModelMessage, now: Item) -> ModelMessage:
         """A copy of the message that says what its reading says now."""
         if isinstance(message, ModelRequest):
-            return _request_now(message, now, len(blocks_of(self.read(message))))
+            return _request_now(message, blocks_of(self.read(message)), blocks_of(now))
         return _response_now(message, blocks_of(now))
 
     def made(self, item: Item) -> ModelMessage:
@@ -94,7 +94,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _asked(part: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(part, ToolReturnPart) or (isinstance(part, RetryPromptPart) and part.tool_name):
+    if _is_result(part):
         failed = isinstance(part, RetryPromptPart) or part.outcome in (
             "failed",
             "denied",
@@ -152,38 +152,59 @@ def _said(part: Any) -> dict[str, Any]:
 # ---- back -------------------------------------------------------------------------------------
 
 
-def _request_now(message: ModelRequest, now: Item, known: int) -> ModelRequest:
-    blocks = blocks_of(now)
-    texts = {
-        str(block["tool_use_id"]): text_of({"content": block.get("content")})
-        for block in blocks
-        if block.get("type") == "tool_result"
-    }
-    parts = [_part_now(part, texts) for part in message.parts]
-    added = [str(block["text"]) for block in blocks[known:] if block.get("type") == "text"]
+def _request_now(
+    message: ModelRequest, before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
+) -> ModelRequest:
+    results = iter(in_place(before, now, "tool_result"))
+    parts: list[Any] = []
+    for part in message.parts:
+        if not _is_result(part):
+            parts.append(part)
+        elif (result := next(results)) is not None:
+            parts.append(_result_now(part, result))
+    texts, known = (
+        [str(block["text"]) for block in blocks if block.get("type") == "text"]
+        for blocks in (now, before)
+    )
+    added = (text for text in texts if text not in known)
     return replace(message, parts=[*parts, *(UserPromptPart(text) for text in added)])
 
 
-def _part_now(part: Any, texts: Mapping[str, str]) -> Any:
-    if not isinstance(part, ToolReturnPart) or part.tool_kind in READ_AGAIN:
+def _is_result(part: Any) -> bool:
+    return isinstance(part, ToolReturnPart) or (
+        isinstance(part, RetryPromptPart) and bool(part.tool_name)
+    )
+
+
+def _result_now(part: Any, result: Mapping[str, Any]) -> Any:
+    name, text = str(result["tool_use_id"]), text_of({"content": result.get("content")})
+    if name != part.tool_call_id:
+        part = replace(part, tool_call_id=name)
+    if isinstance(part, RetryPromptPart) or part.tool_kind in READ_AGAIN:
         return part
-    now = texts.get(part.tool_call_id)
-    return part if now is None or now == part.model_response_str() else replace(part, content=now)
+    return part if text == part.model_response_str() else replace(part, content=text)
 
 
-def _response_now(message: ModelResponse, blocks: Sequence[Mapping[str, Any]]) -> ModelResponse:
-    given = {str(each["id"]): each["input"] for each in blocks if each.get("type") == "tool_use"}
-    thinks = any(block.get("type") == "thinking" for block in blocks)
-    parts = []
+def _response_now(message: ModelResponse, now: Sequence[Mapping[str, Any]]) -> ModelResponse:
+    said = [_said(part) for part in message.parts]
+    calls = iter(in_place(said, now, "tool_use"))
+    thinks = any(block.get("type") == "thinking" for block in now)
+    parts: list[Any] = []
     for part in message.parts:
-        if isinstance(part, ThinkingPart) and not thinks:
-            continue
-        if isinstance(part, ToolCallPart) and part.args_as_dict() != given.get(part.tool_call_id):
-            if part.tool_call_id not in given:
-                continue
-            part = replace(part, args=given[part.tool_call_id])
-        parts.append(part)
+        if isinstance(part, ToolCallPart):
+            call = next(calls)
+            if call is not None:
+                parts.append(_call_now(part, call))
+        elif thinks or not isinstance(part, ThinkingPart):
+            parts.append(part)
     return replace(message, parts=parts)
+
+
+def _call_now(part: ToolCallPart, call: Mapping[str, Any]) -> ToolCallPart:
+    if call["id"] != part.tool_call_id:
+        part = replace(part, tool_call_id=str(call["id"]))
+    same = part.args_as_dict() == call["input"]
+    return part if same else replace(part, args=dict(call["input"]))
 
 
 def _missing(block: Mapping[str, Any]) -> ToolReturnPart:

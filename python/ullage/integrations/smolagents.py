@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ullage.exceptions import MissingExtra
 from ullage.integrations.conversations import (
     Fitted,
     HeldConversation,
     HeldConversations,
     ModelFacts,
     blocks_of,
+    in_place,
     text_of,
     transcript_of,
 )
+from ullage.integrations.versions import absent, check
 from ullage.messages import Item
 from ullage.observe import Listener
 from ullage.policy import Policy
@@ -31,12 +32,13 @@ from ullage.providers import classify
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
+check("smolagents")
 try:
     from smolagents import ActionStep, FinalAnswerStep, MemoryStep, Model, MultiStepAgent
     from smolagents.models import ChatMessage, MessageRole, get_tool_json_schema
     from smolagents.utils import encode_image_base64
 except ImportError as exc:
-    raise MissingExtra("smolagents", "smolagents") from exc
+    raise absent("smolagents") from exc
 
 __all__ = ["StepPart", "StepTranslator", "UllageCallback"]
 
@@ -228,11 +230,11 @@ def _said(step: ActionStep) -> list[dict[str, Any]]:
 
 
 def _said_now(step: ActionStep, now: Item) -> ActionStep:
-    inputs = {each["id"]: each["input"] for each in blocks_of(now) if each.get("type") == "tool_use"}  # fmt: skip
     calls = []
-    for call in step.tool_calls or ():
-        given = inputs.get(call.id, call.arguments)
-        whole = isinstance(call.arguments, dict) or call.id not in inputs
+    found = in_place(_said(step), blocks_of(now), "tool_use")
+    for call, block in zip(step.tool_calls or (), found, strict=True):
+        given = call.arguments if block is None else block["input"]
+        whole = isinstance(call.arguments, dict) or block is None
         calls.append(replace(call, arguments=given if whole else given["arguments"]))
     return replace(step, tool_calls=calls)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
-from ullage.exceptions import ContextTooLarge, MissingExtra
+from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
     Fitted,
     HeldConversation,
@@ -24,19 +24,21 @@ from ullage.integrations.conversations import (
     NativeItems,
     transcript_of,
 )
+from ullage.integrations.versions import absent, check
 from ullage.messages import Item
 from ullage.observe import Listener
 from ullage.policy import Policy
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
+check("strands")
 try:
     from strands import Agent
     from strands.agent.conversation_manager import ConversationManager
     from strands.hooks import BeforeModelCallEvent, HookRegistry
     from strands.models import Model
 except ImportError as exc:
-    raise MissingExtra("strands-agents", "strands") from exc
+    raise absent("strands") from exc
 
 __all__ = ["UllageConversationManager"]
 
@@ -171,7 +173,8 @@ def _facts(model: Model) -> ModelFacts:
     config: Any = model.get_config()
     about = config if isinstance(config, Mapping) else vars(config)
     name = str(about.get("model_id") or type(model).__name__)
-    return ModelFacts(name, model.context_window_limit)
+    # Older releases have no such property.
+    return ModelFacts(name, getattr(model, "context_window_limit", None))
 
 
 def _tools(agent: Agent) -> list[dict[str, Any]]:

@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     from ullage.levels.breakdown import Inspection, inspect_messages
     from ullage.levels.context_edits import apply_context_management
     from ullage.levels.level import Context, Level, LevelState
+    from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL
     from ullage.levels.pipeline import ORDER
     from ullage.levels.report import Decision, Made, Span, StageReport
+    from ullage.levels.turn_snip import SNIP_TOOL
     from ullage.levels.view import Result, View
 
 __all__ = [
+    "COMPACT_TOOL",
+    "CONTEXT_TOOL",
     "ORDER",
+    "SNIP_TOOL",
     "Context",
     "Decision",
     "Inspection",
@@ -44,6 +49,10 @@ _HOMES = {
         "Level",
         "LevelState",
     ),
+    "model_tools": (
+        "COMPACT_TOOL",
+        "CONTEXT_TOOL",
+    ),
     "pipeline": ("ORDER",),
     "report": (
         "Decision",
@@ -51,6 +60,7 @@ _HOMES = {
         "Span",
         "StageReport",
     ),
+    "turn_snip": ("SNIP_TOOL",),
     "view": (
         "Result",
         "View",

@@ -12,15 +12,16 @@ from typing import NamedTuple
 from ullage._engine import core
 from ullage.counting.estimate import Weights
 from ullage.facts.tool_names import matches
+from ullage.facts.whose_words import host_texts, is_host_only
 from ullage.levels.tool_results import LONGEST_MARKER
-from ullage.messages import Item
+from ullage.messages import Item, role_of
 from ullage.policy import Policy
 
 __all__ = ["Freeable", "Inspection", "ToolUsage", "inspect_messages", "inspection_of"]
 
 
 CATEGORIES = (
-    "summary", "user", "assistant", "thinking", "tool calls", "tool results", "media", "other",
+    "summary", "user", "assistant", "thinking", "tool calls", "tool results", "media", "host text", "other",
 )  # fmt: skip
 
 BESIDE = "system prompt and tools"
@@ -105,13 +106,29 @@ def inspect_messages(
     Raises:
         InvalidMessage: An item is not a message; names its index and field.
     """
+    survey = core.Survey(weights, items)
     return inspection_of(
-        core.Survey(weights, items), policy=policy, overhead_tokens=overhead_tokens
+        survey, policy=policy, overhead_tokens=overhead_tokens, host=_host_text(items, weights)
     )
 
 
+def _host_text(items: Sequence[Item], weights: Weights | None) -> tuple[int, int]:
+    """Of bare messages, which have no mark: tokens of what hosts wrote into user messages, and how many the user wrote no part of."""
+    tokens = alone = 0
+    for item in items:
+        if "role" in item and role_of(item) == "user" and (said := host_texts(item)):
+            ledger = core.Ledger(weights, [{"role": "user", "content": "\n".join(said)}])
+            tokens += sum(block.tokens for block in ledger.blocks(0))
+            alone += is_host_only(item)
+    return tokens, alone
+
+
 def inspection_of(
-    survey: core.Survey, *, policy: Policy | None = None, overhead_tokens: int = 0
+    survey: core.Survey,
+    *,
+    policy: Policy | None = None,
+    overhead_tokens: int = 0,
+    host: tuple[int, int] = (0, 0),
 ) -> Inspection:
     """As `inspect_messages`, of messages that the engine has read.
 
@@ -119,6 +136,8 @@ def inspection_of(
         survey: Of the messages.
         policy: Decides what each level would free; `None`: `Policy.buffered()`.
         overhead_tokens: As there.
+        host: Tokens of what hosts wrote into the user's messages, and how many of these the user wrote no part of; 0: what is
+            not marked in the log counts as the user's.
     """
     count, facts, estimated = survey.anchored(), survey.facts(), survey.tokens
     whole = count.total + (0 if count.anchor is not None else overhead_tokens)
@@ -126,6 +145,11 @@ def inspection_of(
     categories = {
         name: found for name, found in zip(CATEGORIES, facts.categories, strict=True) if found
     }
+    moved = min(host[0], categories.get("user", 0))
+    if moved:
+        found = {"user": -moved, "host text": moved}
+        sums = {name: categories.get(name, 0) + found.get(name, 0) for name in CATEGORIES}
+        categories = {name: tokens for name, tokens in sums.items() if tokens}
     return Inspection(
         messages=len(survey),
         tokens=estimated,
@@ -139,7 +163,7 @@ def inspection_of(
         files=[FileUsage(path, calls, scale.of(tokens)) for path, calls, _, tokens in facts.files],
         rounds=facts.rounds,
         largest_round=scale.of(facts.largest_round),
-        user_inputs=facts.user_inputs,
+        user_inputs=facts.user_inputs - host[1],
         open_calls=facts.open_calls,
         freeable=_freeable(survey, facts.media, policy or Policy.buffered(), scale),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage.facts.whose_words import is_host_only
 
 __all__ = ["newest_input", "turn_starts", "turn_starts_from", "whole_cuts"]
 
@@ -69,6 +70,6 @@ def newest_input(view: Any) -> int | None:
     """The newest message of a view that the user wrote; what levels made does not count. `None`: there is none."""
     for at in range(len(view) - 1, -1, -1):
         said = view.ledger.message(at).flags & MessageFlag.USER_INPUT
-        if said and isinstance(view.sources[at], int):
+        if said and isinstance(view.sources[at], int) and not is_host_only(view.originals[at]):
             return at
     return None

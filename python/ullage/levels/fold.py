@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ullage._engine import core
-from ullage.levels.carry_items import item_tokens, opens_with
+from ullage.levels.carry_items import item_tokens, opens_with, standing_tokens
 from ullage.levels.cut_points import newest_input, whole_cuts
 from ullage.levels.level import Context, Level
 from ullage.levels.one_line_records import RECORD_HEAD, RECORD_TAIL, Line, fitted, lines_of
@@ -73,6 +73,7 @@ def _folded(
     kept = view.ledger.tokens(0, head) + view.ledger.tokens(cut)
     kept += sum(view.ledger.message(at).tokens for at in apart)
     kept += item_tokens(view, head, cut)
+    kept += standing_tokens(view, {*range(head, cut)}.difference(apart))
     lines = lines_of(view, head, apart.start, history)
     lines += lines_of(view, apart.stop, cut, history)
     if not whole_words:

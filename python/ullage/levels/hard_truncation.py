@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ullage.exceptions import ContextTooLarge
 from ullage.levels import fold
-from ullage.levels.carry_items import item_tokens
+from ullage.levels.carry_items import item_tokens, standing_tokens
 from ullage.levels.cut_points import newest_input, whole_cuts
 from ullage.levels.level import Context, Level
 from ullage.levels.report import Made, StageReport
@@ -65,8 +67,13 @@ def truncated(context: Context, limit_tokens: int) -> StageReport | None:
     # Words that came with a result keep its call.
     newest = max((at for at in whole_cuts(ledger) if at <= newest), default=0)
     starts = [start for start in ledger.rounds() if 0 < start <= newest] + [newest]
-    kept = (ledger.tokens(start) + item_tokens(view, 0, start) for start in starts)
-    cut = next((start for start, size in zip(starts, kept, strict=True) if size <= room), None)
+    kept = [ledger.tokens(start) + item_tokens(view, 0, start) for start in starts]
+    host = standing_tokens(view, range(newest))
+    fits = (at for at, size in zip(starts, kept, strict=True) if size + host <= room)
+    cut = next(fits, None)
+    lost = host > 0 and not cut
+    if lost:  # rather without them than not at all
+        cut = next((at for at, size in zip(starts, kept, strict=True) if size <= room), None)
     if cut is None or cut == 0:
         parts = {
             "system and tools": overhead_tokens,
@@ -77,7 +84,10 @@ def truncated(context: Context, limit_tokens: int) -> StageReport | None:
         raise ContextTooLarge(sum(parts.values()) + margin_tokens, limit_tokens, parts=parts)
     text = f"[{cut} earlier messages were dropped to fit the context window.]"
     marker = Made(f"truncate:{view.sources[cut]}", {"role": "user", "content": text})
-    return view.rearranged(STAGE, f"over {limit_tokens:,} tokens", [marker, *range(cut, len(view))])
+    why = f"over {limit_tokens:,} tokens"
+    failures = (f"host_text_left_out:{host}",) if lost else ()
+    report = view.rearranged(STAGE, why, [marker, *range(cut, len(view))], standing=not lost)
+    return replace(report, failures=failures)
 
 
 LEVEL = Level(STAGE, run, drain=drain, rest=Context.within_goal)

@@ -42,7 +42,7 @@ _PARTIAL = (
 """What an input names that asks for a part of a file."""
 
 ERRORS_LONGER = 4
-"""Failed results stay until this many times more newer results follow them than others need (PIPE-5)."""
+"""Failed results stay until this many times more newer results follow them than others need."""
 
 EPOCH_PERCENT = 5
 """Percent of the window that the context must have grown by since the newest pass: each pass breaks the cached prefix."""
@@ -291,7 +291,7 @@ def _older(
 def _to_line(
     context: Context, fill: int, eligible: Sequence[Result], gone: Sequence[Result]
 ) -> list[Result]:
-    """Results of the older half that become a line, large file reads first, down to the low watermark (PIPE-5, MIC-6)."""
+    """Results of the older half that become a line, large file reads first, down to the low watermark (MIC-6)."""
     view, policy, micro = context.view, context.policy, context.policy.micro
     now = view.tokens(context.overhead_tokens)
     window = context.window_tokens or now

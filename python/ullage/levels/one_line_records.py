@@ -11,9 +11,16 @@ from ullage._engine.digests import MessageFlag, Role
 from ullage._late import pattern
 from ullage.counting.estimate import Weights
 from ullage.facts.reading import blocks_of
-from ullage.facts.sections import looks_like_summary, parse_summary, read_user_messages
+from ullage.facts.sections import parse_summary, read_user_messages
+from ullage.facts.whose_words import (
+    has_host_text,
+    is_standing,
+    own_words,
+    summary_text,
+)
+from ullage.facts.words import notified, others_in
 from ullage.levels.view import Result, View
-from ullage.messages import message_of
+from ullage.messages import message_of, role_of
 from ullage.recall.searched_text import call_title, content_text
 from ullage.summarizers.budgeted_text import shorten
 
@@ -137,9 +144,10 @@ def _words_in(view: View, at: int, text: str, history: Sequence[Mapping[str, Any
         typed = [
             each.text for each in lines if each.kind == "user" and each.text[:KNOWN_BY] in text
         ]
-    if not looks_like_summary(text):
+    summary = summary_text(view.originals[at])
+    if not summary:
         return typed
-    previous = parse_summary(text)
+    previous = parse_summary(summary)
     told = [*read_user_messages(previous.section(6)), *previous.kept_inputs]
     known = {word[:KNOWN_BY] for word in typed}
     return [*(word for word in told if word[:KNOWN_BY] not in known), *typed]
@@ -163,16 +171,27 @@ def _message(
     if message is None:
         return
     digest = view.ledger.message(at)
+    if is_standing(item):
+        return  # it stays as it is
     if isinstance(view.sources[at], str) or digest.flags & _SUMMARY:
         text = content_text(message.get("content"))
         yield from _apart(text, _words_in(view, at, text, history))
     elif digest.role == Role.ASSISTANT:
         yield from _assistant(view, item, results)
     else:
-        texts = (block for block in blocks_of(item) if block.get("type") != "tool_result")
-        person = bool(digest.flags & _USER_INPUT)
-        text = content_text(list(texts))
-        yield Line("user", text) if person else Line("made", text)
+        yield from _from_user(item, typed=bool(digest.flags & _USER_INPUT))
+
+
+def _from_user(item: Any, *, typed: bool) -> Iterator[Line]:
+    """The user's words, and what others said in the user's role; host text that stands stays apart, other host text goes."""
+    blocks = [block for block in blocks_of(item) if block.get("type") != "tool_result"]
+    text = content_text(blocks)
+    if not typed:
+        yield Line("made", text if role_of(item) != "system" else "")
+        return
+    for told in map(notified, others_in(text)):
+        yield Line("made", f"- {one_line(told.who, SAID_CHARS)}: {told.text}")
+    yield Line("user", own_words(item).text if has_host_text(item) else text)
 
 
 def _assistant(view: View, item: Any, results: Mapping[str, Result]) -> Iterator[Line]:

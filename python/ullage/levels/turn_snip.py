@@ -135,15 +135,18 @@ def rewind(context: Context, count: int) -> None:
 # ---- ids -------------------------------------------------------------------------------------
 
 
-def short_id(item: Mapping[str, Any], position: int, taken: Iterable[str]) -> str:
+def short_id(
+    item: Mapping[str, Any], position: int, taken: Iterable[str], *, logged: str = ""
+) -> str:
     """A user input's id: the first 10 hex digits of its uuid in base 36, the first 6 characters of that.
 
-    One that is taken gets longer, by further digits, then by a hash of the uuid. A message without a uuid is named by a hash
-    of its position and text.
+    One that is taken gets longer, by further digits, then by a hash of the uuid. A message without a uuid, in the host's
+    list (`uuid`) and in the log (`logged`), is named by a hash of its position and text.
     """
-    uuid = uuid_of(item) or f"{position}:{text_of(item)}"
+    named = uuid_of(item) or logged
+    uuid = named or f"{position}:{text_of(item)}"
     digest = hashlib.sha256(uuid.encode("utf-8", "surrogatepass")).hexdigest()
-    digits = "".join(_HEX.findall(uuid)) if uuid_of(item) else ""
+    digits = "".join(_HEX.findall(uuid)) if named else ""
     first = digits[:10] if len(digits) >= 10 else digest[:10]
     name = _base36(int(first, 16)).rjust(6, "0") + _base36(int(digest[:20], 16))
     known = set(taken)
@@ -163,7 +166,8 @@ def _append_ids(view: View, state: TurnSnip) -> None:
     for at in turn_starts_from(view.ledger, view.sent):
         source = view.sources[at]
         if isinstance(source, int) and source not in state.ids:
-            name = short_id(view.originals[at], source, state.ids.values())
+            logged = view.uuids.get(source, "")
+            name = short_id(view.originals[at], source, state.ids.values(), logged=logged)
             state.ids[source] = name
             view.append_text(at, f"[id:{name}]")
 

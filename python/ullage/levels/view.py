@@ -9,17 +9,21 @@ from typing import Any
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag
 from ullage.counting.estimate import Weights
+from ullage.facts.compaction_items import newest_item
 from ullage.levels.apply_edits import laid_over
-from ullage.levels.carry_items import with_item
+from ullage.levels.carry_items import with_item, with_standing
 from ullage.levels.report import Decision, Made, Span, StageReport, decided_records, spans
 from ullage.levels.tool_results import Result, Results
 from ullage.messages import Item, as_sent, message_of
 
-__all__ = ["Result", "View"]
+__all__ = ["ANY", "Result", "View"]
 
 
 MANY = 8
 """Changed messages from which the ledger takes the list in at once: each single replacement costs the rest of its sums."""
+
+ANY = 1 << 40
+"""Tokens left out by the provider, for a look at the newest figure whatever it says: the view judges it by what it covered then."""
 
 
 class View:
@@ -145,7 +149,7 @@ class View:
 
     def _note_usage(self) -> None:
         if self.ledger.message(-1).flags & MessageFlag.HAS_USAGE:
-            anchor = self.ledger.anchor()
+            anchor = self.ledger.anchor(ANY)
             if anchor is not None and anchor.last == len(self.messages) - 1:
                 self.bases[self.sources[-1]] = self.ledger.tokens(0, anchor.covers)
 
@@ -224,12 +228,17 @@ class View:
         """Rebuild the view from messages that it has (by index, ascending) and from what a level made.
 
         What is kept stays the same objects, with its decisions. The provider's own compaction item is never lost: it comes
-        to the front where its message left, or where something made would stand before it.
+        to the front where its message left, or where something made would stand before it; nor are texts that hosts put there
+        to stand.
 
         Returns:
             The first changed message that was sent before (`None`: none), and which parts of the history left.
         """
-        return self._rearrange(with_item(self.messages, self.sources, parts, self.ledger))
+        return self._rearrange(self._carried(parts))
+
+    def _carried(self, parts: Sequence[int | Made]) -> Sequence[int | Made]:
+        parts = with_item(self.messages, self.sources, parts, self.ledger)
+        return with_standing(self.messages, self.sources, parts)
 
     def _rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
         kept = {part for part in parts if isinstance(part, int)}
@@ -347,9 +356,20 @@ class View:
         return int(self.ledger.message(index).timestamp) or came
 
     def anchor(self) -> core.Anchor | None:
-        """The usage figure that holds, or `None`."""
-        anchor = self.ledger.anchor()
-        return anchor if anchor is not None and self.sources[anchor.last] in self.bases else None
+        """The newest usage figure, if it holds and can be true, or `None`."""
+        anchor = self.ledger.anchor(ANY)
+        base = None if anchor is None else self.bases.get(self.sources[anchor.last])
+        return None if base is None or self._is_untrue(anchor.usage, base) else anchor
+
+    def _is_untrue(self, usage: int, base: int) -> bool:
+        """Whether a figure is below half of the estimate of what the provider read."""
+        if usage * 2 >= base:
+            return False
+        found = newest_item(self.messages, self.ledger)
+        start = 0 if found is None else found.at
+        places = filter(None, map(self.ledger.find_result, self.cleared_elsewhere))
+        cleared = (self.ledger.blocks(at)[block].tokens for at, block in places if at >= start)
+        return bool((usage + int(self.ledger.tokens(0, start)) + sum(cleared)) * 2 < base)
 
     def freed(self) -> int:
         """Estimated tokens that left since the figure of `anchor`, from what it covers; 0 without one."""
@@ -367,7 +387,7 @@ class View:
         """
         if self.anchor() is None:
             return int(self.ledger.tokens()) + overhead
-        return max(0, int(self.ledger.anchored(0).total) - self.freed())
+        return max(0, int(self.ledger.anchored(0, ANY).total) - self.freed())
 
     def results(self, start: int = 0, stop: int | None = None) -> Iterator[Result]:
         """Tool results of messages [start, stop), oldest first; each is read once. `None`: to the end."""
@@ -418,9 +438,13 @@ class View:
         *,
         tools: tuple[str, ...] = (),
         paths: tuple[str, ...] = (),
+        standing: bool = True,
     ) -> StageReport:
-        """Rebuild the view (see `rearrange`) and report what that did."""
-        parts = with_item(self.messages, self.sources, parts, self.ledger)
+        """Rebuild the view (see `rearrange`) and report what that did; without `standing`, the host's texts go with their messages."""
+        if standing:
+            parts = self._carried(parts)
+        else:
+            parts = with_item(self.messages, self.sources, parts, self.ledger)
         before, count = self.ledger.tokens(), len(self)
         kept = sum(isinstance(part, int) for part in parts)
         changed, removed = self._rearrange(parts)

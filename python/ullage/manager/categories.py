@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage.facts.whose_words import host_share, is_standing
 from ullage.levels.tool_results import is_marker
 from ullage.levels.view import View
 
@@ -22,6 +23,7 @@ CATEGORIES: Final = (
     "shortened results",
     "media",
     "summaries",
+    "host text",
     "other",
 )
 """In the order in which they are shown."""
@@ -38,7 +40,12 @@ _OF_KIND: Final = {
     BlockKind.DOCUMENT: "media",
     BlockKind.COMPACTION: "summaries",
 }
-_OF_ROLE: Final = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool results"}
+_OF_ROLE: Final = {
+    Role.USER: "user",
+    Role.ASSISTANT: "assistant",
+    Role.TOOL: "tool results",
+    Role.SYSTEM: "host text",
+}
 _SUMMARY: Final = int(MessageFlag.SUMMARY)
 Row = tuple[tuple[int, int], ...]
 
@@ -97,7 +104,8 @@ def _row(view: View, index: int) -> Row:
     message = view.ledger.message(index)
     made = isinstance(view.sources[index], str) or message.flags & _SUMMARY
     if made:
-        return ((_AT["summaries"], message.tokens),)
+        name = "host text" if is_standing(view.originals[index]) else "summaries"
+        return ((_AT[name], message.tokens),)
     own = _AT[_OF_ROLE.get(message.role, "other")]
     found: dict[int, int] = {}
     rest = message.tokens
@@ -105,10 +113,30 @@ def _row(view: View, index: int) -> Row:
         at = _AT[_category(view, block)] if block.kind != BlockKind.TEXT else own
         found[at] = found.get(at, 0) + block.tokens
         rest -= block.tokens
+    if message.role == Role.USER and (host := _host_tokens(view, index)):
+        found[own] -= host
+        found[_AT["host text"]] = host
     # What frames a message counts to what most of it is.
     main = max(found, key=lambda at: (found[at], -at), default=own)
     found[main] = found.get(main, 0) + rest
     return tuple(found.items())
+
+
+def _host_tokens(view: View, index: int) -> int:
+    """Tokens of the part of a user message that a host wrote, as its share of the characters."""
+    content = view.messages[index].get("content")
+    texts = (
+        [content]
+        if isinstance(content, str)
+        else [block.get("text") if isinstance(block, Mapping) else None for block in content or ()]
+    )
+    blocks = view.ledger.blocks(index)
+    pairs = zip(texts, blocks, strict=False) if len(texts) == len(blocks) else ()
+    return sum(
+        block.tokens * host_share(text) // len(text)
+        for text, block in pairs
+        if block.kind == BlockKind.TEXT and isinstance(text, str) and text
+    )
 
 
 def _category(view: View, block: Any) -> str:

@@ -58,7 +58,7 @@ class Autocompaction:
         return collapse_failed(self._machine, tokens)
 
     def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
-        """Memory first, then a full summary. A failure is counted, never raised (AUTO-5)."""
+        """Memory first, then a full summary. A failure is counted, never raised."""
         from ullage.compaction.flow import compaction_flow
         from ullage.compaction.prefetch import fitted
         from ullage.compaction.recollection import SESSION_MEMORY
@@ -68,6 +68,9 @@ class Autocompaction:
         ready = None if instructions else (yield from taken(machine, host))
         base = list(machine.view.messages)
         job = job_for(machine, host, base, "auto", instructions=instructions)
+        rests = job.fallback is not None and machine.tracking.model_rests(machine.policy.auto)
+        if rests and job.fallback is not None:
+            job = replace(job, summarizer=job.fallback, fallback=None)
         try:
             result = yield from compaction_flow(job if ready is None else fitted(job, ready))
         except CompactionError as exc:
@@ -80,7 +83,12 @@ class Autocompaction:
             machine.tracking.failed(result.reason)
         if not result.compacted:
             return None
-        stage = SESSION_MEMORY if result.report.summarizer == SESSION_MEMORY else "autocompact"
+        by_notes = result.report.summarizer == SESSION_MEMORY
+        if rests:
+            machine.tracking.model_rested += 1
+        elif not by_notes:
+            machine.tracking.model_wrote(result.report.summarizer_failure)
+        stage = SESSION_MEMORY if by_notes else "autocompact"
         return _installed(machine, result, base, stage, why, automatic=True)
 
     def ended(self) -> None:
@@ -102,19 +110,24 @@ class Asked(NamedTuple):
 def compact(
     machine: Machine, host: Host, writer: RequestWriter, asked: Asked
 ) -> Flow[CompactionResult]:
-    """A compaction that a user or host requested; microcompact runs before it (FULL-6).
+    """A compaction that a user or host requested; microcompact runs before it.
 
     Raises:
         CompactionError: It failed; nothing has changed.
+        ContextTooLarge: What must stay is more than the target; names the smallest that can be met; nothing has changed.
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
+    from ullage.compaction.floor import check_target
     from ullage.compaction.flow import compaction_flow
+    from ullage.compaction.prepared import prepare
 
     if machine.window.compaction:
         writer.note_imported(machine)
         yield LetOthersRun()
-    # Before anything is changed: what is asked for may be wrong.
-    job_for(machine, host, machine.view.messages, "manual", **_asked(machine, asked))
+    # Before anything is changed: what is asked for may be wrong, or a target too small.
+    job = job_for(machine, host, machine.view.messages, "manual", **_asked(machine, asked))
+    if asked.target_tokens is not None and machine.window.compaction and machine.view.messages:
+        check_target(prepare(job))
     if machine.window.compaction:
         yield LetOthersRun()
         yield from _shortened(machine, host)
@@ -185,7 +198,11 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
 
     options = {
         "window_tokens": machine.window.context,
-        "trigger_tokens": _trigger_estimated(machine),
+        "trigger_tokens": machine.trigger(),
+        "limit_tokens": _trigger_estimated(machine),
+        "context_tokens": machine.tokens,
+        "permille": machine.correction.permille,
+        "microcompacted": True,
         "weights": machine.view.weights,
         "overhead_tokens": machine.overhead_tokens,
         "memory": host.memory,

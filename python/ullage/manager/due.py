@@ -10,6 +10,7 @@ from ullage.manager.values import Decided
 
 if TYPE_CHECKING:
     from ullage.manager.machine import Machine
+    from ullage.policy.summaries import AutocompactPolicy
 
 __all__ = ["Tracking", "collapse_failed", "decided"]
 
@@ -25,6 +26,8 @@ class Tracking:
         compactions: How many were installed.
         compacted_turn: Turn of the newest; `None`: there was none.
         last_failure: Why the newest try failed; empty: it did not.
+        model_failures: Times in a row that the summarizer failed and code wrote instead.
+        model_rested: Compactions since the newest of these for which it was not asked.
     """
 
     turns: int = 0
@@ -33,6 +36,8 @@ class Tracking:
     compactions: int = 0
     compacted_turn: int | None = None
     last_failure: str = ""
+    model_failures: int = 0
+    model_rested: int = 0
 
     @property
     def turns_since(self) -> int | None:
@@ -43,6 +48,15 @@ class Tracking:
         """One more failure in a row."""
         self.failures += 1
         self.last_failure = why
+
+    def model_wrote(self, failure: str) -> None:
+        """A compaction is there; `failure`: why the summarizer gave up and code wrote it, empty if it did not."""
+        self.model_failures = self.model_failures + 1 if failure else 0
+        self.model_rested = 0
+
+    def model_rests(self, auto: AutocompactPolicy) -> bool:
+        """Whether code writes at once, since the summarizer failed too often; after as many compactions it is asked again."""
+        return self.model_failures >= auto.max_failures > self.model_rested
 
     def compacted(self, *, refill_turns: int, automatic: bool) -> None:
         """A compaction was installed: failures are forgotten; one that came too soon is counted."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from warnings import warn
 
-__all__ = ["Figure", "reported"]
+from ullage.counting.calibration import UntrueUsageWarning
+
+__all__ = ["Figure", "reported", "states_usage", "warn_of_usage"]
 
 
 class Figure(NamedTuple):
@@ -24,10 +27,32 @@ def reported(usage: Any) -> tuple[int, int]:
     return _sum(usage, _PROMPT), _sum(usage, _ANSWER)
 
 
+def states_usage(usage: Any) -> bool:
+    """Whether a response states how large its prompt was, be it 0."""
+    return isinstance(usage, Mapping) and any(type(usage.get(name)) is int for name in _STATED)
+
+
+def warn_of_usage(stated: int, estimated: int, model: str) -> None:
+    """Say that a provider's figure is not used.
+
+    Args:
+        stated: What it says, in tokens.
+        estimated: Of the messages that it is about.
+        model: Its model.
+    """
+    warn(
+        f"a response of {model!r} states {stated:,} tokens for messages of about {estimated:,}: usage below half of the estimate "
+        "cannot be true, so sizes are estimated until a figure is",
+        UntrueUsageWarning,
+        stacklevel=2,
+    )
+
+
 _PROMPT = (
     "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "prompt_tokens",
 )  # fmt: skip
 _ANSWER = ("output_tokens", "completion_tokens")
+_STATED = (*_PROMPT, "total_tokens")
 
 
 def _sum(usage: Mapping[str, Any], names: tuple[str, ...]) -> int:

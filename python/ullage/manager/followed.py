@@ -88,6 +88,8 @@ class Followed:
                 ends.append(end if following is None else self.start(following))
             else:
                 ends.append(self.ends[own])
+        if ends:
+            ends[-1] = end  # what came after it and was removed is in what was made of the list
         self.prints, self.ends, self.points = list(prints), ends, []
         self.asked = len(prints)
 

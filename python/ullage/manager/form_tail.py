@@ -76,11 +76,15 @@ class FormTail:
             self._seen += len(new)
             return True
         shape = self._provider.shape.to_provider([_BEFORE, *new])
-        if shape.losses or shape.ids or shape.names:
+        if shape.losses or shape.ids or shape.names or self._lacks(shape.parts):
             return False
         self.items += shape.parts[self._provider.list_key][1:]
         self._seen += len(new)
         return True
+
+    def _lacks(self, parts: Mapping[str, Any]) -> bool:
+        """Whether what is new needs a part of the body that the requests before it had not, as Converse does with the first call."""
+        return any(key != self._provider.list_key and key not in self.parts for key in parts)
 
 
 def _round_end(view: Sequence[Item], start: int, form: str) -> int | None:

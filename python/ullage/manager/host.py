@@ -12,6 +12,7 @@ from ullage.compaction.context_providers import Providers
 from ullage.counting.estimate import Weights, weights_for
 from ullage.counting.models import Model
 from ullage.manager.background_flow import BackgroundFlow
+from ullage.providers.sdk_objects import as_json
 
 if TYPE_CHECKING:
     from ullage.compaction.prefetch import Ahead
@@ -61,13 +62,13 @@ class Host:
 
 
 def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, int]:
-    """Estimated tokens of a system prompt and of tool definitions."""
-    weights = weights_for(model)
-    return {"system": _count(system, weights), "tools": _count(list(tools) or None, weights)}
+    """Estimated tokens of a system prompt and of tool definitions, which may be objects of an SDK."""
+    weights, given = weights_for(model), as_json(list(tools))
+    return {"system": _count(system, weights), "tools": _count(given or None, weights)}
 
 
 def names_of(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Names of tool definitions, in Anthropic's or OpenAI's form."""
+    """Names of tool definitions: as they are read, or in OpenAI's form."""
     functions = (tool.get("function") for tool in tools)
     inner = (each.get("name") for each in functions if isinstance(each, Mapping))
     return frozenset(filter(None, [*(tool.get("name") for tool in tools), *inner]))

@@ -108,7 +108,7 @@ class IdleTurns:
             # What follows other words than the model's answers a request that was not made here.
             self._plain = self._plain and not self._answered
         else:
-            known.answered.update(names)
+            known.note_results(names)
             self._note_input(names, longest, chars)
         self._count += 1
         self._plain = self._plain and self._count == len(view.messages)

@@ -70,8 +70,13 @@ def read_journal(log: TranscriptLog) -> Found:
             try:
                 _take_state(found, waiting, entry, log, start)
             except (KeyError, TypeError, ValueError, AttributeError) as exc:
+                why = (
+                    str(exc)
+                    if isinstance(exc, ValueError)
+                    else "a part is missing or of another type"
+                )
                 raise InvalidTranscript(
-                    f"the manager's state cannot be read: {exc}", path=log.name, line=number,
+                    f"the manager's state cannot be read: {why}", path=log.name, line=number,
                     hint="resume the transcript without it: ullage.resume",
                 ) from exc  # fmt: skip
         elif isinstance(entry.get(MARK), dict) and "at" in entry[MARK]:

@@ -1,16 +1,30 @@
-"""What a context manager takes in; all else is refused with what to give instead, never dropped or sent as it is."""
+"""What a context manager takes in: arguments, messages, responses. All else is refused with what to give instead, never dropped or sent as it is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any, Final
 
-from ullage.exceptions import InvalidMessage
+from ullage.compaction.context_providers import Providers
+from ullage.counting.models import Model, ModelTable
+from ullage.counting.window import WindowSettings
+from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.messages import METADATA_TYPES, Item
-from ullage.providers.registry import Provider
+from ullage.policy import KeepPolicy
+from ullage.providers.form_signs import form_by_name, forms_of
+from ullage.providers.native_tools import tools_show
+from ullage.providers.registry import SHAPES, Provider, provider_of
+from ullage.providers.sdk_objects import as_json, camel_cased
 
-__all__ = ["check_answer", "check_item"]
-
+__all__ = [
+    "check_answer",
+    "check_arguments",
+    "check_item",
+    "first_form",
+    "form_is_open",
+    "shown_form",
+]
 
 _ROLES: Final = ("user", "assistant", "system", "developer", "tool", "function", "model")
 _SPEAKERS: Final = ("assistant", "model")
@@ -27,12 +41,151 @@ _LINES: Final = frozenset(
     )
 )
 _ENVELOPE: Final = ("uuid", "sessionId", "parentUuid", "snapshot", "leafUuid")
+_SAYS: Final = ("content", "parts", "output_config")
+_CONTENT: Final = "content: text, or a list of blocks; parts in Gemini's form"
 _WHOLE: Final = "that is a whole response: give it to observe"
 _PIECE: Final = (
     "that is a piece of a stream: give observe the whole response, as the SDK puts it together"
 )
 _CHAIN: Final = "that is another library's message: turn it into the provider's form, a mapping with role and content"
 _OBJECT: Final = "give a mapping; observe takes an SDK's response object too"
+
+
+# ---- arguments -------------------------------------------------------------------------------
+
+
+def check_arguments(given: Mapping[str, Any]) -> None:
+    """Refuse arguments of the wrong type, before anything is made of them.
+
+    Raises:
+        InvalidPolicy: Names the argument, and in its hint what makes one.
+    """
+    for name, (fits, limit, hint) in _ARGUMENTS.items():
+        value = given.get(name)
+        if value is not None and not fits(value):
+            got = value if isinstance(value, str | int | float) else type(value).__name__
+            raise InvalidPolicy(name, got, limit, hint=hint)
+    if not isinstance(given["model"], str):
+        hint = "such as 'claude-opus-4-5'; with context_window= any name will do"
+        raise InvalidPolicy("model", given["model"], "must be the name of a model", hint=hint)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_prompt(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, Sequence) and all(map(_is_block, value)))
+
+
+def _is_block(value: object) -> bool:
+    return isinstance(value, str | Mapping)
+
+
+def _stores(value: object) -> bool:
+    return all(callable(getattr(value, name, None)) for name in ("put", "get"))
+
+
+def _are_callable(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(callable, value))
+
+
+def _hooked(value: object) -> bool:
+    from ullage.observe.hooks import Hooks  # where somebody has some
+
+    return isinstance(value, Hooks | Mapping)
+
+
+_TEXT: Final = (_is_text, "must be a string", "")
+_CALLABLE: Final = (callable, "must be a function", "")
+_ARGUMENTS: Final[Mapping[str, tuple[Callable[[Any], bool], str, str]]] = {
+    "system": (_is_prompt, "must be a string, or a list of text blocks", ""),
+    "store": (
+        _stores,
+        "must be a store: an object with put and get",
+        "FileStore(folder) keeps results in files, MemoryStore() in memory",
+    ),
+    "settings": (
+        lambda value: isinstance(value, WindowSettings),
+        "must be a WindowSettings",
+        "WindowSettings.from_env() reads the environment",
+    ),
+    "table": (
+        lambda value: isinstance(value, ModelTable),
+        "must be a ModelTable",
+        "ModelTable.load(path) reads a file",
+    ),
+    "source": _TEXT,
+    "template": _TEXT,
+    "session_id": _TEXT,
+    "transcript_path": _TEXT,
+    "cwd": _TEXT,
+    "clock": _CALLABLE,
+    "redact": _CALLABLE,
+    "listeners": (_are_callable, "must be a list of functions", ""),
+    "hooks": (_hooked, "must be Hooks, or its fields as a mapping", ""),
+    "keep": (
+        lambda value: isinstance(value, int | KeepPolicy),
+        "must be a number of tokens, or a KeepPolicy",
+        "",
+    ),
+    "levels": (
+        lambda value: isinstance(value, Iterable),
+        "must be a sequence of levels",
+        "ullage.levels.ORDER has the built-in ones",
+    ),
+    "memory": (
+        lambda value: callable(getattr(value, "recall_flow", None)),
+        "must be notes of the session",
+        "SessionMemory(folder) keeps them",
+    ),
+    "providers": (
+        lambda value: isinstance(value, Providers),
+        "must be Providers: sources of context after a compaction",
+        "the form of messages is provider=",
+    ),
+    "log": (
+        lambda value: isinstance(value, str | PathLike) or hasattr(value, "leaf"),
+        "must be a path, or an open TranscriptLog",
+        "",
+    ),
+    "context_management": (
+        lambda value: isinstance(value, Mapping),
+        "must be a mapping, as Anthropic's parameter of that name",
+        "",
+    ),
+}
+
+
+# ---- the form --------------------------------------------------------------------------------
+
+
+def first_form(given: Mapping[str, Any], row: Model) -> str:
+    """The form of a manager that is given none: the tools', else the one in which the model is most often asked.
+
+    `thinking` and `context_management` are Anthropic's parameters.
+    """
+    if not form_is_open(given):
+        return tools_show(given["tools"]) or "anthropic"
+    return form_by_name(given["model"], row.provider if row.known else "")
+
+
+def form_is_open(given: Mapping[str, Any]) -> bool:
+    """Whether nothing but the messages shows the form."""
+    stated = given["thinking"] is not None or given["context_management"] is not None
+    return not (stated or tools_show(given["tools"]))
+
+
+def shown_form(items: Iterable[Any], known: Provider) -> Provider | None:
+    """The form that the first of these shows which shows one; `known`, if that is among those it can be; `None`: none does."""
+    for item in items:
+        forms = forms_of(camel_cased(as_json(item)) if type(item) is not dict else item)
+        if forms:
+            return known if known.name in forms else provider_of(forms[0])
+    return None
+
+
+# ---- messages --------------------------------------------------------------------------------
 
 
 def check_item(item: Any, provider: Provider) -> None:
@@ -43,8 +196,10 @@ def check_item(item: Any, provider: Provider) -> None:
     """
     if not isinstance(item, Mapping):
         raise InvalidMessage("must be a mapping", got=type(item).__name__, hint=_OBJECT)
+    _check_form(item, provider)
     role = item.get("role")
     if isinstance(role, str):
+        _check_content(item)
         if role not in _ROLES:
             limit = ", ".join(_ROLES)
             raise InvalidMessage(
@@ -56,6 +211,28 @@ def check_item(item: Any, provider: Provider) -> None:
         raise InvalidMessage(
             "is not a message: it has no role", got=f"keys {got}", hint=_hint(item)
         )
+
+
+def _check_form(item: Item, provider: Provider) -> None:
+    """Refuse a message that only another provider has; the internal view, which is Anthropic's form, is read by all."""
+    forms = forms_of(item)
+    if not forms or provider.name in forms or provider.name not in SHAPES:
+        return
+    if forms != ("anthropic",) or provider.internal:
+        raise InvalidMessage(
+            f"is in the form of {forms[0]}, and this manager's is {provider.name}",
+            got=f"keys {', '.join(sorted(map(str, item))[:6])}",
+            hint=f"ContextManager(provider={forms[0]!r}) takes it",
+        )
+
+
+def _check_content(item: Item) -> None:
+    """Refuse a message that says nothing because a key is missing or misspelt."""
+    silent = item["role"] in _SPEAKERS  # a model may answer with nothing
+    if silent or any(item.get(key) is not None for key in _SAYS):
+        return
+    got = f"keys {', '.join(sorted(map(str, item))[:6])}"
+    raise InvalidMessage("is missing", field="content", got=got, hint=_CONTENT)
 
 
 def check_answer(body: Any, items: Sequence[Any], provider: Provider) -> None:

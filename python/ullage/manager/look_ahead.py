@@ -1,4 +1,4 @@
-"""When a context manager has a summary written ahead of need, and how it takes it (SPEC FULL-11)."""
+"""When a context manager has a summary written ahead of need, and how it takes it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def look_ahead(
         return
     ahead.drop_outdated(machine.view.messages)
     found = decided(machine)
+    if machine.tracking.model_rests(machine.policy.auto):
+        return
     if ahead.busy or found.code != "below" or found.tokens * 100 < found.limit_tokens * percent:
         return
     job = job_for(machine, host, list(machine.view.messages), "auto")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ullage.counting.calibration import Correction, Estimate
+from ullage.counting.calibration import LEAST_TOKENS, Correction, Estimate
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model
 from ullage.counting.window import Window, WindowSettings, window_for
@@ -17,12 +17,12 @@ from ullage.levels import pipeline, provider_clearing
 from ullage.levels.level import Compactor, Context, Goal, Level, LevelState, Rest
 from ullage.levels.pins import Pin
 from ullage.levels.report import StageReport
-from ullage.levels.view import View
+from ullage.levels.view import ANY, View
 from ullage.manager.account import Account
 from ullage.manager.call_ids import CallIds
 from ullage.manager.categories import Tally
 from ullage.manager.due import Tracking
-from ullage.manager.figures import Figure, reported
+from ullage.manager.figures import Figure, reported, states_usage, warn_of_usage
 from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.known import check_answer, check_item
 from ullage.manager.values import Usage
@@ -30,7 +30,7 @@ from ullage.messages import Item, message_of
 from ullage.policy import Policy
 from ullage.providers.manual_thinking import Thinking, is_manual
 from ullage.providers.registry import Provider, provider_of
-from ullage.requests.inbound import read_response
+from ullage.requests.inbound import given_as_json, read_response
 
 if TYPE_CHECKING:
     from ullage.levels.cost import Cost
@@ -74,6 +74,7 @@ class Machine:
     prints: list[str] = field(default_factory=list)  # of messages, taken when the state is saved
     figure: Figure | None = None
     rest: Rest | None = None  # until when no level has anything to do; not saved
+    told_of_usage: bool = False  # the warning about usage that cannot be true was given
     skipped_from: int | None = None  # first message of requests that were made without the levels
     stated_policy: Policy = field(
         init=False
@@ -126,11 +127,13 @@ class Machine:
         if weights_for(model) != self.view.weights:
             self.view.weigh(weights_for(model))
 
-    def change_overhead(self, system: Any, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Count another system prompt and other tools from now on."""
+    def change_overhead(
+        self, system: Any, tools: Sequence[Any], definitions: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Count another system prompt and other tools from now on; `definitions` are the tools as they were read."""
         self.settle()
         self.overhead.update(overhead_of(system, tools, self.model))
-        self.tools = names_of(tools)
+        self.tools = names_of(definitions)
 
     def unlearn(self) -> None:
         """Use the table's window again."""
@@ -159,7 +162,7 @@ class Machine:
         """Append an item in the provider's format; returns the messages that it became.
 
         Args:
-            item: A message, or an item of Responses.
+            item: A message, or an item of Responses; an SDK's object of either.
             about: `id` and `usage` of the response that it is of.
             at_ms: When it came, in milliseconds since the epoch; `None`: unknown.
             add: Does what `add` does; `None`: that.
@@ -169,6 +172,7 @@ class Machine:
         """
         from ullage.providers.native_lists import read_item
 
+        item = given_as_json(item, self.provider)
         check_item(item, self.provider)
         found = read_item(
             item, self.provider, position=len(self.history), open_calls=self._open_calls
@@ -216,12 +220,13 @@ class Machine:
             told = about if number + 1 == len(items) else piece
             taken += self.take(item, told, at_ms=at_ms, add=add)
         newest = taken[-1] if taken else {}
-        self.answered(newest, before)
+        # First what the provider left out: its figure is judged without that.
         if self.watched or "context_management" in (message_of(body) or body):
             context = self._own_context()
             for level in self.levels:
                 if level.observe is not None:
                     level.observe(context, body)
+        self.answered(newest, before)
         return newest
 
     @property
@@ -261,14 +266,14 @@ class Machine:
 
     def renumber(self) -> None:
         """After messages were dropped, recompute the used call ids from those that are left."""
-        self.call_ids = CallIds()
+        self.call_ids = CallIds(self.call_ids.given)
         self.call_ids.of_all(self.history)
 
     def _correct(self, response: Item, before: int) -> None:
         """Correct the estimates by a provider's figure (TOK-2b)."""
         message = message_of(response) or {}
         prompt, answer = reported(message.get("usage"))
-        if not prompt:
+        if self._set_aside(message.get("usage"), prompt + answer) or not prompt:
             return
         view, last = self.view, self.figure
         after = int(view.ledger.tokens())
@@ -284,6 +289,20 @@ class Machine:
             log_version=view.rewrites,
         )
 
+    def _set_aside(self, usage: Any, stated: int) -> bool:
+        """Whether the newest answer states a usage that cannot be true; the host is warned once (TOK-4)."""
+        view = self.view
+        if not states_usage(usage) or len(view) == 0:
+            return False
+        newest = view.anchor()
+        if newest is not None and newest.last == len(view) - 1:
+            return False
+        estimated = int(view.ledger.tokens())
+        if not self.told_of_usage and estimated >= LEAST_TOKENS:
+            self.told_of_usage = True
+            warn_of_usage(stated, estimated, self.model.name)
+        return True
+
     # ---- counts ------------------------------------------------------------------------------
 
     @property
@@ -296,7 +315,7 @@ class Machine:
         anchor = self.view.anchor()
         if anchor is None:
             return self.correction.apply(int(self.view.ledger.tokens()) + self.overhead_tokens)
-        rest = int(self.view.ledger.anchored(0).estimated) - self.view.freed()
+        rest = int(self.view.ledger.anchored(0, ANY).estimated) - self.view.freed()
         found = self.correction.apply(abs(rest))
         if rest < 0:
             found = Estimate(-found.tokens, -found.high, -found.low)
@@ -318,7 +337,7 @@ class Machine:
         if anchor is None:
             rough = int(ledger.tokens()) + sum(self.overhead.values())
             return rough, correct(rough)
-        found, freed = ledger.anchored(0), view.freed()
+        found, freed = ledger.anchored(0, ANY), view.freed()
         rest = int(found.estimated) - freed
         grown = correct(rest) if rest >= 0 else -correct(-rest)
         return max(0, int(found.total) - freed), max(0, anchor.usage + grown)
@@ -341,8 +360,10 @@ class Machine:
 
     @property
     def last_resort_tokens(self) -> int:
-        """Above this a request is folded or truncated."""
-        return self.window.prompt * self.policy.truncate.start_percent // 100
+        """Above this a request is folded or truncated: the window itself where the host waits for the provider's refusal (AUTO-10)."""
+        waits = self.policy.auto.reactive_only or not self.window.autocompact
+        percent = 100 if waits else self.policy.truncate.start_percent
+        return self.window.prompt * percent // 100
 
     # ---- costs -------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed
 from ullage.manager.host import Host, names_of, overhead_of
 from ullage.manager.idle import IdleTurns
+from ullage.manager.known import check_arguments, first_form, form_is_open
 from ullage.manager.lighter import Lighter, too_many_told
 from ullage.manager.machine import Machine
 from ullage.manager.request_writer import RequestWriter
@@ -45,10 +46,14 @@ if TYPE_CHECKING:
     from ullage.recall.store import OffloadStore
     from ullage.recall.tool_definition import ToolAnswer
     from ullage.summarizers.protocol import Writer, WriterLike
+    from ullage.summarizers.streams import StreamingSummarizer
 
 __all__ = ["ContextManager"]
 
 T = TypeVar("T")
+
+_REPEATED = frozenset(("thinking",))
+"""Parameters of a request that the call for its summary repeats."""
 
 _OF_JOBS = ("keep", "redact", "template", "session_id", "transcript_path", "cwd")
 """Arguments that go on to every compaction."""
@@ -63,10 +68,11 @@ class ContextManager(WholeLists):
     Args:
         model: Name of the model in use; decides window and weights.
         provider: The format of added messages and of requests: `anthropic`, `openai_chat`, `openai_responses`, `gemini`,
-            `bedrock` or `mistral`. The history is kept in the internal view.
+            `bedrock` or `mistral`. The history is kept in the internal view. `None`: the one that the tools or the first messages
+            show; until one shows it, the one in which this model is most often asked. Messages in another form are refused.
         policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
         system: The system prompt, to be counted; never changed.
-        tools: Tool definitions, to be counted; never changed.
+        tools: Tool definitions, to be counted and sent: in the provider's form or in Anthropic's, its SDK's objects too; never changed.
         summarizer: For automatic and manual compactions; `None`: extractive, without a model.
         line_summarizer: With a small model, for the lines that replace single tool results; `None`: written by code.
         fallback: Writes the summary if the summarizer fails; `None`: the extractive one, for automatic compactions.
@@ -78,7 +84,7 @@ class ContextManager(WholeLists):
             `None`: there are none.
         hooks: PreCompact, PostCompact, SessionStart; `Hooks` or its fields.
         providers: Sources of context restored after a compaction (files, plan, skills).
-        listeners: Called with every event, in order.
+        listeners: Called with every event, in order; also with those of `memory`.
         log: Where the conversation is kept: the path of a new file, or an open and empty `TranscriptLog`. Everything added,
             observed and decided is in it when a call returns; `ContextManager.resume` continues from it. Only the manager
             appends to it. `None`: the host saves the state with `save`.
@@ -98,6 +104,9 @@ class ContextManager(WholeLists):
             (`enabled`) no request begins an open turn without its thinking (A14). It is saved.
         levels: Every level, in order: `ullage.levels.ORDER` with your own levels inserted; see `ullage.levels.level`.
 
+    Raises:
+        InvalidPolicy: An argument is of the wrong type or out of range, or a tool cannot be sent to this provider; names it.
+
     Example:
         >>> manager = ContextManager(model="claude-opus-4-5")
         >>> manager.add({"role": "user", "content": "hello"})
@@ -110,7 +119,7 @@ class ContextManager(WholeLists):
         self,
         *,
         model: str,
-        provider: AnyProvider = "anthropic",
+        provider: AnyProvider | None = None,
         policy: Policy | str | None = None,
         system: SystemPrompt | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
@@ -140,6 +149,7 @@ class ContextManager(WholeLists):
         levels: Sequence[Level] = pipeline.ORDER,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "log")}
+        check_arguments({**given, "log": log})
         stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
         row = (table or ModelTable.builtin()).stated(model, **stated)
         rules = policy_given(policy)
@@ -147,9 +157,14 @@ class ContextManager(WholeLists):
             hint = "pass memory=SessionMemory(folder, policy=policy.session_memory)"
             limit = "needs notes to keep: memory= is not given"
             raise InvalidPolicy("session_memory.enabled", True, limit, hint=hint)
-        form = provider_of(provider, writable=True)
+        form = provider_of(provider or first_form(given, row), writable=True)
+        self._form_is_open = provider is None and form_is_open(given)
         if context_management is not None:
             rules = context_edits.policy_for(rules, context_management, row, form)
+        asked = read_thinking(thinking, provider=form)
+        self._writer = RequestWriter(
+            model=row.name, provider=form, system=system, tools=tools, thinking=asked
+        )
         self.machine = Machine(
             model=row,
             policy=rules,
@@ -157,14 +172,16 @@ class ContextManager(WholeLists):
             overhead=overhead_of(system, tools, row),
             source=source,
             provider=form,
-            tools=names_of(tools),
-            thinking=read_thinking(thinking, provider=form),
+            tools=names_of(self._writer.definitions),
+            thinking=asked,
             levels=pipeline.checked(levels),
             stated_window={name: given for name, given in stated.items() if given is not None},
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
         named = ("summarizer", "line_summarizer", "fallback")
         writers: Any = {name: _writer(given[name]) for name in named if given[name] is not None}
+        if hasattr(writers.get("summarizer"), "following"):
+            writers["summarizer"] = self._followed_by(writers["summarizer"])
         self.host = Host(
             **writers,
             offload=store,
@@ -175,18 +192,14 @@ class ContextManager(WholeLists):
             options={name: given[name] for name in _OF_JOBS},
             ahead=None if summarizer is None else _ahead(tuple(listeners)),
         )
+        if memory is not None and hasattr(memory, "listen"):
+            memory.listen(self.host.listeners)
         self._exclusive, self._lighter = ExclusiveGuard(), Lighter()
         self._turns = IdleTurns()
         if context_management is not None:
             self.machine.state(context_edits.ContextEdits).config = dict(context_management)
-        self._writer = RequestWriter(
-            model=row.name,
-            provider=self.machine.provider,
-            system=system,
-            tools=tools,
-            thinking=self.machine.thinking,
-        )
         self._outside, self._followed = given, Followed()
+        self._sent: Request | None = None  # the newest request
         self._clock, self._ids = clock or now_in_ms, new_uuid
         if log is not None:
             self._keep_in(log)
@@ -196,12 +209,21 @@ class ContextManager(WholeLists):
     def add(self, message: Item) -> None:
         """Append a message: of the user, of the model, or tool results; an item for the Responses API.
 
+        Args:
+            message: In the provider's form, as JSON or as its SDK's object; or in the internal view.
+
         Raises:
-            InvalidMessage: The message is malformed; state is unchanged.
+            InvalidMessage: The message is malformed, or in another provider's form; state is unchanged.
             StoreError: It could not be written to the log; state is unchanged.
         """
+        # What is plain in the internal view shows no other form.
+        looks, internal = self._form_is_open, self.machine.provider.internal
+        if looks and not internal:
+            self._look_at_form([message])
         if self._journal is None and self._plainly(message):
             return
+        if looks and internal:
+            self._look_at_form([message])
         with self._locked(), self.machine.whole_or_nothing():
             self.machine.take(message, at_ms=self._clock(), add=self._turns.add)
             written = self._journal is None or self._journal.added(self.machine)
@@ -216,13 +238,18 @@ class ContextManager(WholeLists):
             response: The response's body, an SDK's response object, or only the message in it.
 
         Raises:
-            InvalidMessage: It is none of these, or malformed; state is unchanged.
+            InvalidMessage: It is none of these, malformed, or in another provider's form; state is unchanged.
             StoreError: It could not be written to the log; state is unchanged.
         """
+        looks, internal = self._form_is_open, self.machine.provider.internal
+        if looks and not internal:
+            self._look_at_form([response])
         # Notes of the session may refuse an answer: then it is taken back.
         alone = self._journal is None and self.host.memory is None
         if alone and self._plainly(response, answers=True):
             return
+        if looks and internal:
+            self._look_at_form([response])
         with self._locked(), self.machine.whole_or_nothing():
             newest = self.machine.observe(response, at_ms=self._clock(), add=self._turns.add)
             self._writer.note_answer(self.machine)
@@ -274,6 +301,7 @@ class ContextManager(WholeLists):
                 with self._whole("prepare", careful=cancel is not None):
                     request = self._run(self._prepare(now_ms), cancel)
                 self._turns.begin(self.machine.view.sent)
+            self._sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
             return request
         finally:
@@ -289,6 +317,7 @@ class ContextManager(WholeLists):
                 with self._whole("prepare"):
                     request = await self._arun(self._prepare(now_ms), cancel)
                 self._turns.begin(self.machine.view.sent)
+            self._sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
         return request
 
@@ -316,6 +345,7 @@ class ContextManager(WholeLists):
 
         Raises:
             CompactionError: It failed; state is unchanged.
+            ContextTooLarge: What must stay is more than `target_tokens`; names the smallest that can be met; state is unchanged.
             InvalidPolicy: An argument is out of range; names it.
             StoreError: It could not be written to the log; state is unchanged.
         """
@@ -414,6 +444,23 @@ class ContextManager(WholeLists):
         return told
 
     # ---- inside ------------------------------------------------------------------------------
+
+    def _followed_by(self, writer: StreamingSummarizer) -> StreamingSummarizer:
+        """The summarizer, which repeats this conversation's last request, so that the provider's cache holds nearly all of it (FULL-2)."""
+
+        def last() -> Mapping[str, Any] | None:
+            sent, model = self._sent, self.machine.model.name
+            # Parameters and headers other than thinking need an endpoint that only the host knows.
+            if (
+                sent is None
+                or writer.model != model
+                or sent.headers
+                or sent.params.keys() - _REPEATED
+            ):
+                return None
+            return {"model": model, **sent.body}
+
+        return writer.following(self.machine.provider.name, last)
 
     def _plainly(self, message: object, *, answers: bool = False) -> bool:
         """Add a message that needs no second look, whole or not at all; False: it takes one, nothing has changed."""

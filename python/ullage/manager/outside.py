@@ -32,7 +32,7 @@ Log: TypeAlias = "str | PathLike[str] | TranscriptLog"
 class Surroundings(TypedDict, total=False):
     """All arguments of `ContextManager` but `model`, `table`, `policy` and `log`, by name; what each means is said there."""
 
-    provider: AnyProvider
+    provider: AnyProvider | None
     system: SystemPrompt | None
     tools: Tools
     summarizer: WriterLike | None

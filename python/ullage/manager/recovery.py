@@ -74,7 +74,7 @@ def recover(machine: Machine, host: Host, writer: RequestWriter, error: Any) -> 
     hint = "start a new conversation or a model with more room"
     if not machine.window.compaction:
         hint = "compaction is turned off: unset DISABLE_COMPACT"
-    raise ContextTooLarge(floor, goal, hint=hint)
+    raise ContextTooLarge(floor, min(goal, machine.window.prompt), hint=hint)
 
 
 def _smaller_output(found: Classified) -> int | None:

@@ -15,6 +15,7 @@ from ullage.manager.values import Request
 from ullage.messages import Item, SystemPrompt, as_sent
 from ullage.providers import Loss, anthropic
 from ullage.providers.manual_thinking import Thinking
+from ullage.providers.native_tools import read_tools
 from ullage.providers.registry import AnyProvider, provider_of
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ class RequestWriter:
         model: Name of the model.
         provider: Whose form; a name of `ullage.providers.SHAPES`, or a row.
         system: The system prompt; not changed.
-        tools: Tool definitions; not changed.
+        tools: Tool definitions, in any form that `read_tools` takes; not changed.
         thinking: The request's parameter of that name; `None`: not in use.
+
+    Raises:
+        InvalidPolicy: A tool cannot be sent to this provider.
     """
 
     def __init__(
@@ -57,7 +61,8 @@ class RequestWriter:
         thinking: Thinking | None = None,
     ) -> None:
         self._model, self._provider = model, provider_of(provider)
-        self._system, self._tools = system, list(tools)
+        self._system, self._given = system, tools
+        self._tools = read_tools(tools, self._provider)
         # The manager handles the window itself, which may differ from the table's (A24).
         self._options: dict[str, Any] = {
             "model": model,
@@ -88,16 +93,24 @@ class RequestWriter:
         return found
 
     @property
-    def tools(self) -> list[Any]:
-        """The host's tool definitions."""
+    def tools(self) -> Sequence[Any]:
+        """The host's tool definitions, as given."""
+        return self._given
+
+    @property
+    def definitions(self) -> list[dict[str, Any]]:
+        """The same in the internal view."""
         return self._tools
 
     def of_other(self, machine: Machine, **changed: Any) -> RequestWriter:
-        """A writer that goes on from this one with another system prompt, other tools, or the machine's present model."""
-        given = {"system": self._system, "tools": self._tools, **changed}
+        """A writer that goes on from this one with another system prompt, other tools, or the machine's present model and form."""
+        given = {"system": self._system, "tools": self._given, **changed}
         thinking = self._options.get("thinking")
         made = RequestWriter(
-            model=machine.model.name, provider=self._provider, thinking=thinking, **given
+            model=machine.model.name,
+            provider=machine.provider,
+            thinking=thinking,
+            **given,
         )
         made.load(machine, self.dump(machine))
         return made
@@ -121,7 +134,9 @@ class RequestWriter:
         else:
             written = self._translated(items[:count], tools)
             touched = written.repairs or written.losses or written.renamed or extras.tools
-            clean = not touched and items[count - 1].get("role") == "user"
+            # Stand-ins for definitions name what has been called so far: the next call may need another.
+            stands_in = not tools and self._provider.tools_at[0] in written.parts
+            clean = not (touched or stands_in) and items[count - 1].get("role") == "user"
             whole = FormTail(self._provider, items, written.messages, written.parts)
             self._tail = whole if clean else None
         count = count if written.messages is items else len(written.messages)

@@ -107,6 +107,7 @@ def state_of(machine: Machine, view: Mapping[str, Any] | None = None) -> dict[st
         "correction": machine.correction.dump(),
         "figure": list(machine.figure) if machine.figure else None,
         "states": {name: state.dump() for name, state in machine.states.items()},
+        **({"renamed": dict(machine.call_ids.given)} if machine.call_ids.given else {}),
     }
 
 
@@ -121,7 +122,7 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
     Raises:
         InvalidPolicy: Not such a form, of a newer one, or the history is another; names the field.
     """
-    items = _history(stored, history)
+    items = _history(machine, stored, history)
     count = stored["count"]
     same = _same(stored, items, count)
     # What is not there any more is cut off again, when the state that speaks of it is in place.
@@ -146,7 +147,7 @@ def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Ite
     if not machine.overhead_tokens:
         machine.overhead.update(stored.get("overhead", {}))
     try:
-        machine.call_ids = CallIds()
+        machine.call_ids = CallIds({**machine.call_ids.given, **stored.get("renamed", {})})
         machine.history = machine.call_ids.of_all(history)
         machine.view = load_view(stored["view"], machine.history, machine.view.weights)
         machine.pins = {name: Pin(name, text, by) for name, text, by in stored["pins"]}
@@ -166,15 +167,17 @@ def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Ite
         raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
 
 
-def _history(stored: Mapping[str, Any], history: Sequence[Item] | None) -> Sequence[Item]:
+def _history(
+    machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None
+) -> Sequence[Item]:
     if stored.get("format") != FORMAT:
         raise InvalidPolicy("saved.format", stored.get("format"), f"must be {FORMAT}")
     items = stored.get("history") if history is None else history
     if items is None:
         hint = "save(history=True), or pass the messages"
         raise InvalidPolicy("history", None, "is needed: it was not saved", hint=hint)
-    items = CallIds().of_all(items)
-    return items
+    machine.call_ids = CallIds(stored.get("renamed"))
+    return machine.call_ids.of_all(items)
 
 
 _GONE: Item = {"role": "user", "content": "."}

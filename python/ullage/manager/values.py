@@ -229,6 +229,13 @@ class Request:
         """Everything to send except model and output limit: messages, system prompt, tools, parameters."""
         return {self._list_key: self.messages, **self.parts, **self.params}
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The body as keyword arguments of the provider's SDK: those of Google's are `contents` and `config`; of others, the body's keys."""
+        if self._list_key != "contents":
+            return self.body
+        return {"contents": self.messages, "config": {**self.parts, **self.params}}
+
     def __len__(self) -> int:
         return self._count
 

@@ -16,10 +16,12 @@ from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed, print_of
 from ullage.manager.idle import IdleTurns
 from ullage.manager.keeping import Keeping
+from ullage.manager.known import shown_form
 from ullage.manager.values import Request
 from ullage.messages import Item, SystemPrompt, Tools, message_of
 from ullage.policy import Policy
 from ullage.providers._common import normal_form
+from ullage.providers.native_tools import CountedTools
 
 if TYPE_CHECKING:
     from ullage.manager.outside import Log, Outside
@@ -45,6 +47,7 @@ class WholeLists(Keeping):
     _turns: IdleTurns
     add: Callable[[Item], None]
     observe: Callable[[object], None]
+    _form_is_open: bool
 
     def view(
         self,
@@ -235,6 +238,8 @@ class WholeLists(Keeping):
         self, given: Sequence[Item], unchanged: int = 0
     ) -> Flow[tuple[list[StageReport], Request | None]]:
         """Take what is new, with a request before each response that had none, and one for the whole."""
+        if self._form_is_open:
+            self._look_at_form(given)
         known = self._followed.prints[:unchanged]
         prints = [*known, *(print_of(item) for item in given[len(known) :])]
         self._find(given, prints)
@@ -304,14 +309,18 @@ class WholeLists(Keeping):
         from ullage.manager.written_back import (
             ListView,
             legal_again,
+            named_as_given,
             plan_of,
             standing,
             written_back,
         )
 
         machine, form = self.machine, self.machine.provider
-        written = written_back(machine.view, given, self._followed, form)
+        names = machine.call_ids.given
+        written = written_back(machine.view, given, self._followed, form, names)
         written = legal_again(written, form, machine.model.name, self._writer.system)
+        if names and form.by_place:
+            written = named_as_given(written, given, names)
         written = standing(written, given)
         return ListView(
             [each.message for each in written],
@@ -381,6 +390,24 @@ class WholeLists(Keeping):
 
     # ---- what differs from call to call -----------------------------------------------------
 
+    def _look_at_form(self, items: Sequence[Any]) -> None:
+        """Go on in the form that the first of these messages shows which shows one; nothing, if none does."""
+        form = shown_form(items, self.machine.provider)
+        if form is None:
+            return
+        self._form_is_open = False
+        if form is self.machine.provider or shown_form(self.machine.history, form) is not None:
+            return  # earlier messages have shown it
+        before = self.machine.provider
+        self.machine.provider = form
+        try:
+            self._writer = self._writer.of_other(self.machine)
+        except InvalidPolicy:
+            self.machine.provider, self._form_is_open = before, True
+            raise
+        self._outside["provider"], self.machine.rest = form, None
+        self._turns.begin(-1)
+
     def _meet(self, system: Any, tools: Any, model: str | None) -> None:
         """Count with this system prompt, these tools and this model from now on."""
         if model is not None and model != self.machine.model.name:
@@ -389,13 +416,13 @@ class WholeLists(Keeping):
             self.machine.change_model(row)
             self._outside["model"] = model
         writer = self._writer
-        given = {"system": system, "tools": tools}
+        given = {"system": system, "tools": None if tools is None else CountedTools(tools)}
         changed = {name: value for name, value in given.items() if value is not None}
         if model is None and all(getattr(writer, name) == each for name, each in changed.items()):
             return
         self._outside.update(changed)
-        self._writer = writer.of_other(self.machine, **changed)
-        self.machine.change_overhead(self._writer.system, self._writer.tools)
+        self._writer = made = writer.of_other(self.machine, **changed)
+        self.machine.change_overhead(made.system, made.tools, made.definitions)
 
 
 def _speaks(item: Item) -> bool:

@@ -9,12 +9,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
+from ullage.manager.call_ids import as_given
 from ullage.manager.followed import Followed
 from ullage.messages import Item, as_sent, message_of
 from ullage.providers.registry import Provider
 
 __all__ = [
-    "Action", "ListView", "PlanStep", "Written", "legal_again", "plan_of", "standing", "written_back",
+    "Action", "ListView", "PlanStep", "Written", "legal_again", "named_as_given", "plan_of", "standing", "written_back",
 ]  # fmt: skip
 
 Action: TypeAlias = Literal["kept", "replaced", "removed", "inserted"]
@@ -73,9 +74,21 @@ class Written(NamedTuple):
 
 
 def written_back(
-    view: View, given: Sequence[Item], followed: Followed, form: Provider
+    view: View,
+    given: Sequence[Item],
+    followed: Followed,
+    form: Provider,
+    names: Mapping[str, str],
 ) -> list[Written]:
-    """The messages to send, in the form of the given list; not yet checked."""
+    """The messages to send, in the form of the given list; not yet checked.
+
+    Args:
+        view: Of the conversation.
+        given: The list.
+        followed: What is known of it.
+        form: Of its messages.
+        names: Ids of calls that came with another one; see `CallIds.given`.
+    """
     owners = [
         followed.owner(source) if isinstance(source, int) else None for source in view.sources
     ]
@@ -85,7 +98,7 @@ def written_back(
         if owner is not None and len(at) == 1 and _is_given(view, at[0], owner, given, followed):
             made.append(Written(given[owner], owner, True))
         else:
-            made += _of_owner(view, at, owner, given, followed, form)
+            made += _of_owner(view, at, owner, given, followed, form, names)
     return made
 
 
@@ -104,10 +117,12 @@ def _of_owner(
     given: Sequence[Item],
     followed: Followed,
     form: Provider,
+    names: Mapping[str, str],
 ) -> Iterator[Written]:
+    messages = [view.messages[each] for each in at]
     if owner is None:
-        messages = [view.messages[each] for each in at]
-        yield from (Written(message, None, False) for message in _translated(messages, view, form))
+        made = _translated(messages, view, form, names)
+        yield from (Written(message, None, False) for message in made)
         return
     whole = len(at) == followed.ends[owner] - followed.start(owner)
     kept = whole and all(view.shown[each] is view.originals[each] for each in at)
@@ -119,8 +134,8 @@ def _of_owner(
     elif kept:
         yield Written(given[owner], owner, True)
     else:
-        messages = [view.messages[each] for each in at]
-        yield from (Written(message, owner, False) for message in _translated(messages, view, form))
+        made = _translated(messages, view, form, names)
+        yield from (Written(message, owner, False) for message in made)
 
 
 def _says_the_same(given: Item, taken: Item) -> bool:
@@ -132,14 +147,17 @@ def _says_the_same(given: Item, taken: Item) -> bool:
 # ---- parts of a conversation in a provider's form ------------------------------------------------
 
 
-def _translated(messages: Sequence[Item], view: View, form: Provider) -> list[Any]:
-    """Some messages in the provider's form; a form that names a result's tool is shown the calls first."""
+def _translated(
+    messages: Sequence[Item], view: View, form: Provider, names: Mapping[str, str]
+) -> list[Any]:
+    """Some messages in the provider's form, under the ids that stand in the list; a form that names a result's tool is shown the calls first."""
     if form.internal:
         return list(messages)
-    before = _calls_before(messages, view)
+    before = [as_given(message, names) for message in _calls_before(messages, view)]
     key = form.list_key
     skip = len(form.shape.to_provider(before).parts[key]) if before else 0
-    return list(form.shape.to_provider([*before, *messages]).parts[key][skip:])
+    named = (as_given(message, names) for message in messages)
+    return list(form.shape.to_provider([*before, *named]).parts[key][skip:])
 
 
 def _calls_before(messages: Sequence[Item], view: View) -> list[Item]:
@@ -182,6 +200,20 @@ def legal_again(
     if done.messages is asked:
         return list(written)
     return aligned(written, list(done.messages)[: -1 if waits else None])
+
+
+def named_as_given(
+    written: Sequence[Written], given: Sequence[Item], names: Mapping[str, str]
+) -> list[Written]:
+    """The messages under the ids that stand in the list, for whoever pairs calls and results by their place; what says the same as there is as it was given."""
+    made = []
+    for each in written:
+        if not each.kept and (message := as_given(each.message, names)) is not each.message:
+            at = each.origin
+            same = at is not None and _says_the_same(given[at], message)
+            each = Written(given[at] if same and at is not None else message, at, same)
+        made.append(each)
+    return made
 
 
 def _speaks_last(message: Item, form: Provider) -> bool:

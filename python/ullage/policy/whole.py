@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 
 from ullage._late import pathlib
 from ullage.exceptions import InvalidPolicy
+from ullage.policy.arguments import nearest
 from ullage.policy.fields import EffectiveValue, Group, choice
 from ullage.policy.fitting import FULL_WINDOW_TOKENS, fitted_values
 from ullage.policy.levels import (
@@ -30,6 +31,8 @@ from ullage.policy.summaries import (
 )
 
 __all__ = ["Policy"]
+
+_PRESETS = ("buffered", "ladder")
 
 
 def _dotted(changes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -125,7 +128,7 @@ class Policy:
         """A preset with a TOML file and then overrides applied to it.
 
         Args:
-            path: A TOML file: `preset = "ladder"` at the top, then a table per group. `None`: none.
+            path: A TOML file: `preset = "ladder"` at the top, then a table per group; or the name of a preset. `None`: `buffered`.
             changes: Dotted names or nested mappings to values.
 
         Raises:
@@ -134,7 +137,9 @@ class Policy:
         import tomllib
 
         found: dict[str, Any] = {}
-        if path is not None:
+        if path is not None and str(path) in _PRESETS and not pathlib.Path(path).exists():
+            found = {"preset": str(path)}
+        elif path is not None:
             try:
                 found = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
             except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
@@ -164,8 +169,10 @@ class Policy:
     @classmethod
     def _of(cls, found: dict[str, Any]) -> Self:
         preset = found.pop("preset", "buffered")
-        if preset not in ("buffered", "ladder"):
-            raise InvalidPolicy("preset", preset, "must be one of 'buffered', 'ladder'")
+        if preset not in _PRESETS:
+            raise InvalidPolicy(
+                "preset", preset, f"must be one of {', '.join(map(repr, _PRESETS))}"
+            )
         base = cls.ladder() if preset == "ladder" else cls.buffered()
         return base.change(found)
 
@@ -177,9 +184,9 @@ class Policy:
             group, _, name = dotted.partition(".")
             known = groups.get(group)
             if known is None or name not in known.__dataclass_fields__:
-                raise InvalidPolicy(
-                    dotted, value, "is not a setting", hint="Policy.effective() lists all"
-                )
+                settings = [each.name for each in self.effective()]
+                hint = nearest(dotted, settings) or "`ullage policy` lists all"
+                raise InvalidPolicy(dotted, value, "is not a setting", hint=hint)
             grouped.setdefault(group, {})[name] = value
         changed: dict[str, Any] = {
             name: dataclasses.replace(getattr(self, name), **fields)

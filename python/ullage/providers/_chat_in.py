@@ -90,7 +90,7 @@ class ChatItemReader:
         self.messages.append(carrying({"role": "user", "content": content}, SHAPE, data))
 
     def _assistant(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        if "function_call" in message:
+        if message.get("function_call") is not None:
             return {"role": "assistant", "content": [_whole(message)]}
         calls = message.get("tool_calls") or []
         content = message.get("content")

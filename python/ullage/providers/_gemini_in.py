@@ -28,6 +28,7 @@ SKIP_SIGNATURE = "skip_thought_signature_validator"
 
 _CALL = frozenset({"id", "name", "args"})
 _ANSWER = frozenset({"id", "name", "response", "parts"})
+_DECLARED = ("functionDeclarations", "function_declarations")
 
 
 class GeminiReader:
@@ -256,13 +257,11 @@ def tools_in(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Function declarations one by one; other tools whole."""
     found: list[dict[str, Any]] = []
     for tool in tools:
-        declared = tool.get("functionDeclarations") or tool.get("function_declarations")
-        if not isinstance(declared, list):
-            found.append(
-                {"name": next(iter(tool), "tool"), FOREIGN: {SHAPE: {"whole": dict(tool)}}}
-            )
-            continue
-        found.extend(_declared(function) for function in declared)
+        rest = {key: value for key, value in tool.items() if key not in _DECLARED}
+        for name in _DECLARED:
+            found.extend(_declared(function) for function in tool.get(name) or ())
+        if rest:
+            found.append({"name": next(iter(rest)), FOREIGN: {SHAPE: {"whole": rest}}})
     return found
 
 

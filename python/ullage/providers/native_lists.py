@@ -187,8 +187,11 @@ def read_form(
         `None` for bare messages, of Anthropic or the chat form, and for entries: they are read as they are.
 
     Raises:
+        InvalidMessage: It is no list, or an item cannot be read.
         InvalidPolicy: There is no such provider.
     """
+    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
+        raise InvalidMessage("must be in a list of messages", got=type(items).__name__)
     row = recognised(items) if provider is None else provider_of(provider)
     if row is None or row.read_as_is:
         return None

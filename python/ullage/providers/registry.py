@@ -100,9 +100,11 @@ class Provider:
         guess_types: Those of them that no other format has: a list is recognised by them.
         guess_ends: The same for the ends of types.
         own_ids: Ids of calls must be mapped to a form of its own.
+        by_place: Whoever writes the request pairs calls and results by their place: a list keeps its ids, repeated ones too.
         claude_thinking: `thinking` is Anthropic's parameter, with its types.
         edits: Which part of `context_management` the API supports: Anthropic's `edits`, only `compaction`, or nothing.
         chat: How its chat differs from OpenAI's; of no meaning to forms that are no chat.
+        camel_case: Its SDK's objects spell names in snake_case, the API in camelCase.
         plain: Module with a quick `read_plain` and `write_plain` of plain messages; empty: `form` alone.
     """
 
@@ -129,9 +131,11 @@ class Provider:
     guess_types: tuple[str, ...] = ()
     guess_ends: tuple[str, ...] = ()
     own_ids: bool = False
+    by_place: bool = False
     claude_thinking: bool = False
     edits: Literal["", "edits", "compaction"] = ""
     chat: ChatRules = ChatRules()
+    camel_case: bool = False
     plain: str = ""
 
     @property
@@ -261,6 +265,7 @@ _ROWS: Final = (
         untyped=True,
         speakers_only=False,
         item_key="parts",
+        camel_case=True,
     ),
     Provider(
         name="bedrock",

@@ -3,7 +3,8 @@
 ```text
 proxy_settings   every setting of the gateway
 serving          the listening server; gateway: one request from arrival to answer
-incoming         a request as it arrives: bounded, and whether its client is still there
+request_heads    limits before a request's headers are complete; incoming: a request as it arrives: bounded, and whether its client is
+                 still there
 endpoints        which path means which API; upstream: the connection to the provider, relayed byte for byte
 known_calls      calls of the known APIs; client_calls: one of them; client_answer: what goes back
 fitter           runs the levels: client_lines recognises whose call it is, client_list reads and writes its list,

@@ -61,8 +61,19 @@ class ClientList:
             elif message is self.bare[origin]:
                 made.append(self.given[origin])
             else:
-                made.append(_with_mark(message, self.given[origin]))
+                made.append(
+                    _with_mark(self._with_given_blocks(message, origin), self.given[origin])
+                )
         return made
+
+    def _with_given_blocks(self, message: Mapping[str, Any], origin: int) -> Mapping[str, Any]:
+        """A changed message with those blocks that were not changed as the objects that came, by which their bytes are known."""
+        content = message.get("content")
+        bare, given = self.bare[origin].get("content"), self.given[origin].get("content")
+        if not (isinstance(content, list) and isinstance(bare, list) and isinstance(given, list)):
+            return message
+        came = {id(block): own for block, own in zip(bare, given, strict=False) if block == own}
+        return {**message, "content": [came.get(id(block), block) for block in content]}
 
 
 def _system(body: Mapping[str, Any], head: Sequence[Mapping[str, Any]]) -> Any:

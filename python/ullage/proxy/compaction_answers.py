@@ -11,31 +11,26 @@ from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import (
     AskedCompaction,
     asked_compaction,
+    compacted_messages,
     completed_text,
-    extractive_items,
     extractive_text,
 )
 from ullage.proxy.client_lines import claude_session
 from ullage.proxy.content_codings import decoded
-from ullage.proxy.handed_out import MARK, opened
-from ullage.proxy.local_answers import LocalAnswer, compacted_items, message_answer, summary_answer
+from ullage.proxy.handed_out import MARK, HandedOut
+from ullage.proxy.local_answers import (
+    LocalAnswer,
+    message_answer,
+    response_answer,
+    summary_answer,
+    text_item,
+)
 from ullage.proxy.proxy_settings import CompactionMode
 from ullage.sessions.handed_summary import hand_over
 
-__all__ = ["ClientCompactions", "completed", "with_opened_items"]
+__all__ = ["ClientCompactions", "completed"]
 
 LOG = logging.getLogger("ullage.proxy")
-
-
-def with_opened_items(call: ClientCall) -> ClientCall:
-    """The call with items that were given out earlier turned back into messages; the same call if it has none."""
-    codex = call.endpoint.provider == "openai_responses"
-    if not codex or MARK.encode() not in call.raw or call.items is None:
-        return call
-    items = opened(call.items)
-    if items is None:
-        return call
-    return ClientCall(call.endpoint, call.incoming, call.with_items(items))
 
 
 class ClientCompactions:
@@ -44,11 +39,27 @@ class ClientCompactions:
     Args:
         mode: `pass`: the provider answers. `extractive`: code answers, without a model. `repair`: the provider answers, and code
             completes its summary; what it seals cannot be completed and passes.
+        handed_out: Makes the items that Codex is given, and opens those that it sends.
         hand_over: Whether a summary for Claude Code is kept for its hook, which then restores only what the summary lacks.
     """
 
-    def __init__(self, mode: CompactionMode, *, hand_over: bool = False) -> None:
-        self._mode, self._hand_over = mode, hand_over
+    def __init__(
+        self, mode: CompactionMode, handed_out: HandedOut, *, hand_over: bool = False
+    ) -> None:
+        self._mode, self._handed_out, self._hand_over = mode, handed_out, hand_over
+
+    async def with_opened_items(self, call: ClientCall) -> ClientCall:
+        """The call with items that were given out earlier turned back into messages; the same call if it has none."""
+        codex = call.endpoint.provider == "openai_responses"
+        if not codex or MARK.encode() not in call.raw:
+            return call
+        return await asyncio.to_thread(self._opened, call)
+
+    def _opened(self, call: ClientCall) -> ClientCall:
+        items = None if call.items is None else self._handed_out.opened(call.items)
+        if items is None:
+            return call
+        return ClientCall(call.endpoint, call.incoming, call.with_items(items))
 
     async def answer(self, call: ClientCall) -> LocalAnswer | None:
         """The whole answer; `None`: the provider is to be asked."""
@@ -56,7 +67,7 @@ class ClientCompactions:
         if asked is None:
             return None
         try:
-            return await asyncio.to_thread(_answered, asked, call, keep=self._hand_over)
+            return await asyncio.to_thread(self._answered, asked, call)
         except Exception:  # whatever a client sends, its provider can still answer
             LOG.exception("a compaction could not be written; the provider is asked")
             return None
@@ -66,19 +77,26 @@ class ClientCompactions:
         asked = asked_compaction(call) if self._mode == "repair" else None
         return asked if asked is not None and asked.client == "claude_code" else None
 
-
-def _answered(asked: AskedCompaction, call: ClientCall, *, keep: bool) -> LocalAnswer | None:
-    if asked.client == "claude_code":
+    def _answered(self, asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
+        if asked.client in ("codex_compact", "codex_trigger"):
+            return self._item_answer(asked, call)
         limit = (call.body or {}).get("max_tokens")
         text = extractive_text(asked, max_tokens=limit if type(limit) is int else None)
-        if text is not None and keep:
+        if text is None:
+            return None
+        if asked.client == "codex_prompt":
+            return response_answer([text_item(text)], call.model, stream=call.streams)
+        if self._hand_over:
             _kept_for_the_hook(call, text)
-        return None if text is None else summary_answer(text, call.model, stream=call.streams)
-    items = extractive_items(asked, call.model)
-    if items is None:
-        return None
-    endpoint = asked.client == "codex_compact"
-    return compacted_items(items, call.model, endpoint=endpoint, stream=call.streams)
+        return summary_answer(text, call.model, stream=call.streams)
+
+    def _item_answer(self, asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
+        messages = compacted_messages(asked, call.model)
+        item = None if messages is None else self._handed_out.item_of(messages)
+        if item is None:
+            return None
+        endpoint = asked.client == "codex_compact"
+        return response_answer([item], call.model, compaction=endpoint, stream=call.streams)
 
 
 def _kept_for_the_hook(call: ClientCall, text: str) -> None:

@@ -12,6 +12,7 @@ from ullage.exceptions import ContextTooLarge, UllageError
 from ullage.levels.report import StageReport
 from ullage.manager import ContextManager
 from ullage.policy import Policy
+from ullage.providers.native_tools import CountedTools
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_lines import ClientLine, ClientLines, name_of
 from ullage.proxy.client_list import ClientList
@@ -163,7 +164,7 @@ class Fitter:
                 provider=provider,
                 policy=self.policy,
                 system=given.system,
-                tools=given.tools,
+                tools=CountedTools(given.tools),
                 thinking=thinking
                 if isinstance(thinking, dict) and provider == "anthropic"
                 else None,

@@ -18,9 +18,10 @@ from ullage.proxy.client_answer import BROKEN, ClientAnswer
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_compaction import AskedCompaction
 from ullage.proxy.client_lines import name_of
-from ullage.proxy.compaction_answers import ClientCompactions, completed, with_opened_items
+from ullage.proxy.compaction_answers import ClientCompactions, completed
 from ullage.proxy.content_codings import decoded
 from ullage.proxy.fitter import FittedCall, Fitter, gateway_policy
+from ullage.proxy.handed_out import HandedOut
 from ullage.proxy.line_states import LineStates
 from ullage.proxy.proxy_settings import ProxySettings
 from ullage.proxy.upstream import Upstream
@@ -48,23 +49,28 @@ class KnownCalls:
     Attributes:
         fitter: Runs the levels; `None`: they are off.
         accounts: What the page shows.
+        states: Where lines are kept over a restart.
     """
 
     def __init__(self, settings: ProxySettings, upstream: Upstream) -> None:
         self._upstream, self.accounts = upstream, CallAccounts()
-        self._compactions = ClientCompactions(settings.compaction, hand_over=settings.hand_over)
-        states = LineStates(settings.store)
-        self.fitter = Fitter(gateway_policy(settings.policy), states) if settings.levels else None
+        self._compactions = ClientCompactions(
+            settings.compaction, HandedOut(settings.store), hand_over=settings.hand_over
+        )
+        days, most = settings.state_days, settings.state_bytes
+        self.states = LineStates(settings.store, days=days, most_bytes=most)
+        policy = gateway_policy(settings.policy)
+        self.fitter = Fitter(policy, self.states) if settings.levels else None
 
     async def answer(self, call: ClientCall, answer: ClientAnswer) -> None:
         """Answer one call."""
+        call = await self._compactions.with_opened_items(call)
         local = await self._compactions.answer(call)
         if local is not None:
             await answer.give(local)
             self.accounts.note(name_of(call), call, answered=True)
             return
         to_complete = self._compactions.to_complete(call)
-        call = with_opened_items(call)
         if to_complete is not None:
             await self._complete(to_complete, call, answer)
         elif self.fitter is None:

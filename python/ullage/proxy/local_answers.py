@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["LocalAnswer", "compacted_items", "message_answer", "summary_answer"]
+__all__ = ["LocalAnswer", "message_answer", "response_answer", "summary_answer", "text_item"]
 
 _PIECE = 2_000
 """Characters of text in one event."""
@@ -100,20 +100,28 @@ def _pieces(text: str) -> Iterator[str]:
 # ---- OpenAI Responses ----------------------------------------------------------------------------
 
 
-def compacted_items(
-    output: Sequence[Mapping[str, Any]], model: str, *, endpoint: bool, stream: bool
+def text_item(text: str) -> dict[str, Any]:
+    """A message of the model that is one text."""
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    name = f"msg_{_name(text)}"
+    whole = {"type": "message", "id": name, "role": "assistant", "status": "completed"}
+    return {**whole, "content": [part]}
+
+
+def response_answer(
+    output: Sequence[Mapping[str, Any]], model: str, *, compaction: bool = False, stream: bool
 ) -> LocalAnswer:
-    """Compacted items as Codex reads them.
+    """A response with these items, as Codex reads it.
 
     Args:
         output: The items.
         model: As it was asked for.
-        endpoint: The answer of `/responses/compact`; else of a response whose input ended with `compaction_trigger`.
-        stream: As events, which the endpoint's answer never is unless it is asked for.
+        compaction: The answer of `/responses/compact`; else a response.
+        stream: As events, which the former never is unless it is asked for.
     """
     made = {
         "id": f"resp_{_name(model)}",
-        "object": "response.compaction" if endpoint else "response",
+        "object": "response.compaction" if compaction else "response",
         "created_at": int(time.time()),
         "model": model,
         "status": "completed",
@@ -139,9 +147,22 @@ def _response_events(made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     begun = {**made, "status": "in_progress", "output": [], "usage": None}
     events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
     for index, item in enumerate(made["output"]):
-        place = {"output_index": index, "item": item}
-        events.append({"type": "response.output_item.added", **place})
-        events.append({"type": "response.output_item.done", **place})
+        at = {"output_index": index}
+        parts = item.get("content", ())
+        begun = {**item, "content": [], "status": "in_progress"} if parts else item
+        events.append({"type": "response.output_item.added", **at, "item": begun})
+        for number, part in enumerate(parts):
+            events += _text_events({**at, "content_index": number, "item_id": item["id"]}, part)
+        events.append({"type": "response.output_item.done", **at, "item": item})
     events.append({"type": "response.completed", "response": dict(made)})
     for number, event in enumerate(events):
         yield {**event, "sequence_number": number}
+
+
+def _text_events(at: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    kind, text = "response.output_text", part["text"]
+    yield {"type": "response.content_part.added", **at, "part": {**part, "text": ""}}
+    for piece in _pieces(text):
+        yield {"type": f"{kind}.delta", **at, "delta": piece, "logprobs": []}
+    yield {"type": f"{kind}.done", **at, "text": text, "logprobs": []}
+    yield {"type": "response.content_part.done", **at, "part": part}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hmac
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from jinja2 import Environment
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,6 +19,7 @@ from starlette.routing import Route
 from ullage.exceptions import UllageError
 from ullage.proxy.accounts import CallAccounts
 from ullage.proxy.client_lines import ClientLine, ClientLines
+from ullage.proxy.proxy_settings import host_name, is_loopback
 
 __all__ = ["page_routes"]
 
@@ -31,15 +34,17 @@ _HEADERS = {
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def page_routes(
-    accounts: CallAccounts, lines: ClientLines | None, allowed: Callable[[Request], bool]
-) -> list[Route]:
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""All are answered here: what is asked of these paths is never the provider's."""
+
+
+def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -> list[Route]:
     """The routes of the page, the metrics, and what left.
 
     Args:
         accounts: What is shown.
         lines: Conversations in memory; `None`: levels are off.
-        allowed: Whether a request may see them.
+        token: See `ProxySettings.page_token`.
     """
     page = Environment(autoescape=True).from_string(
         (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
@@ -48,8 +53,10 @@ def page_routes(
     registry.register(_Figures(accounts, lines))
 
     async def show(request: Request) -> Response:
-        body = page.render(accounts=list(accounts), totals=accounts.totals, n="{:,}".format)
-        return HTMLResponse(body, headers=_HEADERS)
+        given = request.query_params.get("token")
+        query = urlencode({"token": given}) if given else ""
+        shown = {"accounts": list(accounts), "totals": accounts.totals, "n": "{:,}".format}
+        return HTMLResponse(page.render(shown, query=query), headers=_HEADERS)
 
     async def metrics(request: Request) -> Response:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
@@ -57,22 +64,41 @@ def page_routes(
     async def removed(request: Request) -> Response:
         return _removed(lines, request.path_params)
 
+    async def nothing(request: Request) -> Response:
+        return PlainTextResponse("not a page of this gateway\n", 404)
+
     shown: dict[str, Endpoint] = {
         "/ullage": show,
+        "/ullage/": show,
         "/metrics": metrics,
+        "/metrics/": metrics,
         "/ullage/{name}/{number:int}": removed,
         "/ullage/{name}/{number:int}/{handle}": removed,
+        "/ullage/{rest:path}": nothing,
     }
-    return [Route(path, _guarded(made, allowed)) for path, made in shown.items()]
+    return [Route(path, _guarded(made, token), methods=_METHODS) for path, made in shown.items()]
 
 
-def _guarded(endpoint: Endpoint, allowed: Callable[[Request], bool]) -> Endpoint:
+def _guarded(endpoint: Endpoint, token: str) -> Endpoint:
     async def answer(request: Request) -> Response:
-        if not allowed(request):
-            return PlainTextResponse("this gateway serves its own machine only", 421)
+        if not _may_see(request, token):
+            text = "for callers on this machine, or with the token that was printed at the start\n"
+            return PlainTextResponse(text, 403)
+        if request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("can only be read\n", 405, headers={"allow": "GET, HEAD"})
         return await endpoint(request)
 
     return answer
+
+
+def _may_see(request: Request, token: str) -> bool:
+    """Whether a caller is on this machine, and calls it by a name of it: a page in a browser may have a name of its own for it."""
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    given = request.query_params.get("token", bearer)
+    if token and hmac.compare_digest(given.encode(), token.encode()):
+        return True
+    caller = "" if request.client is None else request.client.host
+    return is_loopback(caller) and is_loopback(host_name(request.headers.get("host", "")))
 
 
 def _removed(lines: ClientLines | None, place: dict[str, Any]) -> Response:

@@ -12,7 +12,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
 from ullage.stores import DocumentStore
 
-__all__ = ["ANTHROPIC", "OPENAI", "CompactionMode", "ProxySettings", "is_loopback"]
+__all__ = ["ANTHROPIC", "OPENAI", "CompactionMode", "ProxySettings", "host_name", "is_loopback"]
 
 ANTHROPIC = "https://api.anthropic.com"
 OPENAI = "https://api.openai.com"
@@ -34,8 +34,8 @@ class ProxySettings:
         port: Port to listen on; 0: a free one.
         ca_file: Certificates to verify the upstream by (PEM); `None`: the system's.
         max_body_bytes: Largest request that is read; a larger one is answered 413. Both APIs refuse more than 32 MiB.
-        max_header_bytes: All header names and values of a request together; more is answered 431.
-        read_seconds: Longest silence of a client that is sending its request; then 408.
+        max_header_bytes: All header names and values of a request together; more is answered 431, also before they are complete.
+        read_seconds: Longest silence of a client that is sending its request, and longest time for its headers; then 408.
         connect_seconds: Longest wait for a connection to the upstream; then 504.
         silence_seconds: Longest silence of the upstream before or in a response; then it is given up.
         compaction: Who answers when a client compacts by itself: `pass`: the provider. `extractive`: code, without a model.
@@ -45,7 +45,13 @@ class ProxySettings:
         levels: Whether levels act on requests; false: all of them leave as they came.
         policy: Of the levels; `None`: the default, where clearing waits until it pays for the cache that it breaks. What needs the
             client's help (stores, tools for the model, edits of the provider) is off whatever it says.
-        store: Keeps the levels' decisions over a restart: any store of `ullage.stores`; `None`: nothing is kept.
+        store: Keeps the levels' decisions and the key of compaction items over a restart: any store of `ullage.stores`; `None`:
+            nothing is kept, and items that Codex was given can be read by this process alone.
+        state_days: After which decisions in a `FolderStore` are removed, which hold text of conversations; 0: never.
+        state_bytes: Most that they take there; the oldest go first; 0: no limit.
+        page_token: With it anybody may read the page, the metrics and what left a conversation (`?token=…`, or as a bearer token);
+            empty: only callers on this machine, under a name of it.
+        allowed_origins: Sites whose pages may send requests from a browser, such as `https://chat.example`; `*`: all of them.
 
     Raises:
         InvalidPolicy: A value is out of range; names the field.
@@ -65,6 +71,10 @@ class ProxySettings:
     levels: bool = True
     policy: Policy | None = None
     store: DocumentStore | None = None
+    state_days: float = 30.0
+    state_bytes: int = 256 * MIB
+    page_token: str = ""
+    allowed_origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.upstream:
@@ -76,6 +86,9 @@ class ProxySettings:
         for name in ("max_body_bytes", "max_header_bytes"):
             if getattr(self, name) < 1:
                 raise InvalidPolicy(name, getattr(self, name), "must be at least 1")
+        for name in ("state_days", "state_bytes"):
+            if getattr(self, name) < 0:
+                raise InvalidPolicy(name, getattr(self, name), "must be at least 0")
         for name in ("read_seconds", "connect_seconds", "silence_seconds"):
             if not getattr(self, name) > 0:
                 raise InvalidPolicy(name, getattr(self, name), "must be above 0")
@@ -90,6 +103,12 @@ def _checked_url(url: str) -> None:
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         hint = "use https, or an address of this machine"
         raise InvalidPolicy("upstream", url, "would send keys unencrypted", hint=hint)
+
+
+def host_name(host: str) -> str:
+    """The name in a `Host` header, without its port."""
+    name, _, port = host.rpartition(":")
+    return name if port.isdecimal() else host
 
 
 def is_loopback(host: str) -> bool:

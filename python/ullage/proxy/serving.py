@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
+import errno
 import gc
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -12,9 +14,11 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from ullage.exceptions import InvalidPolicy
 from ullage.proxy.gateway import Gateway
 from ullage.proxy.pages import page_routes
 from ullage.proxy.proxy_settings import ProxySettings
+from ullage.proxy.request_heads import protocol_of
 
 __all__ = ["config_of", "make_app", "serve", "url_of"]
 
@@ -33,6 +37,7 @@ def make_app(settings: ProxySettings | None = None) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await gateway.upstream.open()
+        await asyncio.to_thread(gateway.known.states.sweep)
         try:
             yield
         finally:
@@ -40,9 +45,7 @@ def make_app(settings: ProxySettings | None = None) -> Starlette:
 
     fitter = gateway.known.fitter
     lines = None if fitter is None else fitter.lines
-    shown = page_routes(
-        gateway.known.accounts, lines, lambda request: gateway.serves(request.headers)
-    )
+    shown = page_routes(gateway.known.accounts, lines, gateway.settings.page_token)
     return Starlette(routes=[*shown, Mount("/", app=gateway)], lifespan=lifespan)
 
 
@@ -69,7 +72,7 @@ def config_of(settings: ProxySettings) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        http="httptools",
+        http=protocol_of(settings),
         ws="none",
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
@@ -83,16 +86,26 @@ def serve(settings: ProxySettings, started: Callable[[str], None] | None = None)
         started: Called with the URL once the port is open; `None`: nothing is.
 
     Raises:
-        InvalidPolicy: The certificates cannot be read.
+        InvalidPolicy: The certificates cannot be read, or the port is in use.
         OSError: The port cannot be opened.
     """
     server = uvicorn.Server(config_of(settings))
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.create_server((settings.host, settings.port), family=family) as listening:
+    with _listening(settings, family) as listening:
         if started is not None:
             started(url_of(listening))
         _own_process()
         server.run(sockets=[listening])
+
+
+def _listening(settings: ProxySettings, family: socket.AddressFamily) -> socket.socket:
+    try:
+        return socket.create_server((settings.host, settings.port), family=family)
+    except OSError as exc:
+        if exc.errno != errno.EADDRINUSE:
+            raise
+        hint = "another gateway may be running; `--port 0` takes a free port"
+        raise InvalidPolicy("port", settings.port, "is in use", hint=hint) from exc
 
 
 def _own_process() -> None:

@@ -122,7 +122,12 @@ def _verified(ca_file: Path | None) -> ssl.SSLContext:
 def _headers(given: Iterable[tuple[bytes, bytes]], body: object) -> list[tuple[str, str]]:
     left_out = _OURS | {b"content-length"} if isinstance(body, bytes) else _OURS
     kept = [pair for pair in end_to_end(given) if pair[0].lower() not in left_out]
+    return [(name.decode("ascii"), _text(name, value)) for name, value in kept]
+
+
+def _text(name: bytes, value: bytes) -> str:
     try:
-        return [(name.decode("ascii"), value.decode()) for name, value in kept]
-    except UnicodeDecodeError as exc:
-        raise GatewayError(400, "invalid_request_error", "a header is not in UTF-8") from exc
+        return value.decode()
+    except UnicodeDecodeError as exc:  # the library that sends it writes UTF-8 only
+        text = f"the header {name.decode('ascii')} is not in UTF-8"
+        raise GatewayError(400, "invalid_request_error", text) from exc

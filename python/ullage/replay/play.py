@@ -163,7 +163,8 @@ def _managed(
     seen: Seen | None,
     outside: Mapping[str, Any],
 ) -> Iterator[ReplayedTurn]:
-    given = {"store": MemoryStore(), **outside}
+    # A script holds the internal view.
+    given = {"provider": "anthropic", "store": MemoryStore(), **outside}
     manager = ContextManager(model=row.name, policy=policy, table=table, **given)
     manager.machine.overhead["system"] = script.overhead_tokens
     added, sent = 0, 0

@@ -175,7 +175,7 @@ class _Watcher:
                 (counts.tokens_before, counts.tokens_after),
                 self.script.messages[:said],
                 request.messages,
-                done.summary_messages,
+                done.summary_messages[-1:],
                 self.budget,
             )
 
@@ -193,7 +193,7 @@ def _tried(
         (counts.tokens_before, counts.tokens_after),
         session.messages,
         done.messages,
-        done.result.summary_messages,
+        done.result.summary_messages[-1:],
         budget,
     )
 

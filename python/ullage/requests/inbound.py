@@ -7,12 +7,31 @@ internal view has no word for travels along in the message and is put back where
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import is_
 from typing import Any, Final
 
 from ullage.messages import Item
 from ullage.providers.registry import Provider
+from ullage.providers.sdk_objects import as_json, camel_cased, without_nulls
 
-__all__ = ["read_response"]
+__all__ = ["given_as_json", "read_response"]
+
+
+def given_as_json(given: Any, provider: Provider) -> Any:
+    """A message or a response as the API spells it, whichever of the SDK's forms it comes in; the same object where it is that."""
+    plain = as_json(given)
+    if not isinstance(plain, Mapping):
+        return plain
+    if provider.camel_case:
+        # What has content, or is an entry around a message, is in the internal view, which spells names otherwise.
+        return plain if "content" in plain or "message" in plain else camel_cased(plain)
+    plain, content = without_nulls(plain), plain.get("content")
+    if not isinstance(content, list):
+        return plain
+    blocks = [without_nulls(block) for block in content]
+    same = all(map(is_, blocks, content))
+    return plain if same else {**plain, "content": blocks}
+
 
 # ---- responses -------------------------------------------------------------------------------
 
@@ -24,7 +43,7 @@ def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], d
         response: The body as a mapping, an SDK's object, or just the message in it.
         provider: Whose form.
     """
-    body = _plain(response)
+    body = given_as_json(response, provider)
     if provider.internal or not isinstance(body, Mapping):
         return body, [body], {}
     items = list(_items(body, provider))
@@ -33,14 +52,6 @@ def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], d
     if isinstance(name, str) and name and not (len(items) == 1 and items[0] is body):
         about["id"] = name
     return body, items, about
-
-
-def _plain(response: Any) -> Any:
-    for name in ("model_dump", "to_dict", "to_json_dict"):
-        make = getattr(response, name, None)
-        if callable(make):
-            return make(exclude_none=True) if name != "to_dict" else make()
-    return response
 
 
 _CHOICE: Final = ("choices", 0, "message")

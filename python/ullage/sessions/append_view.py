@@ -11,16 +11,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from ullage.compaction.chain import Copies
 from ullage.exceptions import InvalidPolicy, StoreError
-from ullage.messages import COPY_OF, Item
+from ullage.messages import Item
 from ullage.sessions.drafts import copy_of, draft_of
 from ullage.sessions.load import CLAUDE_CODE, Session, open_session
-from ullage.sessions.native_append import replaced_history, shown
+from ullage.sessions.native_append import continued, replaced_history, shown
 from ullage.sessions.pi_view import branch_with
 from ullage.transcript import TranscriptLog, records, resume
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.log import line_of
 from ullage.transcript.logfile import LogFile
+from ullage.transcript.write import envelope_of, session_lines
 
 __all__ = ["REWRITTEN", "append_view", "check_rewritable"]
 
@@ -90,26 +92,33 @@ def _write(
 ) -> None:
     if session.format == CLAUDE_CODE:
         with TranscriptLog.open(draft, create=False, durability="none") as log:
-            log.write(_copies(log, _whole(session, items), about))
+            lines = _copies(log, _whole(session, items), about)
+            history = log.transcript()
+            lines = envelope_of(history, str(session.path)).over(lines)
+            log.write([*lines, *session_lines(history, lines)])
         return
-    lines = replaced_history(OpenedFile(draft), messages, **about)
+    source = OpenedFile(draft)
+    lines = replaced_history(source, messages, **about)
+    lines = continued(session.format, source, lines, str(session.path))
     with closing(LogFile(str(draft), create=False)) as file:
         file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
 
 
 def _whole(session: Session, items: Sequence[Item]) -> list[Item]:
-    """The items with the copies of results that were left in the file, for the interface that shows the new view."""
+    """The items as the file holds them: attachments, and copies of results for the interface that shows the new view."""
     transcript = session.transcript
     if transcript is None:
         return list(items)
-    places = {row.uuid: row.at for row in transcript.rows() if row.uuid}
+    places = {row.uuid: row for row in transcript.rows() if row.uuid}
 
     def whole(item: Item) -> Item:
-        at = places.get(str(item.get("uuid")))
-        left = at is not None and "toolUseResult" in item and item["toolUseResult"] is None
-        if at is None or not left:
+        row = places.get(str(item.get("uuid")))
+        if row is not None and row.type == "attachment":
+            return transcript.load(row.at)
+        left = "toolUseResult" in item and item["toolUseResult"] is None
+        if row is None or not left:
             return item
-        return {**item, "toolUseResult": transcript.load(at).get("toolUseResult")}
+        return {**item, "toolUseResult": transcript.load(row.at).get("toolUseResult")}
 
     return [whole(item) for item in items]
 
@@ -119,14 +128,11 @@ def _copies(
 ) -> list[dict[str, Any]]:
     metadata = {"trigger": "manual", "preTokens": 0, "replacementHistory": True, **about}
     mark = log.entry(records.compact_boundary(metadata, content="View changed"), parent=log.leaf)
-    made, parent = [mark], str(mark["uuid"])
+    parent = str(mark["uuid"])
+    made, copies = [mark], Copies(parent)
     for item in items:
-        rest = {key: value for key, value in item.items() if key not in ("uuid", "parentUuid")}
-        origin = item.get(COPY_OF) or item.get("uuid")
-        message = {key: value for key, value in item["message"].items() if key != "usage"}
-        entry = log.entry({**rest, "message": message, COPY_OF: origin}, parent=parent)
+        entry = log.entry(copies.of(item, parent), parent=parent)
         made.append(entry)
         parent = str(entry["uuid"])
     mark["compactMetadata"]["groupUuids"] = [entry["uuid"] for entry in made[1:]]
-    # Titles again at the end: lists of sessions only read the last part of a file.
-    return [*made, *map(dict, log.transcript().metadata.values())]
+    return made

@@ -48,7 +48,9 @@ def draft_of(target: Path, *, suffix: str = "") -> Iterator[Path]:
     except (StoreError, TranscriptChanged, LogConflict):
         raise
     except OSError as exc:
-        raise StoreError(f"cannot be written: {exc.strerror or exc}", path=str(target)) from exc
+        hint = "" if target.parent.is_dir() else f"there is no folder {target.parent}"
+        reason = f"cannot be written: {exc.strerror or exc}"
+        raise StoreError(reason, path=str(target), hint=hint) from exc
     finally:
         with suppress(OSError):
             path.unlink(missing_ok=True)

@@ -27,14 +27,22 @@ def find_session(name: str, known: Sequence[FoundSession] | None = None) -> Foun
     """
     sessions = found_sessions() if known is None else known
     exact = [each for each in sessions if each.id == name]
+    if not exact and len(name) < _LEAST_PREFIX:
+        hint = "`ullage list` shows the sessions of this machine"
+        reason = f"is not a file, and too short for the id of a session: type at least {_LEAST_PREFIX} characters"
+        raise InvalidPolicy("FILE", name, reason, hint=hint)
     fits = exact or [each for each in sessions if _begins(each, name)]
     if len({each.id for each in fits}) == 1:
         return fits[0]  # copies of a session in two folders: the newest
     if not fits:
         hint = "`ullage list` shows the sessions of this machine"
-        raise InvalidPolicy("FILE", name, "is no file, and no session's id begins so", hint=hint)
+        raise InvalidPolicy(
+            "FILE", name, "is not a file, and no session has an id that begins with it", hint=hint
+        )
     listed = ", ".join(f"{each.id} ({each.tool})" for each in fits[:_SHOWN])
-    raise InvalidPolicy("FILE", name, f"is how {len(fits)} ids begin", hint=f"such as {listed}")
+    raise InvalidPolicy(
+        "FILE", name, f"fits {len(fits)} sessions", hint=f"type more of the id: {listed}"
+    )
 
 
 def last_session(known: Sequence[FoundSession] | None = None) -> FoundSession:
@@ -63,12 +71,7 @@ def session_path(given: str | os.PathLike[str]) -> Path:
         InvalidPolicy: Several sessions fit.
     """
     path = Path(given)
-    if (
-        os.path.lexists(path)
-        or len(path.parts) != 1
-        or path.suffix
-        or len(path.name) < _LEAST_PREFIX
-    ):
+    if os.path.lexists(path) or len(path.parts) != 1 or path.suffix:
         return path  # where it is missing, whoever opens it says so
     return opened_path(find_session(str(given)))
 
@@ -88,4 +91,4 @@ def opened_path(session: FoundSession) -> Path:
 
 def _begins(session: FoundSession, name: str) -> bool:
     bare = session.id.partition("_")[2] or session.id
-    return len(name) >= _LEAST_PREFIX and (session.id.startswith(name) or bare.startswith(name))
+    return session.id.startswith(name) or bare.startswith(name)

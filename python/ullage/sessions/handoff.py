@@ -21,7 +21,7 @@ from ullage.sessions.handoff_job import Handoff
 from ullage.sessions.handoff_tidy import tidied
 from ullage.sessions.load import Session, open_session
 from ullage.sessions.private_file import private_folder, write_private
-from ullage.sessions.save import compact_session
+from ullage.sessions.save import CompactedSession, compact_session
 from ullage.sessions.session_list import context_tokens, title_of
 from ullage.transcript import resume
 
@@ -79,7 +79,7 @@ def handoff(
         to: Whose form.
         model: The model that goes on; empty: the session's own where it is of the tool's vendor.
         window_tokens: Its window; `None`: the model's, or the tool's usual one.
-        target_tokens: Size limit of the new context; `None`: it is compacted only where it would not fit.
+        target_tokens: Most tokens of the new context's messages; `None`: it is compacted only where it would not fit.
         cwd: The folder in which the new session runs; empty: the old one's.
         write: Whether the file is written.
 
@@ -144,8 +144,7 @@ def _limit(to: TargetTool, model: str, window_tokens: int | None) -> int:
 def _smaller(
     session: Session, target: int | None, limit: int, model: str
 ) -> tuple[list[Item], bool]:
-    goal = min(target or limit // 2, limit)
-    done = compact_session(session, target_tokens=goal, model=model or None)
+    done = _compacted(session, target, limit, model)
     items = list(session.items)
     if done.result.compacted:
         items = list(resume([*items, *done.result.new_entries]).entries)
@@ -153,6 +152,19 @@ def _smaller(
     if size > limit:
         raise ContextTooLarge(size, limit, hint="state a larger window, or a smaller target")
     return items, done.result.compacted
+
+
+def _compacted(session: Session, target: int | None, limit: int, model: str) -> CompactedSession:
+    """Down to the target; without one to half of the limit, so that the next compaction is far off, or to the limit."""
+    if target is not None:
+        return compact_session(session, target_tokens=min(target, limit), model=model or None)
+    try:
+        return compact_session(session, target_tokens=max(limit // 2, 1), model=model or None)
+    except ContextTooLarge as exc:
+        if exc.floor_tokens > limit:
+            hint = "state a larger window"
+            raise ContextTooLarge(exc.floor_tokens, limit, parts=exc.parts, hint=hint) from exc
+        return compact_session(session, target_tokens=limit, model=model or None)
 
 
 def _is_legal(view: Session, provider: str) -> bool:

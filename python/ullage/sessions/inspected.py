@@ -149,9 +149,8 @@ def _last_model(path: Path) -> str:
 
 
 def _model(transcript: Transcript, newest: int | None) -> str:
-    if newest is None:
-        return ""
-    name = (message_of(transcript.load(newest)) or {}).get("model")
+    line = {} if newest is None else transcript.stored(newest)
+    name = (message_of(line) or {}).get("model")
     return name if isinstance(name, str) else ""
 
 
@@ -160,7 +159,9 @@ class _Contexts:
 
     def __init__(self, transcript: Transcript, bounds: Sequence[int]) -> None:
         self._transcript = transcript
-        self.entries = {at: transcript.load(at) for at in bounds}
+        loaded = {at: transcript.load(at) for at in bounds}
+        # A line of that type and of no subtype is none.
+        self.entries = {at: line for at, line in loaded.items() if line.get("subtype") == BOUNDARY}
 
     def survey(self, stop: int) -> tuple[core.Survey | None, int]:
         """Of the lines before `stop`, with the number of kept entries that are missing; `None`: only a replay can tell."""

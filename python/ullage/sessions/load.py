@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from ullage.messages import BOUNDARY, COPY_OF, Item, SystemPrompt, message_of
 from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.formats import OpenedFile, read_recognised, recognised
+from ullage.transcript.formats.codex import without_agent_messages
 from ullage.transcript.pin import FilePin
 
 if TYPE_CHECKING:
@@ -85,7 +86,11 @@ class Session:
         """
         from ullage.requests.to_request import outgoing
 
-        return outgoing(self.messages, **self._asked(provider, model))
+        if self.format != "codex":
+            return outgoing(self.messages, **self._asked(provider, model))
+        messages, losses = without_agent_messages(self.messages)
+        done = outgoing(messages, **self._asked(provider, model))
+        return replace(done, losses=(*losses, *done.losses))
 
     def check(self, *, provider: AnyProvider = "anthropic", model: str | None = None) -> Report:
         """What a provider would refuse of the context as it stands in the log, before `request` repairs it.
@@ -99,13 +104,16 @@ class Session:
         """
         from ullage.requests.to_request import report_of
 
-        return report_of(self.messages, **self._asked(provider, model))
+        messages = self.messages
+        if self.format == "codex":
+            messages, _ = without_agent_messages(messages)
+        return report_of(messages, **self._asked(provider, model))
 
     def overhead_tokens(self, weights: Weights | None = None) -> int:
-        """System prompt and tools, as the newest usage figure tells; 0 if the session has none.
+        """System prompt and tools, as the usage figures tell; 0 if the session has none.
 
-        After a compaction no figure is of the context any more: the newest one before it still tells what was sent
-        in addition to the messages.
+        The oldest figure of the context tells it best: later ones hold thinking and reminders too. After a compaction no figure is
+        of the context any more: those before it still tell what was sent in addition to the messages.
 
         Args:
             weights: For the calibrated estimate of the messages, see `weights_for`; `None`: characters / 4.
@@ -241,7 +249,10 @@ def index_warnings(
     if torn is not None:
         found.append(f"the last line is unfinished ({torn[1]:,} bytes) and was set aside")
     if missing:
-        found.append(f"{missing} kept messages are not in the file")
+        found.append(
+            f"an earlier compaction names {missing} messages that were not in the file then or since; "
+            "everything that the file holds was read"
+        )
     return tuple(found)
 
 
@@ -287,9 +298,7 @@ def _other(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
 
 
 def _overhead(items: Sequence[Item], weights: Weights | None) -> int | None:
-    ledger = core.Ledger(weights, items)
-    anchor = ledger.anchor()
-    return max(0, int(anchor.usage) - int(ledger.tokens(0, anchor.covers))) if anchor else None
+    return core.Ledger(weights, items).overhead
 
 
 def _text(value: Any) -> str:

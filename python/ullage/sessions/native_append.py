@@ -16,15 +16,22 @@ from typing import Any
 from ullage.facts.compaction_items import newest_item
 from ullage.messages import Item, as_blocks, is_summary
 from ullage.providers._responses_out import ResponsesWriter
+from ullage.transcript.envelope import NEWEST_LINES, Envelope
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 
-__all__ = ["APPENDED", "lines_of", "replaced_history", "shown"]
+__all__ = ["APPENDED", "continued", "lines_of", "replaced_history", "shown"]
 
 APPENDED = ("codex", "pi")
 """Formats with a line of their own for a compaction."""
 
 Line = dict[str, Any]
+
+_OWN = {
+    "codex": ("timestamp", "type", "payload"),
+    "pi": ("timestamp", "type", "id", "parentId"),
+}
+"""What is set on each line here; what else all lines of a file carry is continued."""
 
 
 def lines_of(
@@ -44,6 +51,31 @@ def lines_of(
     return _codex(source, entries, messages) if kind == "codex" else _pi(source, entries)
 
 
+def continued(kind: str, source: OpenedFile, lines: Sequence[Line], path: str) -> list[Line]:
+    """Lines with what the newest lines of a file carry, such as Codex' `ordinal`.
+
+    Args:
+        kind: One of `APPENDED`.
+        source: The file as it is now.
+        lines: What is to be appended.
+        path: Of the session, for the error.
+
+    Raises:
+        StoreError: Its lines share a field that cannot be continued.
+    """
+    # Ullage 0.1 wrote such lines without a number, so they say nothing about those of Codex.
+    typical = None if kind == "pi" else _is_of_codex
+    newest, first = source.newest(NEWEST_LINES), source.head[:1]
+    newest = newest if newest[:1] == first else first + newest  # it is of another type than most
+    return Envelope(newest, _OWN[kind], path, typical).over(lines)
+
+
+def _is_of_codex(line: Item) -> bool:
+    payload = line.get("payload")
+    event = payload.get("type") if isinstance(payload, Mapping) else None
+    return line.get("type") != "compacted" and event != _COMPACTED
+
+
 def shown(kind: str, messages: Sequence[Item]) -> list[Any]:
     """What the model is shown of messages, in the format's own form, to be compared."""
     if kind == "codex":
@@ -52,6 +84,8 @@ def shown(kind: str, messages: Sequence[Item]) -> list[Any]:
 
 
 # ---- Codex -----------------------------------------------------------------------------------
+
+_COMPACTED = "context_compacted"
 
 
 def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]) -> list[Line]:
@@ -63,7 +97,7 @@ def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]
     }
     return [
         {"timestamp": stamp, "type": "compacted", "payload": payload},
-        {"timestamp": stamp, "type": "event_msg", "payload": {"type": "context_compacted"}},
+        {"timestamp": stamp, "type": "event_msg", "payload": {"type": _COMPACTED}},
     ]
 
 
@@ -98,19 +132,29 @@ def _item(item: Mapping[str, Any]) -> Line:
 
 def _window(source: OpenedFile, new: str) -> Line:
     """Codex numbers its windows since some version; a file without numbers gets none."""
-    newest: Mapping[str, Any] = {}
+    number: Any = 0
+    first = last = ""
     for _, line in source.lines():
-        if line.get("type") == "compacted" and isinstance(line.get("payload"), Mapping):
-            newest = line["payload"]
-    number, last = newest.get("window_number"), newest.get("window_id")
-    if not isinstance(number, int) or not isinstance(last, str):
+        payload = line.get("payload")
+        if line.get("type") == "session_meta" and isinstance(payload, Mapping) and not last:
+            opened = payload.get("context_window")
+            first = last = _id(opened) if isinstance(opened, Mapping) else ""
+        elif line.get("type") == "compacted" and isinstance(payload, Mapping):
+            number, last = payload.get("window_number"), _id(payload)
+            first = str(payload.get("first_window_id") or first or last)
+    if not isinstance(number, int) or not last:
         return {}
     return {
         "window_number": number + 1,
-        "first_window_id": newest.get("first_window_id") or last,
+        "first_window_id": first,
         "previous_window_id": last,
         "window_id": new,
     }
+
+
+def _id(window: Mapping[str, Any]) -> str:
+    name = window.get("window_id")
+    return name if isinstance(name, str) else ""
 
 
 # ---- pi --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions.drafts import copy_of, draft_of
 from ullage.sessions.load import Session, open_session
+from ullage.sessions.native_append import continued
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 from ullage.transcript.formats.pi import path_of
@@ -160,7 +161,8 @@ def appended(
         StoreError: It cannot be written.
         LogConflict: The file changed since it was opened.
     """
-    added = b"".join(line_of(line, at) for at, line in enumerate(lines))
+    whole = continued(session.format, OpenedFile(session.path), lines, str(session.path))
+    added = b"".join(line_of(line, at) for at, line in enumerate(whole))
     with draft_of(session.path) as draft:
         copy_of(session.path, draft, session.pin)
         _append(draft, added, None)

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ullage._engine import core
-from ullage.compaction import CompactionResult, compact
+from ullage.compaction import CompactionResult
+from ullage.compaction.api import job_of
 from ullage.compaction.chain import entries_to_write, on_one_chain
 from ullage.compaction.compaction_result import Direction
 from ullage.compaction.context_providers import Providers
-from ullage.compaction.flow import notice_of
+from ullage.compaction.effects_runner import run_flow
+from ullage.compaction.flow import compaction_flow
 from ullage.compaction.input import ReadItems
 from ullage.compaction.recollection import Memory
 from ullage.counting.estimate import Weights, weights_for
@@ -32,12 +34,13 @@ from ullage.providers.anthropic import clean_entries
 from ullage.providers.manual_thinking import Thinking
 from ullage.sessions.drafts import copy_of, draft_of, put_in_place
 from ullage.sessions.load import CLAUDE_CODE, Session, open_session
-from ullage.sessions.native_append import APPENDED, lines_of, shown
+from ullage.sessions.native_append import APPENDED, continued, lines_of, shown
 from ullage.summarizers.protocol import WriterLike
 from ullage.transcript import Transcript, TranscriptLog, resume
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.log import line_of
 from ullage.transcript.logfile import LogFile
+from ullage.transcript.write import envelope_of, session_lines
 
 __all__ = ["CompactedSession", "compact_session"]
 
@@ -115,7 +118,7 @@ def compact_session(
         model: The model that continues; `None`: the session's.
         instructions: This and all that follow are those of `compact`: what the summary should focus on, in the user's words.
         keep: Newest part that stays verbatim.
-        target_tokens: Size limit of the new context.
+        target_tokens: Most tokens of the new context's messages; see `compact`.
         thinking: The `thinking` parameter of later requests.
         summarizer: Writes the summary; `None`: code does.
         cancel: Checked between steps.
@@ -148,6 +151,7 @@ def compact_session(
         LogConflict: The session's file grew, or was changed or replaced, since it was opened, or another writer holds
             it: open it again. Nothing was written.
         CompactionError: The compaction failed; nothing has changed.
+        ContextTooLarge: What must stay is more than `target_tokens`; names the smallest that can be met. Nothing was written.
     """
     if format not in (None, CLAUDE_CODE) and (format != session.format or format not in APPENDED):
         known = sorted({CLAUDE_CODE, *(name for name in APPENDED if name == session.format)})
@@ -202,11 +206,9 @@ def compact_session(
 def _measured(session: Session, weights: Weights) -> tuple[int | None, Callable[[], int]]:
     """See `Session.reported_tokens` and `Session.overhead_tokens`, of one look at the entries."""
     ledger = core.Ledger(weights, session.items)
-    count = ledger.anchored()
-    if count.anchor is None:
+    count, beside = ledger.anchored(), ledger.overhead
+    if count.anchor is None or beside is None:
         return None, lambda: session.overhead_tokens(weights)
-    inside = ledger.tokens(0, count.anchor.covers)
-    beside = max(0, count.anchor.usage - inside)
     return count.total, lambda: beside
 
 
@@ -214,20 +216,9 @@ def _compacted(
     items: ReadItems, options: Mapping[str, Any], before: int | None
 ) -> CompactionResult:
     """The compaction, not written; its size before is the provider's figure where there is one, as in `inspect`."""
-    result = compact(items, **options)
-    told = result.report
-    if before is None or before == told.tokens_before:
-        return result
-    after = told.tokens_after if result.compacted else before
-    report = replace(told, tokens_before=before, tokens_after=after)
-    notice = result.user_notice.replace(notice_of(told), notice_of(report))
-    result = replace(result, report=report, user_notice=notice)
-    if result.boundary is None:
-        return result
-    metadata = {**result.boundary["compactMetadata"], "preTokens": before}
-    mark = {**result.boundary, "compactMetadata": metadata}
-    messages = tuple(mark if item is result.boundary else item for item in result.messages)
-    return replace(result, boundary=mark, messages=messages)
+    given = {name: each for name, each in options.items() if name not in ("cancel", "listeners")}
+    job = job_of(items, context_tokens=before, **given)
+    return run_flow(compaction_flow(job), job, options["listeners"], cancel=options["cancel"])
 
 
 # ---- in Claude Code's format -----------------------------------------------------------------
@@ -254,7 +245,7 @@ def _as_claude_code(
         size = draft.stat().st_size
         history = session.transcript or Transcript.open(draft)
         result = on_one_chain(result, history)
-        _append(draft, result, history)
+        _append(draft, result, history, str(session.path))
         if Transcript.open(draft).shown() != messages:
             raise StoreError("reads back differently from what was compacted", path=str(target))
         _install(session, draft, target, size)
@@ -301,12 +292,11 @@ def _with_kept(items: ReadItems, result: CompactionResult) -> list[dict[str, Any
     return resume([*near, *result.new_entries]).messages
 
 
-def _append(path: Path, result: CompactionResult, history: Transcript) -> None:
-    """Appends a compaction to a copy of what `history` is the index of."""
+def _append(path: Path, result: CompactionResult, history: Transcript, name: str) -> None:
+    """Appends a compaction to a copy of what `history` is the index of; errors call the file by `name`."""
     with TranscriptLog.open(path, create=False, durability="none") as log:
-        # Titles and tags again at the end: lists of sessions only read the last part of a file.
-        metadata = list(history.metadata.values())
-        log.write([*entries_to_write(result), *metadata])
+        lines = envelope_of(history, name).over(entries_to_write(result))
+        log.write([*lines, *session_lines(history, lines)])
 
 
 # ---- in the file's own format ----------------------------------------------------------------
@@ -326,7 +316,9 @@ def _in_own_format(
     with _draft(target, session.path.name) as draft:
         copy_of(session.path, draft, session.pin)
         size = draft.stat().st_size
-        lines = lines_of(session.format, OpenedFile(draft), result.new_entries, messages)
+        source = OpenedFile(draft)
+        lines = lines_of(session.format, source, result.new_entries, messages)
+        lines = continued(session.format, source, lines, str(session.path))
         _add(draft, lines)
         read = open_session(draft).messages if lines else []
         if shown(session.format, read) != shown(session.format, messages):

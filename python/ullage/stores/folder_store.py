@@ -213,6 +213,18 @@ class FolderStore:
             names |= {path.name for path in (self.folder / "references").glob("*/c.*")}
         yield from map(unsafe_name, sorted(names))
 
+    def holds(self, conversation: str, name: str) -> bool:
+        """Whether a document of this name was saved; it is not read."""
+        return self._document(conversation, name).exists()
+
+    def usage(self, conversation: str) -> tuple[float, int]:
+        """When a conversation last changed, in seconds since the epoch, and its bytes; 0 and 0 if it is not there."""
+        folder = self._of(conversation)
+        with _reported(folder):
+            found = [path.stat() for path in folder.iterdir()] if folder.is_dir() else []
+        changed = max((each.st_mtime for each in found), default=0.0)
+        return changed, sum(each.st_size for each in found)
+
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
         folder = self._of(conversation)

@@ -95,7 +95,9 @@ def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
     if create:
         yield SqlStatement("CREATE TABLE IF NOT EXISTS ullage_schema (version BIGINT NOT NULL)")
     found = yield SqlStatement("SELECT max(version) FROM ullage_schema")
-    version = int(found[0][0] or 0)
+    version = found[0][0] or 0
+    if not isinstance(version, int):
+        raise StoreError(f"the version of its tables is not a number but {version!r}", path=place)
     if version > len(steps):
         raise StoreError(
             f"its tables have version {version}, this version of Ullage knows {len(steps)}",

@@ -40,6 +40,16 @@ def _use_wal(connection: sqlite3.Connection, wait_seconds: float) -> None:
             return
 
 
+def _hint(error: Exception) -> str:
+    if str(error).startswith("table ullage_") and str(error).endswith("already exists"):
+        return "ullage_schema lacks the version of the tables: INSERT INTO ullage_schema VALUES (1), or use a copy"
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    damaged = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if damaged or isinstance(error, UnicodeDecodeError):
+        return "the file is damaged: use a copy, or what the sqlite3 shell's .recover finds in it"
+    return ""
+
+
 class SqliteStore(SqlStore):
     r"""A `ConversationStore` in a file; see there for what the methods do.
 
@@ -76,8 +86,10 @@ class SqliteStore(SqlStore):
             self._run(lambda: migrated(_DIALECT, self.path, create=create))
         except BaseException as exc:
             self.close()
-            if isinstance(exc, sqlite3.Error | OSError) and not isinstance(exc, StoreError):
-                raise StoreError(str(exc), path=self.path) from exc
+            if isinstance(exc, StoreError):
+                raise
+            if isinstance(exc, sqlite3.Error | OSError | UnicodeDecodeError):
+                raise StoreError(str(exc), path=self.path, hint=_hint(exc)) from exc
             raise
 
     def _opened(self, *, create: bool, wait_seconds: float) -> sqlite3.Connection:
@@ -120,8 +132,9 @@ class SqliteStore(SqlStore):
             except BaseException as exc:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-                if isinstance(exc, sqlite3.Error):
-                    raise StoreError(str(exc), path=self.path) from exc
+                # With a damaged schema the module may fail to decode the database's own error.
+                if isinstance(exc, sqlite3.Error | UnicodeDecodeError):
+                    raise StoreError(str(exc), path=self.path, hint=_hint(exc)) from exc
                 raise
             return made
 

@@ -35,7 +35,8 @@ class AnthropicSummarizer(StreamingSummarizer):
         api_key: `None`: `ANTHROPIC_API_KEY`.
         base_url: Of a compatible server; empty: Anthropic's.
         last_request: Arguments of the main loop's newest `messages.create` or `messages.stream`, or a
-            function that returns them: then the shared prefix is tried first.
+            function that returns them: then the shared prefix is tried first. `None`: what a `ContextManager` of
+            the same model and form prepared last; in other places there is no shared prefix.
         window_tokens: Context window; `None`: from the model table.
         max_output_tokens: Longest response, in tokens; `None`: from the model table.
         extra: Further parameters of a plain call, such as `temperature`.
@@ -45,7 +46,7 @@ class AnthropicSummarizer(StreamingSummarizer):
         InvalidPolicy: No key is known and no client given.
     """
 
-    provider = "anthropic"
+    provider = form = "anthropic"
 
     def __init__(
         self,

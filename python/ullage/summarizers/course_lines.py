@@ -127,6 +127,8 @@ def _agents(facts: Facts) -> list[Dated]:
     dated = []
     for age, run in enumerate(reversed(facts.agents), 1):
         text = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): {inline(run.answer, 300)}"
+        if not run.answer:
+            text = f"- Background task: {inline(run.what, 300)}"
         dated.append((run.index, Unit(text, 6 + 2 * age)))
     return dated
 

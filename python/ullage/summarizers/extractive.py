@@ -133,7 +133,8 @@ def _rendered(
     facts: Facts, *, tokens: int, newest_apart: bool, instructions: str, user_tokens: int | None
 ) -> Flow[str]:
     focus = _words(instructions)
-    found, carried = _new_units(facts, instructions), carried_units(facts)
+    found = _new_units(facts, instructions)
+    carried = _not_said_again(carried_units(facts), found)
     yield LetOthersRun()
     frame = _Frame.of(
         tokens, {6, 9, *(n for n in (*found, *carried) if found.get(n) or carried.get(n))}
@@ -152,7 +153,7 @@ def _rendered(
     named = listed_names.candidates(facts) if 2 in frame.sections else []
     demands = _demands(facts, new, old, frame, named)
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
-    demands[6] = min(demands[6], most)
+    demands[6] = min(demands[6], max(most, first.tokens))
     yield LetOthersRun()
     seen = _seen(facts, room, room - sum(demands.values())) if 5 in frame.sections else ""
     room -= _spent(seen)
@@ -276,10 +277,11 @@ class _Room(NamedTuple):
     most: int  # that section 6 may have
     essential: int  # that the lines need which come next
 
-    def for_words(self, whole: int, telling: int) -> int:
-        """Sentences of the user that only tell a story give way to the essential lines, the others to nothing."""
+    def for_words(self, whole: int, telling: int, newest: int) -> int:
+        """Sentences of the user that only tell a story give way to the essential lines; the others, and the newest message, to nothing."""
         share = self.tokens * WORDS_PERCENT // 100
-        return min(share, whole, max(telling, share - self.essential), self.most)
+        shared = min(share, whole, max(telling, share - self.essential), self.most)
+        return max(shared, min(newest, self.tokens))
 
 
 def _first(
@@ -292,7 +294,8 @@ def _first(
 ) -> _First:
     need, carried = words_need(inputs, known), _cost(old.get(6)) + _NOTE_TOKENS
     told = inputs or old.get(6)
-    tokens = room.for_words(need.whole + carried, need.telling + carried) if told else 0
+    sizes = (need.whole + carried, need.telling + carried, need.newest)
+    tokens = room.for_words(*sizes) if told else 0
     words = _said(inputs, old.get(6, []), tokens, focus, known)
     lost, _ = extractive_sections.standing(facts, words)
     return _First(words, tokens, min(room.tokens * RULES_PERCENT // 100, _cost(lost)))
@@ -306,7 +309,8 @@ def _said(
     known: ReadTexts,
 ) -> str:
     """Section 6: the user's words in the previous summary, then the newer ones."""
-    kept = fill(old, room, "{} points of the previous summary") if old else ""
+    newest = words_need(inputs[-1:], known).newest if old else 0
+    kept = fill(old, max(room - newest, 0), "{} points of the previous summary") if old else ""
     return joined((kept, user_messages(inputs, room - _spent(kept), focus, known)))
 
 
@@ -393,6 +397,14 @@ def _new_units(facts: Facts, instructions: str) -> dict[int, list[Unit]]:
         7: work_lines.pending(facts),
         8: extractive_sections.current_work(facts),
     }
+
+
+def _not_said_again(
+    old: dict[int, list[Unit]], new: dict[int, list[Unit]]
+) -> dict[int, list[Unit]]:
+    """Lines of the previous summary that no new line repeats."""
+    told = {unit.text for units in new.values() for unit in units}
+    return {n: [unit for unit in units if unit.text not in told] for n, units in old.items()}
 
 
 def _inputs(facts: Facts, *, newest_apart: bool) -> tuple[UserInput, ...]:

@@ -9,7 +9,6 @@ from ullage.facts.model import (
     Facts,
     FailedCall,
     FileUse,
-    Origin,
     UserInput,
 )
 from ullage.facts.sections import quoted
@@ -63,23 +62,35 @@ def _since(entry: UserInput) -> str:
     )
 
 
-def request(facts: Facts, instructions: str = "") -> list[Unit]:
-    """Section 1: how it began, what was asked last, which rules apply, what this compaction should focus on."""
+OPENED = "- Opened with:"
+
+
+def _prompts(facts: Facts) -> list[UserInput]:
     prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
     while len(prompts) > 1 and len(prompts[0].text.split()) == 1:
         prompts.pop(0)  # a bare `/mode` or `hi` opens nothing
+    return prompts
+
+
+def opening(facts: Facts) -> UserInput | None:
+    """How the conversation began; `None`: the previous summary says it, and knows it better than what is left of the messages."""
+    prompts = _prompts(facts)
+    if not prompts or facts.previous is None:
+        return prompts[0] if prompts else None
+    told = OPENED in facts.previous.section(1)
+    return None if told and prompts[0].number > 1 else prompts[0]
+
+
+def request(facts: Facts, instructions: str = "") -> list[Unit]:
+    """Section 1: how it began, what was asked last, which rules apply, what this compaction should focus on."""
+    prompts, first = _prompts(facts), opening(facts)
     units = []
-    if prompts and (facts.previous is None or prompts[0].origin is Origin.SUMMARY):
-        units.append(Unit(f"- Opened with: {_quote(prompts[0].text, 250)}{_since(prompts[0])}", 1))
+    if first is not None:
+        units.append(Unit(f"{OPENED} {_quote(first.text, 250)}{_since(first)}", 1))
     if len(prompts) > 1:
         units.append(Unit(f"- Newest request: {_quote(prompts[-1].text, 200)}", 0))
     if instructions:
         units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
-    units.extend(
-        Unit(f"- Instructions from the host:\n{quoted(shorten(rule.text, 600))}", 1000)
-        for rule in facts.standing
-        if rule.origin is Origin.HOST
-    )
     return units
 
 
@@ -90,9 +101,8 @@ def standing(facts: Facts, words: str = "") -> tuple[list[Unit], list[Unit]]:
         facts: What is known.
         words: Section 6; of the rules that stand there only those that hold from now on are said again.
     """
-    users = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
-    lost = [rule for rule in users if rule.text not in words]
-    again = [rule for rule in users if rule.text in words and rule.lasting]
+    lost = [rule for rule in facts.standing if rule.text not in words]
+    again = [rule for rule in facts.standing if rule.text in words and rule.lasting]
     return _ranked_rules(lost), _ranked_rules(again)
 
 
@@ -108,7 +118,7 @@ def _ranked_rules(rules: list[UserInput]) -> list[Unit]:
 def rule_line(rule: UserInput) -> str:
     """A rule of the user, verbatim."""
     kind = "Lasting instruction" if rule.lasting else "Rule"
-    return f"- {kind} (user): “{one_line(rule.text, 400)}”"
+    return f"- {kind} (user): “{one_line(rule.text, 400)}”{_since(rule)}"
 
 
 def concepts(facts: Facts) -> list[Unit]:
@@ -182,10 +192,10 @@ def errors(facts: Facts) -> list[Unit]:
     """Section 4: what failed, the telling line, what followed."""
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
-    lines = map(failure_line, telling)
+    newest = {failure_line(failure): at for at, failure in enumerate(telling)}
     return [
         Unit(line, count - at - ESSENTIAL if is_open_failure(line) else 2 * (count - at))
-        for at, line in enumerate(lines)
+        for line, at in sorted(newest.items(), key=lambda row: row[1])
     ]
 
 

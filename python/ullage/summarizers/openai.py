@@ -44,7 +44,8 @@ class OpenAISummarizer(StreamingSummarizer):
         api_key: `None`: `OPENAI_API_KEY`.
         base_url: Of a compatible server, with its `/v1`; empty: OpenAI's.
         last_request: Arguments of the main loop's newest `chat.completions.create` or
-            `responses.create`, or a function that returns them: then the shared prefix is tried first.
+            `responses.create`, or a function that returns them: then the shared prefix is tried first. `None`: what a
+            `ContextManager` of the same model and form prepared last; in other places there is no shared prefix.
         window_tokens: Context window; `None`: from the model table.
         max_output_tokens: Longest answer; `None`: from the model table.
         extra: Further parameters of a plain call, such as `reasoning_effort`.
@@ -83,6 +84,7 @@ class OpenAISummarizer(StreamingSummarizer):
             extra=extra,
         )
         self._api, self._base_url = api, base_url
+        self.form = f"openai_{api}"
         self._dialect: DialectName = dialect or ("compatible" if base_url else "openai")
         self._key = ""
         if client is None and async_client is None:

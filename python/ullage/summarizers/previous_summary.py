@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from ullage.facts.model import Facts, Previous
 from ullage.facts.name_lists import LINES
 from ullage.facts.open_work import read_tasks, read_work
+from ullage.facts.sections import read_numbered_messages
 from ullage.summarizers.budgeted_text import Unit, one_line
 from ullage.summarizers.essentials import carried_failure, is_dense, ranked_old
+from ullage.summarizers.extractive_sections import OPENED, opening
 
 __all__ = ["carried_units"]
 
@@ -32,11 +34,12 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         return {5: ranked_old(5, [f"- From the previous summary: {one_line(previous.text, 2000)}"])}
     carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5)}
     carried[1] = [piece for piece in carried[1] if not _ruled(piece, facts)]
+    carried[1] = _opened_once(carried[1], again=opening(facts) is not None)
     carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
     carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not is_dense(p)]
     carried[4] = [carried_failure(piece, facts) for piece in carried[4]]
     carried[5].extend(_past_work(previous))
-    if not any(entry.index <= previous.index for entry in facts.inputs):
+    if not _words_are_read(previous, facts):
         carried[6] = list(_pieces(previous.section(6)))
     carried[7] = list(_pieces(previous.section(7)))
     for number in (5, 7):
@@ -46,7 +49,27 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
             for p in carried[number]
             if not p.startswith(_KNOWN) and not read_tasks(p, 0) and not read_work(p, 0)
         ]
-    return {number: ranked_old(number, pieces) for number, pieces in carried.items() if pieces}
+    return {
+        number: ranked_old(number, list(dict.fromkeys(pieces)))
+        for number, pieces in carried.items()
+        if pieces
+    }
+
+
+def _words_are_read(previous: Previous, facts: Facts) -> bool:
+    """Whether the user's messages before a summary are known one by one: seen, or numbered in it.
+
+    A newest message after its end is one of them only, and says nothing of a list by another program.
+    """
+    if any(entry.index < previous.index for entry in facts.inputs):
+        return True
+    return bool(previous.kept_inputs or read_numbered_messages(previous.section(6)))
+
+
+def _opened_once(pieces: list[str], *, again: bool) -> list[str]:
+    """One line that says how it all began: the oldest, unless it is written again."""
+    told = [piece for piece in pieces if piece.startswith(OPENED)]
+    return [piece for piece in pieces if piece not in told or (not again and piece is told[0])]
 
 
 _KNOWN = ("- Waiting for the user's answer", "- Plan mode is on")

@@ -71,13 +71,8 @@ def binding(text: str) -> tuple[str, ...]:
     """The sentences of the user's words that bind, the weightiest first: in any language that is recognised."""
     typed = typed_sentences(text)
     found = [rule.text for rule in sorted(rules_in(typed), key=lambda rule: -rule.strength)]
-    if len(text) <= MAX_PROSE:
-        found += [each.text for each in commitments_among(typed) if each.kind in _RULES]
+    found += [each.text for each in commitments_among(typed) if each.kind in _RULES]
     return tuple(dict.fromkeys(found))
-
-
-MAX_PROSE = 20_000
-"""Characters of a message; longer ones are mostly pasted."""
 
 
 def is_low_content(text: str, rules: Sequence[str] | None = None) -> bool:
@@ -100,6 +95,7 @@ _END = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？])|\n+")
 _END_AT_BLANKS = re.compile(r"[ \t\n](?:(?<=\n)\n*|(?<=[.!?][ \t])[ \t]*)")
 """The same for ASCII: it begins with what is looked for quickly."""
 MAX_UNITS = 4_000
+"""Of a text, half at each end; what is between them is one."""
 
 LONGEST_WHOLE = 80
 """Tokens of a sentence up to which it is kept or left out whole; a longer one is mostly no sentence."""
@@ -199,9 +195,10 @@ def _units(text: str, rules: Sequence[str]) -> list[Span]:
             continue
         spans.append((start, mark.start()))
         start = mark.end()
-        if len(spans) >= MAX_UNITS:
-            break
     spans.append((start, len(text)))
+    if len(spans) > MAX_UNITS:
+        middle = spans[MAX_UNITS // 2 : -MAX_UNITS // 2]
+        spans[MAX_UNITS // 2 : -MAX_UNITS // 2] = [(middle[0][0], middle[-1][1])]
     return [span for span in spans if _LEFT_OUT.sub("", text[slice(*span)]).strip()]
 
 

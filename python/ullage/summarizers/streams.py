@@ -7,9 +7,10 @@ threads and for coroutines is all that there is.
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ullage import _env
 from ullage.counting.models import Model, ModelTable
@@ -100,8 +101,8 @@ def key_for(given: str | None, names: Sequence[str], *, local: bool) -> str:
     found = given or next(iter(_env.values(names).values()), "")
     if found or local:
         return found or "none"
-    hint = f"set {names[0]}, or pass api_key; summarizer 'extractive' needs none"
-    raise InvalidPolicy("api_key", None, "is missing", hint=hint)
+    hint = "set it, or pass `api_key=` in Python; the summarizer 'extractive' needs no key"
+    raise InvalidPolicy(f"environment variable {names[0]}", "", "must hold a key", hint=hint)
 
 
 def row_of(model: str) -> Model | None:
@@ -123,6 +124,7 @@ class StreamingSummarizer:
     """
 
     provider = ""
+    form = ""  # of its requests: the name of a provider's row
 
     def __init__(
         self,
@@ -220,6 +222,19 @@ class StreamingSummarizer:
         if not isinstance(last, Mapping):
             raise PrefixLost("the main loop has sent no request yet")
         return {key: value for key, value in last.items() if key != "timeout"}
+
+    def following(self, form: str, last_request: Callable[[], Mapping[str, Any] | None]) -> Self:
+        """A copy that tries the shared prefix first; itself where that cannot be: another form, or `last_request` was given.
+
+        Args:
+            form: The provider whose requests the main loop sends, by the name of its row.
+            last_request: Returns the newest; `None`: there is none of this model that can be repeated.
+        """
+        if self.form != form or self._last is not None or self.modes != ("plain",):
+            return self
+        made = copy.copy(self)
+        made._last, made.modes = last_request, ("shared", "plain")
+        return made
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model})"

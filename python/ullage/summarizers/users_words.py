@@ -46,6 +46,7 @@ class _Row:
     tokens: int = 0
     quoted: bool = True  # the correction is quoted, since it does not stand here itself
     known: ReadTexts = field(default_factory=ReadTexts)
+    corrects: tuple[str, ...] = ()  # its sentences that replace a value of an older message
 
     def written(self) -> str:
         return user_message(self.number, self.text, self._about())
@@ -75,9 +76,11 @@ class _Row:
     def rules(self) -> tuple[str, ...]:
         return self._read.rules
 
-    @property
+    @cached_property
     def _read(self) -> Sentences:
-        return self.known[self.entry.text]
+        read = self.known[self.entry.text]
+        new = tuple(said for said in self.corrects if not any(said in rule for rule in read.rules))
+        return Sentences(self.entry.text, (*read.rules, *new)) if new else read
 
     @cached_property
     def need(self) -> int:
@@ -117,17 +120,29 @@ def user_messages(
         focus: Words in lower case: a message that holds one gives way after those that do not.
         known: Texts as far as they were read; `None`: none were.
     """
-    rows = [_Row(entry.number or at, entry, entry.text) for at, entry in enumerate(inputs, 1)]
+    rows = _rows(inputs, known)
     present = {row.number for row in rows}
     for row in rows:
         row.quoted = row.entry.corrected_by not in present
-        row.known = row.known if known is None else known
         row.weigh()
     _Fit(rows, tokens, focus).run()
     shown = [row for row in rows if row.shown]
     missing = _missing(shown)
     lines = [row.written() for row in shown]
     return "\n".join([_named(missing), *lines] if missing and shown else lines)
+
+
+def _rows(inputs: Sequence[UserInput], known: ReadTexts | None) -> list[_Row]:
+    corrects: dict[int, tuple[str, ...]] = {}
+    for entry in inputs:
+        if entry.corrected:
+            by = entry.corrected_by
+            corrects[by] = (*corrects.get(by, ()), entry.corrected)
+    texts = ReadTexts() if known is None else known
+    return [
+        _Row(number, entry, entry.text, known=texts, corrects=corrects.get(number, ()))
+        for number, entry in ((entry.number or at, entry) for at, entry in enumerate(inputs, 1))
+    ]
 
 
 Span = tuple[int, int]
@@ -154,21 +169,24 @@ def _named(spans: list[Span]) -> str:
 class WordsNeed(NamedTuple):
     """Tokens of the words without questions and messages that say nothing, in UTF-8 bytes / 4."""
 
-    whole: int  # long messages count with `ESSENTIAL_TOKENS`
+    whole: int  # long messages but the newest count with `ESSENTIAL_TOKENS`
     telling: int  # and without the sentences that say nothing which binds, names or asks
+    newest: int = 0  # of the newest message, whole
 
 
 def words_need(inputs: Sequence[UserInput], known: ReadTexts | None = None) -> WordsNeed:
     """What the user's words need; `known`: see `user_messages`."""
-    whole = telling = 0
-    for at, entry in enumerate(inputs, 1):
-        row = _Row(entry.number or at, entry, entry.text, asked=False)
-        row.known = row.known if known is None else known
+    whole = telling = newest = 0
+    rows = _rows(inputs, known)
+    for row in rows:
+        row.asked = False
         row.weigh()
-        if not says_nothing(entry.text):
-            whole += min(row.tokens, max(ESSENTIAL_TOKENS, row.floor))
-            telling += row.need
-    return WordsNeed(whole, telling)
+        last = row is rows[-1]
+        newest = row.tokens + _NOTE * (len(rows) > 1)
+        if not says_nothing(row.entry.text):
+            whole += row.tokens if last else min(row.tokens, max(ESSENTIAL_TOKENS, row.floor))
+            telling += row.tokens if last else row.need
+    return WordsNeed(whole, telling, newest)
 
 
 _NOTE = 16
@@ -262,7 +280,10 @@ class _Fit:
                 cap = max(cap * 7 // 8 - 1, LEAST_TOKENS)
 
     def _limit(self, row: _Row, cap: int, least: Mapping[int, int]) -> int:
-        wanted = row is self._rows[-1] or self._wanted(row)[0]
+        newest = row is self._rows[-1]
+        if newest and row.tokens + _NOTE <= self._tokens:  # whole before anything else
+            return row.tokens
+        wanted = newest or self._wanted(row)[0]
         return max(cap * 2 if wanted else cap, row.floor, least.get(row.number, 0))
 
     def _cap(self, rows: list[_Row], least: Mapping[int, int]) -> int:

@@ -65,6 +65,7 @@ OVERFLOW_TEXTS: Mapping[str, tuple[int, str]] = {
 }
 """Overflow answers by provider, in their own words; `overflow` fills in the figures."""
 
+_GOOGLE = {401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 529: "UNAVAILABLE"}
 _CODES = {"openai": "context_length_exceeded", "openai_new": "context_length_exceeded"}
 
 
@@ -89,7 +90,10 @@ class Failure:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def body(self, provider: str = "anthropic") -> dict[str, Any]:
-        """The answer's JSON, in Anthropic's form or else in OpenAI's."""
+        """The answer's JSON, in Anthropic's form, in Google's, or else in OpenAI's."""
+        if provider == "gemini":
+            name = _GOOGLE.get(self.status, "INVALID_ARGUMENT")
+            return {"error": {"code": self.status, "message": self.text, "status": name}}
         error: dict[str, Any] = {"type": self.kind, "message": self.text, **self.extra}
         if provider == "anthropic":
             if self.code:

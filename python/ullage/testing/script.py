@@ -71,13 +71,24 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model would say, or the error in its place."""
+    """What a model would say, or the error in its place.
+
+    Attributes:
+        tool_calls: Names of the tools that it calls.
+        inputs: What each call is given, in the same order; empty: something harmless.
+    """
 
     text: str = ""
     reasoning: str = ""
     tool_calls: tuple[str, ...] = ()
     stop_reason: str = "end_turn"
     failure: Failure | None = None
+    inputs: tuple[Mapping[str, Any], ...] = ()
+
+    def calls(self, given: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+        """Each call's tool and input; `given` where no inputs are named."""
+        inputs = self.inputs or (given,) * len(self.tool_calls)
+        return list(zip(self.tool_calls, inputs, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,15 +206,17 @@ class _Fold:
         self._source = source
         self._state = state
         self._left_out = left_out
-        # Kept messages wait until their anchor has been placed.
+        # Kept messages wait until their anchor has been placed, whatever a client wrote before it.
         self._waiting: list[Slot] = []
         self._anchor = ""
-        # Written with the boundary: whatever comes before the anchor also comes before kept messages.
-        self._group: set[str] = set()
+        self._anchored = False  # it is still to come
+        self._places: dict[str, int] = {}
         self._snipped: set[str] = set()
         self._collapsed: dict[str, tuple[int, int]] = {}  # where, and `rewritten` before it
 
     def run(self, rows: Sequence[RecordLine]) -> None:
+        spoken = (row for row in rows if row.type in _TALK and row.at not in self._left_out)
+        self._places = {row.uuid: row.at for row in spoken if row.uuid}
         for row in rows:
             if row.at not in self._left_out:
                 self._take(row)
@@ -228,7 +230,7 @@ class _Fold:
             handler(self, row, self._source.load(row.at))
 
     def _talk(self, row: RecordLine) -> None:
-        if self._waiting and not row.flags & RowFlag.SUMMARY and row.uuid not in self._group:
+        if self._waiting and not row.flags & RowFlag.SUMMARY and not self._anchored:
             self._place_waiting()
         if row.uuid not in self._snipped or not row.uuid:
             self._state.context.append(row)
@@ -246,7 +248,7 @@ class _Fold:
         self._state.context = []
         self._state.boundary = row
         self._waiting, self._anchor = kept, _anchor(metadata)
-        self._group = set(_strings(metadata.get("groupUuids")))
+        self._anchored = self._places.get(self._anchor, -1) > row.at
         if self._anchor == row.uuid:
             self._place_waiting()
 

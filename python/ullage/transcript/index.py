@@ -15,6 +15,7 @@ from ullage.messages import BOUNDARY, METADATA_TYPES, Item, message_of
 from ullage.transcript.apply_records import GivenMark, RecordLine, RowFlag, mark_of
 from ullage.transcript.conversation import Conversation, converse
 from ullage.transcript.pin import FilePin
+from ullage.transcript.queued import QUEUE_LINE, queued_entries
 from ullage.transcript.render import to_messages
 
 __all__ = ["Transcript"]
@@ -97,21 +98,54 @@ class Transcript:
 
     @cached_property
     def _rows(self) -> list[RecordLine]:
+        rows = self._read_rows()
+        for at, entry in self._queued.items():
+            names = _text(entry["uuid"]), _text(entry["parentUuid"])
+            # No flag: a message sent along does not take back what was asked before it.
+            rows[at] = RecordLine(at, "user", "", *names, 0)
+        return rows
+
+    def _read_rows(self) -> list[RecordLine]:
         return [_row(at, head) for at, head in enumerate(self.index.heads())]
 
+    @cached_property
+    def _queued(self) -> dict[int, Item]:
+        """Entries for what stands in `queue-operation` lines only, by the place where the model was shown it."""
+        lines = map(self.stored, self.index.outline(QUEUE_LINE)[0])
+        if all(line.get("operation") != "remove" for line in lines):
+            return {}
+        return queued_entries(self._read_rows(), self.stored)
+
     def rows(self) -> Sequence[RecordLine]:
-        """Type, links and flags of every line, without building its object."""
+        """Type, links and flags of every line, without building its object.
+
+        A line that took a user's message from the queue, and that alone says when the model was shown it, is that message's.
+        """
         return self._rows
 
     def load(self, at: int) -> Item:
-        """The object of a line, by its position among the lines.
+        """The object of a line, by its position among the lines; the entry that stands for it, see `rows`.
 
         Raises:
             InvalidTranscript: The line is not a JSON object.
             TranscriptChanged: The file was truncated or overwritten since it was opened.
         """
-        entry: Item = self.index.load(at)
+        entry: Item = self._queued.get(at) or self.index.load(at)
         return entry
+
+    def stored(self, at: int) -> Item:
+        """The object of a line as it stands in the file; empty if it cannot be read."""
+        try:
+            entry: Item = self.index.load(at)
+        except TranscriptChanged:
+            raise
+        except InvalidTranscript:
+            return {}
+        return entry
+
+    def is_queued(self, at: int) -> bool:
+        """Whether a line stands for a message that was typed while the agent worked, see `rows`."""
+        return at in self._queued
 
     def entries(self) -> Iterator[Item]:
         """All lines in file order as objects; unreadable ones are in `index.bad` and left out."""
@@ -128,7 +162,8 @@ class Transcript:
     @cached_property
     def conversation(self) -> Conversation:
         """What the model was shown last, with where each part came from."""
-        return converse(_Readable(self), torn=self.index.torn, bad=self.index.bad)
+        source = _Readable(self)
+        return converse(source, torn=self.index.torn, bad=source.bad)
 
     def messages(self) -> list[dict[str, Any]]:
         """What the model was shown last, as API messages."""
@@ -149,11 +184,11 @@ class Transcript:
             stop: Only lines before this one; `None`: all.
 
         Returns:
-            `None` where more than compactions changed the context, or a boundary cannot be read: then only the
-            conversation tells.
+            `None` where more than compactions changed the context, a message stands in the queue only, or a boundary
+            cannot be read: then only the conversation tells.
         """
         stop = len(self) if stop is None else stop
-        marks = self._marks
+        marks = None if self._queued else self._marks
         return None if marks is None else self.index.context(stop, marks)
 
     @cached_property
@@ -204,18 +239,18 @@ class Transcript:
     def metadata(self) -> dict[str, Item]:
         """The newest line of each type that says something about the session, by type."""
         newest = {row.type: row.at for row in self._rows if row.type in METADATA_TYPES}
-        return {kind: self.load(at) for kind, at in newest.items()}
+        return {kind: line for kind, at in newest.items() if (line := self.stored(at))}
 
     def _newest_response(self) -> Item | None:
         skip = RowFlag.SIDECHAIN | RowFlag.SYNTHETIC
         for row in reversed(self._rows):
             if row.type == "assistant" and not row.flags & skip:
-                return self.load(row.at)
+                return self.stored(row.at)
         return None
 
     def _newest(self, key: str, wanted: Any) -> str:
         for row in reversed(self._rows):
-            if wanted(row) and (value := _text(self.load(row.at).get(key))):
+            if wanted(row) and (value := _text(self.stored(row.at).get(key))):
                 return value
         return ""
 
@@ -229,6 +264,8 @@ class _Readable:
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
+        # Grows with what is loaded: the index passes over what lies deeper than Python reads.
+        self.bad = list(transcript.index.bad)
         self._known: dict[str, str] = {}
         self._usage: Any = None
 
@@ -237,12 +274,14 @@ class _Readable:
 
     def load(self, at: int) -> Item:
         try:
-            if not self._transcript.lean:
+            if not self._transcript.lean or self._transcript.is_queued(at):
                 return self._transcript.load(at)
             return self._shared(at, self._transcript.index.load(at, lean=True))
         except TranscriptChanged:
             raise
-        except InvalidTranscript:
+        except InvalidTranscript as exc:
+            if exc.line not in dict(self.bad):
+                self.bad.append((exc.line or 0, "nested too deeply, left out"))
             return {}
 
     def _shared(self, at: int, entry: dict[str, Any]) -> Item:

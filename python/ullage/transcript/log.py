@@ -21,14 +21,14 @@ from ullage.transcript.index import Transcript
 from ullage.transcript.log_bytes import LogBytes
 from ullage.transcript.logfile import LogFile
 
-__all__ = ["Durability", "TranscriptLog", "iso_of", "line_of"]
+__all__ = ["CARRIED", "Durability", "TranscriptLog", "iso_of", "line_of"]
 
 Durability = Literal["none", "flush", "fsync"]
 
 _DURABILITY = ("none", "flush", "fsync")
 _TREE_TYPES = ("user", "assistant", "system", "attachment", "progress")
 # Carried over from the newest entry, so that each line has the same fields as the last.
-_CARRIED = ("sessionId", "cwd", "gitBranch", "version", "userType", "slug", "entrypoint")
+CARRIED = ("sessionId", "cwd", "gitBranch", "version", "userType", "slug", "entrypoint")
 # A session without any of these is one that Ullage began.
 _FRESH = {"userType": "external", "version": "2.1.232"}
 
@@ -307,7 +307,7 @@ class TranscriptLog:
             if not isinstance(entry.get("uuid"), str) or entry.get("isSidechain") is True:
                 continue
             leaf = entry["uuid"]
-            carried = {key: entry[key] for key in _CARRIED if key in entry}
+            carried = {key: entry[key] for key in CARRIED if key in entry}
             break
         fresh = {**_FRESH, "sessionId": "", "cwd": "", **carried, **self._given}
         if not fresh["sessionId"]:

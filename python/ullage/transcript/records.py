@@ -1,4 +1,4 @@
-"""Records of what was removed from the context, as lines of the transcript (SNIP-4, BUD-3, COL-3).
+"""Records of what was removed from the context, as lines of the transcript (SNIP-4, COL-3).
 
 Each has a builder, which returns the line without its envelope (`TranscriptLog.append` adds `uuid`,
 `parentUuid`, `timestamp` where the kind has them), and a parser, which is tolerant: a record

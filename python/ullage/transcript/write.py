@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from ullage.exceptions import InvalidMessage
-from ullage.messages import Item, StoredEntry, is_summary
+from ullage.messages import COPY_OF, Item, StoredEntry, is_summary
 from ullage.transcript import records
-from ullage.transcript.log import TranscriptLog
+from ullage.transcript.apply_records import RowFlag
+from ullage.transcript.envelope import Envelope
+from ullage.transcript.index import Transcript
+from ullage.transcript.log import CARRIED, TranscriptLog
 
-__all__ = ["BoundaryInfo", "Kept", "boundary_links", "compaction_lines", "write_compaction"]
+__all__ = [
+    "BoundaryInfo",
+    "Kept",
+    "boundary_links",
+    "compaction_lines",
+    "envelope_of",
+    "session_lines",
+    "write_compaction",
+]
+
+
+_OWN = (*CARRIED, "parentUuid", "uuid", "timestamp", "isSidechain", "type", "message", COPY_OF)
+"""What is set on each entry, or carried over from the newest."""
+
+_TYPICAL = ("user", "assistant", "attachment", "system")
+_OF_EACH = 10
+"""So many of the newest entries of each type say what all entries carry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +160,43 @@ def compaction_lines(
     mark["compactMetadata"].update(
         boundary_links(str(mark["uuid"]), anchor, written, kept or Kept())
     )
-    repeated = list(log.transcript().metadata.values()) if metadata is None else metadata
+    repeated = session_lines(log.transcript(), follow) if metadata is None else metadata
     return [mark, *follow], [log.entry(item, parent=None) for item in repeated]
+
+
+def envelope_of(transcript: Transcript, path: str) -> Envelope:
+    """What entries appended to a Claude Code file carry besides the fields that are set on each.
+
+    Args:
+        transcript: The file as it is now.
+        path: Of the session, for the error.
+
+    Raises:
+        StoreError: Its entries share a field that cannot be continued.
+    """
+    newest: dict[str, list[int]] = {kind: [] for kind in _TYPICAL}
+    for row in reversed(transcript.rows()):
+        places = newest.get(row.type)
+        if places is not None and len(places) < _OF_EACH and not row.flags & RowFlag.SIDECHAIN:
+            places.append(row.at)
+    lines = [transcript.load(at) for at in sorted(chain(*newest.values()))]
+    return Envelope(lines, _OWN, path)
+
+
+def session_lines(transcript: Transcript, written: Sequence[Item]) -> list[Item]:
+    """The newest line of each type about the session, to be repeated after a compaction, and where to go on.
+
+    Lists of sessions only read the last part of a file; Claude Code goes on from the entry that `last-prompt` names.
+
+    Args:
+        transcript: The file before the compaction.
+        written: The entries of the compaction; the session goes on from the last one.
+    """
+    leaf = written[-1]["uuid"]
+    return [
+        {**line, "leafUuid": leaf} if kind == "last-prompt" else line
+        for kind, line in transcript.metadata.items()
+    ]
 
 
 def _uuid(item: Item, index: int) -> str:

@@ -59,7 +59,7 @@ class SessionScreen(Screen[None]):
         self.shown: ShownSession | None = None
         self.removals: list[RemovalRow] = []
         self.follow = True
-        self.context_tokens = 0
+        self.messages_tokens = 0
         self._may_undo = False
 
     def compose(self) -> ComposeResult:
@@ -128,7 +128,7 @@ class SessionScreen(Screen[None]):
 
     def _show_now(self, shown: ShownSession) -> None:
         found, marks = shown.holds(), shown.window
-        self.context_tokens = found.anchored_tokens
+        self.messages_tokens = found.anchored_tokens - shown.overhead_tokens()
         head = [
             f"{visible(shown.session.model) or 'unknown model'} · {shown.session.format} · {shown.session.size:,} bytes",
             f"{bar_of(found.anchored_tokens, marks.context, 36)}  {found.anchored_tokens:,} of {marks.context:,} tokens",
@@ -221,7 +221,7 @@ class SessionScreen(Screen[None]):
         self._preview(event.percent)
 
     def _target(self, percent: int) -> int:
-        return max(1, self.context_tokens * percent // 100)
+        return max(1, self.messages_tokens * percent // 100)
 
     def _preview(self, percent: int) -> None:
         if self.shown is None:
@@ -285,14 +285,14 @@ def preview_text(done: CompactedSession, target: int) -> str:
     counts = done.result.report
     if not done.result.compacted:
         return f"nothing would change: {done.result.reason.replace('_', ' ')}"
-    over = counts.tokens_after - target
+    beside = counts.overhead_tokens
     lines = [
         f"before  {counts.tokens_before:>11,} tokens",
         f"after   {counts.tokens_after:>11,} tokens in {len(done.messages):,} messages",
-        f"limit   {target:>11,} tokens{f', exceeded by {over:,}: what has to stay is larger' if over > 0 else ''}",
+        f"target  {target:>11,} tokens of messages: {counts.messages_after:,} used; system prompt and tools take {beside:,} more",
         *(f"note: {text}" for text in counts.warnings),
     ]
-    summary = next((each for each in done.result.summary_messages), {})
+    summary = next(reversed(done.result.summary_messages), {})
     content = summary.get("message", summary).get("content", "")
     text = (
         content

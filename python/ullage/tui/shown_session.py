@@ -67,6 +67,10 @@ class ShownSession:
         overhead = self.session.overhead_tokens(weights)
         return inspect_messages(self.session.items, weights=weights, overhead_tokens=overhead)
 
+    def overhead_tokens(self) -> int:
+        """System prompt and tools, which no compaction makes smaller."""
+        return self.session.overhead_tokens(weights_for(self.session.model or None))
+
     def rows(self, words: str = "") -> list[MessageRow]:
         """The newest messages, oldest of them first; with words, the newest that hold them."""
         found: list[MessageRow] = []

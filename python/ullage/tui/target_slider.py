@@ -1,4 +1,4 @@
-"""A slider for the size of the new context."""
+"""A slider for the size of the new context's messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEP = 5
 
 
 class TargetSlider(Widget):
-    """A share of the current size in percent, moved by the arrow keys."""
+    """A share of the messages' current size in percent, moved by the arrow keys; system prompt and tools are not counted."""
 
     can_focus = True
 
@@ -41,4 +41,4 @@ class TargetSlider(Widget):
 
     def render(self) -> Text:
         """The bar and its share."""
-        return Text(f"{bar_of(self.percent, 100, 40)}  {self.percent} % of its size  (← →)")
+        return Text(f"{bar_of(self.percent, 100, 40)}  {self.percent} % of its messages  (← →)")

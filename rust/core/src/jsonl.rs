@@ -156,12 +156,20 @@ impl Index {
         Some(start as usize..end as usize)
     }
 
-    /// Lines with this subtype, and the newest response that a model gave.
+    /// Lines with this subtype, or with this type and none, and the newest response that a model gave.
     #[must_use]
     pub fn outline(&self, subtype: &[u8]) -> (Vec<u32>, Option<u32>) {
         let wanted = self.strings.find(subtype).filter(|number| *number != 0);
         let marked = (0..).zip(&self.lines);
-        let marked = marked.filter(|(_, line)| Some(line.subtype) == wanted);
+        // A line without a subtype goes by its type.
+        let name = |line: &Line| {
+            if line.subtype == 0 {
+                line.kind
+            } else {
+                line.subtype
+            }
+        };
+        let marked = marked.filter(|(_, line)| Some(name(line)) == wanted);
         let aside = message_flag::SIDECHAIN | message_flag::SYNTHETIC;
         let says = self.strings.find(b"assistant");
         let spoken = |line: &Line| {

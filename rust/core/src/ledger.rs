@@ -8,7 +8,7 @@ mod find;
 mod places;
 mod sums;
 
-use crate::digest::{BlockDigest, MessageDigest, Role, message_flag};
+use crate::digest::{BlockDigest, BlockKind, MessageDigest, Role, message_flag};
 use crate::error::Error;
 use crate::read::read_item;
 use crate::strings::Strings;
@@ -38,6 +38,8 @@ pub struct Ledger {
     uuids: Places,
     boundaries: Vec<u32>,
     usages: Vec<u32>,
+    // Messages with the provider's own compaction.
+    compactions: Vec<u32>,
     // The first entry that is a message: its thread is the conversation's own.
     speaker: Option<u32>,
     version: u64,
@@ -281,6 +283,10 @@ impl Ledger {
         if message.has(message_flag::HAS_USAGE) {
             insert_sorted(&mut self.usages, at);
         }
+        let is_compaction = |block: &BlockDigest| block.kind == BlockKind::Compaction;
+        if self.blocks[message.own_blocks()].iter().any(is_compaction) {
+            insert_sorted(&mut self.compactions, at);
+        }
         if message.role != Role::None && self.speaker.is_none_or(|first| at < first) {
             self.speaker = Some(at);
         }
@@ -302,6 +308,7 @@ impl Ledger {
         }
         remove_sorted(&mut self.boundaries, &at);
         remove_sorted(&mut self.usages, &at);
+        remove_sorted(&mut self.compactions, &at);
         for (block, digest) in (0..).zip(&self.blocks[message.own_blocks()]) {
             if digest.is_call() {
                 self.calls.remove(digest.id, (at, block));

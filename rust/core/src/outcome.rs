@@ -29,7 +29,7 @@ const FAILED: [&str; 5] = [
     "Traceback (most recent call last)",
 ];
 
-const EXIT: &str = r"(?:^|\n)[ \t]*(?:Exit code:?|(?:Process|Command) exited with code|exit status|Command failed with exit code)[ \t]*([0-9]{1,9})";
+const EXIT: &str = r"(?:^|\n)[ \t]*\[?(?:Exit code:?|(?:Process|(?:The )?Command) (?:exited|finished|completed) with (?:exit )?code|exit status|Command failed with exit code)[ \t]*(-?[0-9]{1,9})";
 const EXIT_JSON: &str = r#""(?:exit_code|exitCode|returncode|exit_status)"\s*:\s*(-?[0-9]{1,9})"#;
 const ERROR_TAG: &str = "</?(?:tool_use_error|error)>";
 const ERROR: &str = concat!(
@@ -43,7 +43,8 @@ const STRONG: &str = concat!(
 );
 const FRAMING: &str = concat!(
     r"^(?:exit code:?\s*[0-9]+|=== (?:RUN|PAUSE|CONT).*|chunk id:.*|wall time\b.*|output:|script (?:completed|running)\b.*|",
-    r#"original token count:.*|\{"chunk_id".*|warning: truncated output.*|(?:process|command) exited with code [0-9]+|process running\b.*|total output lines:.*|"#,
+    r#"original token count:.*|\{"chunk_id".*|warning: truncated output.*|\[?(?:process|(?:the )?command) (?:exited|finished|completed) with (?:exit )?code -?[0-9]+\.?\]?|process running\b.*|total output lines:.*|"#,
+    r"\[(?:jupyter )?(?:current working directory|python interpreter):.*|(?:errors?|fatal|exception|failure):|",
     r"\((?:\w+ completed with )?no output\)|traceback \(most recent call last\):|\[[\w:.-]+\] \$ .*)$",
 );
 const VERDICT: &str = concat!(

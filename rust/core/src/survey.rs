@@ -15,8 +15,8 @@ use std::cmp::Reverse;
 
 pub use free::{Freed, Limits};
 
-/// How many categories there are: summary, user, assistant, thinking, calls, results, media, other.
-pub const CATEGORIES: usize = 8;
+/// How many categories there are: summary, user, assistant, thinking, calls, results, media, host text, other.
+pub const CATEGORIES: usize = 9;
 
 const PATH_KEYS: [&str; 4] = ["file_path", "path", "filename", "notebook_path"];
 
@@ -280,11 +280,12 @@ fn category(message: &MessageDigest, block: &BlockDigest) -> usize {
     match block.kind {
         BlockKind::Text if message.role == Role::Assistant => 2,
         BlockKind::Text if message.has(message_flag::USER_INPUT) => 1,
+        BlockKind::Text if matches!(message.role, Role::User | Role::System) => 7,
         BlockKind::ToolUse | BlockKind::ServerToolUse => 4,
         BlockKind::ToolResult | BlockKind::ServerToolResult | BlockKind::SearchResult => 5,
         BlockKind::Thinking | BlockKind::RedactedThinking => 3,
         BlockKind::Image | BlockKind::Document => 6,
-        _ => 7,
+        _ => 8,
     }
 }
 

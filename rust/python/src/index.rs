@@ -227,7 +227,7 @@ impl TranscriptIndex {
         Ok(Ledger::of(py, weights, core))
     }
 
-    /// Lines with a subtype, and the newest response that a model gave.
+    /// Lines with a subtype, or with this type and none, and the newest response that a model gave.
     fn outline(&self, subtype: &Bound<'_, PyString>) -> (Vec<u32>, Option<u32>) {
         with_text(subtype, |text| {
             with_utf8(text, |bytes| self.index.outline(bytes))

@@ -420,20 +420,36 @@ impl Ledger {
 
     // ---- anchored count
 
-    #[pyo3(name = "anchor")]
-    fn newest_anchor<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let found = self.ask(py, Core::anchor);
+    #[pyo3(name = "anchor", signature = (cleared=Given::Unset), text_signature = "($self, cleared=0)")]
+    fn newest_anchor<'py>(
+        &self,
+        py: Python<'py>,
+        cleared: Given<'_, 'py>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let cleared = cleared.number("cleared", NOT_NEGATIVE, 0)?;
+        let found = self.ask(py, |core| core.anchor(cleared));
         found.map(|found| anchor(py, &found)).transpose()
     }
 
-    #[pyo3(name = "anchored", signature = (freed=Given::Unset), text_signature = "($self, freed=0)")]
+    #[getter]
+    fn overhead(&self, py: Python<'_>) -> Option<u64> {
+        self.ask(py, Core::overhead)
+    }
+
+    #[pyo3(
+        name = "anchored",
+        signature = (freed=Given::Unset, cleared=Given::Unset),
+        text_signature = "($self, freed=0, cleared=0)"
+    )]
     fn anchored_count<'py>(
         &self,
         py: Python<'py>,
         freed: Given<'_, 'py>,
+        cleared: Given<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let freed = freed.number("freed", NOT_NEGATIVE, 0)?;
-        let (total, estimated, found) = self.ask(py, |core| core.anchored(freed));
+        let cleared = cleared.number("cleared", NOT_NEGATIVE, 0)?;
+        let (total, estimated, found) = self.ask(py, |core| core.anchored(freed, cleared));
         anchored(py, total, estimated, found.as_ref())
     }
 

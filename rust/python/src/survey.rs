@@ -62,17 +62,14 @@ impl Survey {
 
     /// The provider's newest figure, and what follows it.
     fn anchored<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (total, estimated, found) = self.core.ledger().anchored(0);
+        let (total, estimated, found) = self.core.ledger().anchored(0, 0);
         anchored(py, total, estimated, found.as_ref())
     }
 
-    /// What the newest figure holds in addition to the messages.
+    /// What the figures hold in addition to the messages.
     #[getter]
     fn overhead(&self) -> Option<u64> {
-        let ledger = self.core.ledger();
-        let anchor = ledger.anchor()?;
-        let inside = ledger.tokens(0, anchor.covers as usize);
-        Some(u64::from(anchor.usage).saturating_sub(inside))
+        self.core.ledger().overhead()
     }
 
     /// How many messages a request has.

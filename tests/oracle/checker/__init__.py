@@ -1,7 +1,8 @@
 """A second opinion: the providers' rules in plain Python over plain dicts.
 
 Written from the rules alone, slow and simple on purpose, and independent of `ullage.validate`: the
-loopback server answers by it, and the library's own verifier is compared with it.
+loopback server answers by it, and the library's own verifier is compared with it. Where a provider says so stands under
+the rule's id in `python/ullage/legality/rules.toml`; O11 and R08, which are only refused here, have theirs in their docstring or comment.
 """
 
 from __future__ import annotations

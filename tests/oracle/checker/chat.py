@@ -15,6 +15,7 @@ __all__ = ["check_chat", "check_window"]
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _MAX_STRING = 10_485_760
 _MAX_ID = 40
+_MAX_TOOLS = 128
 _MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
 _UNANSWERED = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
@@ -41,6 +42,7 @@ def check_chat(
     messages = found if isinstance(found, list) else []
     if not messages:
         yield error("O06", (-1, -1), "[] is too short - 'messages'")
+    yield from _tools(body)
     for index, message in enumerate(messages):
         yield from _message(index, message if isinstance(message, dict) else {})
     yield from _pairs(provider, [m if isinstance(m, dict) else {} for m in messages])
@@ -55,6 +57,25 @@ def check_chat(
         yield from _strict(readable)
     if window:
         yield from check_window("L04" if provider == "local" else "O09", body, window)
+
+
+def _tools(body: dict[str, Any]) -> Iterator[Finding]:
+    """O11: none at all or at most 128, in the words of continuedev/continue#3403 and julep-ai/julep#330."""
+    tools = body.get("tools")
+    if not isinstance(tools, list):
+        return
+    if not tools:
+        text = (
+            "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty "
+            "array instead."
+        )
+        yield error("O11", (-1, -1), text, code="empty_array")
+    elif len(tools) > _MAX_TOOLS:
+        text = (
+            f"Invalid 'tools': array too long. Expected an array with maximum length {_MAX_TOOLS}, but got "
+            f"an array with length {len(tools)} instead."
+        )
+        yield error("O11", (-1, -1), text, code="array_above_max_length")
 
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:

@@ -20,6 +20,13 @@ _CALLS = {
     "apply_patch_call": "apply_patch_call_output",
 }
 _OUTPUTS = {output: call for call, output in _CALLS.items()}
+# `openai.types.responses.ResponseInputItemParam` of openai 3.54.
+_KINDS = frozenset(
+    "additional_tools code_interpreter_call compaction compaction_trigger computer_call configuration_update "
+    "file_search_call image_generation_call item_reference mcp_approval_request mcp_approval_response mcp_call "
+    "mcp_list_tools message program program_output reasoning tool_search_call tool_search_output "
+    "web_search_call".split()
+)
 
 
 def check_responses(
@@ -43,6 +50,7 @@ def check_responses(
         if not isinstance(item.get("type"), str) and not isinstance(item.get("role"), str):
             text = f"Invalid value: 'input[{index}]' has neither a type nor a role."
             yield error("R01", (index, -1), text)
+        yield from _known(index, item)
     yield from _pairs(items, chained)
     yield from _ids(items)
     yield from _reasoning(body, items)
@@ -57,6 +65,16 @@ def check_responses(
         if item.get("type") == "compaction" and not isinstance(item.get("encrypted_content"), str):
             text = f"Missing required parameter: 'input[{index}].encrypted_content'."
             yield error("R04", (index, -1), text)
+
+
+def _known(index: int, item: dict[str, Any]) -> Iterator[Finding]:
+    """R08: an item of a type that the API has."""
+    kind = item.get("type")
+    known = _KINDS | set(_CALLS) | set(_OUTPUTS)
+    if isinstance(kind, str) and kind not in known:
+        names = ", ".join(f"'{name}'" for name in sorted(known))
+        text = f"Invalid value: '{kind}'. Supported values are: {names}."
+        yield error("R08", (index, -1), text, code="invalid_value")
 
 
 def _pairs(items: list[dict[str, Any]], chained: bool) -> Iterator[Finding]:

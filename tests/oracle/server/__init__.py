@@ -27,6 +27,10 @@ class OracleServer(ScriptedServer):
         sealed: Refuse thinking and compaction blocks that neither the test kit nor this server made.
         strict: Chat requests are checked as a strict OpenAI-compatible server would.
         cache_minimum: Prefixes below so many tokens are not cached.
+        user_first: Refuse a list of Anthropic's that begins with an assistant message, as Bedrock does
+            (anthropics/anthropic-sdk-typescript#622); Anthropic's own endpoint takes it.
+        lone_reasoning: Let reasoning of Responses stand without the item that followed it: Codex 0.163 sends it so
+            after a broken stream, with `store: false`. What OpenAI answers to that is not known.
     """
 
     _routes: ClassVar[Mapping[str, Route]] = {
@@ -48,9 +52,12 @@ class OracleServer(ScriptedServer):
         dialect: str = "openai_chat",
         strict: bool = False,
         cache_minimum: int = 1024,
+        user_first: bool = False,
+        lone_reasoning: bool = False,
     ) -> None:
         super().__init__(*steps, after=after, enforce=enforce, window=window, dialect=dialect)
         self.sealed, self.strict = sealed, strict
+        self.user_first, self.lone_reasoning = user_first, lone_reasoning
         self.cache = PromptCache(cache_minimum)
         self.produced: list[dict[str, Any]] = []  # items of Responses, as they were given out
         self._histories: dict[str, list[dict[str, Any]]] = {}

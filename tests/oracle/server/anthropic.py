@@ -80,6 +80,9 @@ def _admit(
     if counting:  # what does not fit can be counted
         found = [f for f in found if f.rule != "A24"]
     found += _own_compactions(server, request)
+    if server.user_first and request.messages and request.role(0) == "assistant":
+        text = 'messages: first message must use the "user" role'
+        found.insert(0, Finding("A29", "error", 0, -1, text))
     recorded.rules = tuple(finding.rule for finding in found)
     return (refuse(_failure(found[0]), "anthropic"), None) if found else (None, request)
 

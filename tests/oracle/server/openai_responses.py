@@ -44,6 +44,8 @@ def create(server: OracleServer, recorded: Recorded) -> Reply:
             return Reply(events=list(_failed(server, body, found.failure)))
         return refuse(found.failure, "openai")
     made = response(server, body, found, tokens)
+    if items and items[-1].get("type") == "compaction_trigger":  # it asks for this and nothing else
+        made["output"] = [_opaque(found.text)]
     made["output"] = _compacted_inline(body, items, tokens) + made["output"]
     server.remember(made["id"], [*items, *made["output"]], made["output"])
     return Reply(events=list(events(made))) if streamed else Reply(body=made)
@@ -106,8 +108,11 @@ def _admit(server: OracleServer, recorded: Recorded) -> tuple[Failure | None, di
     window = server.window or 0
     whole = {**body, "input": _history(server, body), "previous_response_id": None}
     found = check("openai_responses", whole, original=server.produced, window=window)
+    if server.lone_reasoning and body.get("store") is False:
+        found = [f for f in found if not f.text.endswith("without its required following item.")]
     recorded.rules = tuple(f.rule for f in found if f.severity == "error")
-    return failure_of(found) or _foreign(whole["input"]), body
+    refused = failure_of(found) or _foreign(server, whole["input"])
+    return refused, body
 
 
 def _opaque(text: str) -> dict[str, Any]:
@@ -120,18 +125,26 @@ def _opaque(text: str) -> dict[str, Any]:
     }
 
 
-def _foreign(items: Items) -> Failure | None:
-    """Compaction items must be the server's own, unchanged."""
+def _foreign(server: OracleServer, items: Items) -> Failure | None:
+    """Compaction items must be the server's own, unchanged, and so must reasoning that it gave out."""
+    given = {item["id"]: item for item in server.produced if item.get("type") == "reasoning"}
     for item in items:
+        own = given.get(str(item.get("id")))
+        if own and item.get("encrypted_content") not in (None, own["encrypted_content"]):
+            return _unverified()
         if item.get("type") == "compaction":
             try:
                 raw = base64.b64decode(item["encrypted_content"], validate=True)
             except (binascii.Error, ValueError, TypeError, KeyError):
                 raw = b""
             if raw[:8] != hashlib.sha256(raw[8:]).digest()[:8]:
-                text = "The encrypted content could not be verified. Reason: it could not be decrypted."
-                return Failure(400, "invalid_request_error", text, "invalid_encrypted_content")
+                return _unverified()
     return None
+
+
+def _unverified() -> Failure:
+    text = "The encrypted content could not be verified. Reason: it could not be decrypted."
+    return Failure(400, "invalid_request_error", text, "invalid_encrypted_content")
 
 
 def _compacted_inline(body: dict[str, Any], items: Items, tokens: int) -> Items:

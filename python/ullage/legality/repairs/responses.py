@@ -178,15 +178,17 @@ def _key(kind: str, line: ChatLine) -> tuple[str, str]:
 
 
 def _match(work: Lines) -> dict[int, ChatLine]:
-    """Each call, by object, with its output: one after it if there is one, else one before it."""
-    calls: dict[tuple[str, str], ChatLine] = {}
+    """Each call, by object, with its output: one after it if there is one, else one before it; of calls with one id the newest turn's first is answered next."""
+    calls: dict[tuple[str, str], list[tuple[int, ChatLine]]] = {}  # open ones, with their turn
     found: dict[int, ChatLine] = {}
     early: dict[tuple[str, str], ChatLine] = {}
     times: dict[tuple[str, str], int] = {}
     renamed: dict[int, str] = {}
+    turn, answered = 0, False
     for line in work.lines:
         kind = _kind(line)
         if kind in CALLS:
+            turn, answered = turn + answered, False
             key = _key(kind, line)
             times[key] = times.get(key, 0) + 1
             if times[key] > 1 or not isinstance(line.get("call_id"), str):
@@ -194,20 +196,26 @@ def _match(work: Lines) -> dict[int, ChatLine]:
                 work.note("R01", line, "gave a call another id", ids=(key[1], name))
                 renamed[id(line)] = name
                 line.put(call_id=name)
-            calls[key] = line
+            calls.setdefault(key, []).append((turn, line))
         elif output_of(kind):
-            key = _key(output_of(kind), line)
-            if key in calls:
-                call = calls.pop(key)
+            key, answered = _key(output_of(kind), line), True
+            if calls.get(key):
+                call = _next_open(calls[key])
                 found[id(call)] = line
                 if id(call) in renamed:
                     line.put(call_id=renamed[id(call)])
             elif key not in times:
                 early.setdefault(key, line)
-    for key, call in calls.items():
-        if id(call) not in found and key in early and times[key] == 1:
-            found[id(call)] = early[key]
+    for key, waiting in calls.items():
+        if waiting and key in early and times[key] == 1:
+            found[id(waiting[0][1])] = early[key]
     return found
+
+
+def _next_open(waiting: list[tuple[int, ChatLine]]) -> ChatLine:
+    """The newest turn's first call, which waits no longer."""
+    at = next(at for at, (turn, _) in enumerate(waiting) if turn == waiting[-1][0])
+    return waiting.pop(at)[1]
 
 
 def _answer(

@@ -10,6 +10,7 @@ from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage._late import pattern
 from ullage.facts.compaction_items import newest_item
 from ullage.facts.reading import blocks_of, flat_text
+from ullage.facts.whose_words import is_host_only, standing_in
 from ullage.levels.collapse.state import Collapse
 from ullage.levels.cut_points import whole_cuts
 from ullage.levels.view import View
@@ -43,7 +44,7 @@ class Candidate(NamedTuple):
 
 
 def protected(view: View, policy: Policy) -> set[int]:
-    """Messages that no span may hold: the newest of each kind (PIPE-5), system messages, levels' own, the provider's item."""
+    """Messages that no span may hold: the newest of each kind, system messages, what hosts put there to stand, levels' own, the provider's item."""
     ledger, rules = view.ledger, policy.protect
     roles: bytes = ledger.roles()
     found = {at for at, role in enumerate(roles) if role in _APART}
@@ -51,13 +52,15 @@ def protected(view: View, policy: Policy) -> set[int]:
     others = [at for at in range(len(roles) - 1, -1, -1) if at not in found]
     answers = (at for at in others if roles[at] == _ASSISTANT)
     rest = (at for at in others if roles[at] != _ASSISTANT)
-    inputs = (at for at in rest if ledger.message(at).flags & _USER_INPUT)
+    typed = (at for at in rest if ledger.message(at).flags & _USER_INPUT)
+    inputs = (at for at in typed if not is_host_only(view.originals[at]))
     results = (
         at
         for at in reversed(ledger.with_kinds(_RESULT))
         for block in ledger.blocks(at)
         if block.kind == _RESULT
     )
+    found.update(at for at, message in enumerate(view.messages) if standing_in(message))
     item = newest_item(view.messages, ledger)
     found |= set() if item is None else {item.at}
     found.update(islice(inputs, rules.user_inputs), islice(answers, rules.assistant_messages))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ullage.memory.notes.extraction import Extraction, Refused, aextract, consolidate, extract
 from ullage.memory.notes.folder import INDEX, Index, MemoryFolder, Problem
 from ullage.memory.notes.keeper import NoteKeeper
 from ullage.memory.notes.memory_tool import MemoryTool, anthropic_tool
@@ -11,6 +12,7 @@ from ullage.memory.notes.note_recall import Embedder, NoteRecall, RecalledNotes
 __all__ = [
     "INDEX",
     "Embedder",
+    "Extraction",
     "Index",
     "MemoryFolder",
     "MemoryTool",
@@ -20,5 +22,9 @@ __all__ = [
     "NoteType",
     "Problem",
     "RecalledNotes",
+    "Refused",
+    "aextract",
     "anthropic_tool",
+    "consolidate",
+    "extract",
 ]

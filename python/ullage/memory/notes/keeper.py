@@ -13,12 +13,12 @@ from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
 from ullage.compaction.input import CompactionInput, read_source
 from ullage.effects import Cancelled, CancelToken, Effect, Flow
 from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots
-from ullage.facts.reading import blocks_of, text_of
-from ullage.facts.sections import looks_like_summary
-from ullage.memory.notes.extract import Extraction, extract_flow
+from ullage.facts.reading import blocks_of
+from ullage.facts.whose_words import summary_text
+from ullage.memory.notes.extraction import Extraction, extract_flow
 from ullage.memory.notes.folder import MemoryFolder
 from ullage.memory.session.ids import find_key, item_key, safe_end
-from ullage.messages import Item, is_summary, role_of
+from ullage.messages import Item, role_of
 from ullage.summarizers.named import model_writer_of
 from ullage.summarizers.protocol import WriterLike
 
@@ -153,11 +153,7 @@ class NoteKeeper:
         found = find_key(source.stored, last) if last else None
         if found is not None:
             return found + 1
-        summaries = [
-            at
-            for at, item in enumerate(source.context)
-            if is_summary(item) or looks_like_summary(text_of(item))
-        ]
+        summaries = [at for at, item in enumerate(source.context) if summary_text(item)]
         return summaries[-1] + 1 if summaries else 0
 
     def _done(self, result: Any) -> None:

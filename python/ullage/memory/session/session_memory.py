@@ -51,7 +51,6 @@ class _Settings:
     config: tuple[NotesPlace, ...]
     weights: Weights | None
     redact: Callable[[str], str] | None
-    listeners: tuple[Listener, ...]
 
 
 class SessionMemory:
@@ -107,8 +106,8 @@ class SessionMemory:
             config=tuple(NotesFolder(each) for each in config),
             weights=weights,
             redact=redact,
-            listeners=tuple(listeners),
         )
+        self._heard = tuple(listeners)
         self._background = BackgroundRunner(
             "ullage-memory", mode=mode, slots=slots, stale_seconds=policy.stale_seconds
         )
@@ -309,8 +308,12 @@ class SessionMemory:
             )
         )
 
+    def listen(self, listeners: Iterable[Listener]) -> None:
+        """Call these, too, with each update; a manager passes its own. One that is called already is not called twice."""
+        self._heard += tuple(each for each in listeners if each not in self._heard)
+
     def _tell(self, event: Event) -> None:
-        for listener in self._set.listeners:
+        for listener in self._heard:
             try:
                 listener(event)
             except Exception:  # noqa: S112 - a listener only observes; its failure must not stop the work

@@ -25,7 +25,7 @@ from ullage.memory.session.notes_edits import Refusal, apply_edit
 from ullage.memory.session.notes_place import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesPlace
 from ullage.memory.session.prompt_for_update import DEFAULT_PROMPT, update_prompt
 from ullage.memory.session.record import Record, read_record, write_record
-from ullage.memory.session.template import DEFAULT_TEMPLATE
+from ullage.memory.session.template import DEFAULT_TEMPLATE, TITLES, parse_notes
 from ullage.memory.session.update_report import UpdateOutcome, UpdateReport
 from ullage.messages import Item
 from ullage.policy import SessionMemoryPolicy
@@ -292,6 +292,9 @@ def _collected(source: CompactionInput, end: int) -> Facts:
 
 
 def _copied(text: str, *, facts: Facts, **options: Any) -> tuple[str, Merged]:
+    if not any(section.title in TITLES for section in parse_notes(text)):
+        # Code has lines for its own headings only: they follow those of a template that has none of them.
+        text = f"{text.rstrip()}\n\n{DEFAULT_TEMPLATE}".lstrip()
     made = merged(text, facts, **options)
     return made.text, made
 

@@ -9,6 +9,7 @@ import orjson
 from ullage.counting.models import lookup
 from ullage.legality import Violation, validate
 from ullage.testing.failures import Failure, overflow
+from ullage.testing.server.refusals import ill_formed, worded
 from ullage.testing.server.wire import Recorded
 
 if TYPE_CHECKING:
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["count_tokens", "refusal"]
 
-_KEYS = {"openai_responses": ("input", "instructions")}
+_KEYS = {
+    "openai_responses": ("input", "instructions"),
+    "gemini": ("contents", "systemInstruction"),
+}
+_READ = "system instructions systemInstruction tools messages input contents".split()
 
 
 def count_tokens(body: dict[str, Any]) -> int:
     """Tokens of a request by this server: a quarter of the bytes of what the model reads, media included."""
-    read = {key: body.get(key) for key in ("system", "instructions", "tools", "messages", "input")}
+    read = {key: body[key] for key in _READ if key in body}
     return len(orjson.dumps(read)) // 4
 
 
@@ -32,6 +37,7 @@ def refusal(
     needed: tuple[str, ...],
     *,
     counting: bool = False,
+    model: str = "",
 ) -> Failure | None:
     """The first thing that is wrong with a request; `None`: it is answered.
 
@@ -41,22 +47,30 @@ def refusal(
         provider: Whose rules hold.
         needed: Keys that the body must have.
         counting: The request only asks for a count, so its size breaks no rule.
+        model: The model in use, where the body does not name it.
     """
     body = recorded.json
     early = _unreadable(body, needed) or _unnamed(recorded)
     if early is not None or not server.enforce:
         return early
-    found = _broken(provider, body)
+    early = ill_formed(provider, body, sealed=server.sealed)
+    if early is not None:
+        recorded.rules = ("form",)
+        return early
+    found = _broken(provider, {"model": model, **body} if model else body)
     if not (found or counting):
         too_large = _too_large(server, provider, body)
         recorded.rules = ("window",) if too_large else ()
         return too_large
     recorded.rules = tuple(each.rule for each in found)
-    return _failure(found[0]) if found else None
+    return worded(found[0], provider) if found else None
+
+
+_KEY_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
 
 
 def _unnamed(recorded: Recorded) -> Failure | None:
-    if recorded.headers.get("x-api-key") or recorded.headers.get("authorization"):
+    if any(recorded.headers.get(name) for name in _KEY_HEADERS):
         return None
     return Failure(401, "authentication_error", "no API key is in the headers", "invalid_api_key")
 
@@ -91,14 +105,6 @@ def _broken(provider: str, body: dict[str, Any]) -> list[Violation]:
     return list(report.errors)
 
 
-def _failure(found: Violation) -> Failure:
-    place = "" if found.message < 0 else f"messages.{found.message}: "
-    status, kind = (
-        (413, "request_too_large") if found.rule == "A23" else (400, "invalid_request_error")
-    )
-    return Failure(status, kind, f"{place}{found.detail} ({found.rule})")
-
-
 def _too_large(server: ScriptedServer, provider: str, body: dict[str, Any]) -> Failure | None:
     limit = server.window
     if limit is None:
@@ -106,5 +112,5 @@ def _too_large(server: ScriptedServer, provider: str, body: dict[str, Any]) -> F
     tokens = count_tokens(body)
     if not limit or tokens <= limit:
         return None
-    words = provider if provider in ("anthropic", "mistral") else "openai"
+    words = provider if provider in ("anthropic", "mistral", "gemini") else "openai"
     return overflow(words, used=tokens, limit=limit)

@@ -64,9 +64,9 @@ def _message(
 def text_and_calls(found: Answer, length: int) -> list[dict[str, Any]]:
     """The answer's words and tool calls as blocks; `length` (of the request) makes ids unique."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": found.text}] if found.text else []
-    for number, tool in enumerate(found.tool_calls):
+    harmless = {"file_path": "/home/dev/notes.md"}
+    for number, (tool, given) in enumerate(found.calls(harmless)):
         name = f"toolu_01scripted{length:04}x{number}"
-        given = {"file_path": "/home/dev/notes.md"}
         blocks.append({"type": "tool_use", "id": name, "name": tool, "input": given})
     return blocks
 

@@ -15,7 +15,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.messages import Item
 from ullage.testing.failures import Failure
 from ullage.testing.script import Answer, Script, Step, answer
-from ullage.testing.server import anthropic, openai_chat, openai_responses
+from ullage.testing.server import anthropic, gemini, openai_chat, openai_responses
 from ullage.testing.server.wire import Event, Recorded, Reply, refuse
 
 __all__ = ["ScriptedServer"]
@@ -31,11 +31,12 @@ _DIALECTS = ("openai_chat", "mistral", "deepseek", "local")
 
 
 class ScriptedServer:
-    """Speaks Anthropic's Messages and OpenAI's chat and Responses APIs on a free loopback port.
+    """Speaks Anthropic's Messages, OpenAI's chat and Responses, and Gemini's `generateContent` on a free loopback port.
 
-    A request that breaks a rule of `ullage.legality` is refused with the rule's id and uses no step of the
-    script; one that is too large, with the API's own words.
-    All others are answered by the next step, in either API's form, plain or streamed.
+    A request that the API would refuse is refused in its words, as far as they are known, with the id of the rule of
+    `ullage.legality`, and uses no step of the script: an empty list of tools, calls and results that do not pair, a
+    signature that nobody gave out, and whatever else `testing/server/refusals.py` lists with its sources.
+    All others are answered by the next step, in the API's form, plain or streamed.
 
     Args:
         *steps: `Step`s or names of kinds, in the order of the calls that pass the rules.
@@ -45,6 +46,7 @@ class ScriptedServer:
             the named model, and none for OpenAI's endpoints.
         dialect: Whose rules `/v1/chat/completions` follows: `openai_chat`, `mistral`, `deepseek`,
             `local`.
+        sealed: Refuse Anthropic's thinking with a signature that the test kit did not make.
 
     Attributes:
         requests: All that came in, with the exact bytes.
@@ -72,11 +74,14 @@ class ScriptedServer:
         enforce: bool = True,
         window: int | None = None,
         dialect: str = "openai_chat",
+        sealed: bool = True,
     ) -> None:
         if dialect not in _DIALECTS:
             raise InvalidPolicy("dialect", dialect, f"must be one of {', '.join(_DIALECTS)}")
         self.script = Script(steps, after=after)
         self.enforce, self.window, self.dialect = enforce, window, dialect
+        self.sealed = sealed
+        self.signatures: list[str] = []  # of Gemini's calls, as they were given out
         self.requests: list[Recorded] = []
         self.errors: list[Exception] = []
         self.closing = threading.Event()
@@ -163,6 +168,8 @@ class ScriptedServer:
         if recorded.method == "GET" and path.startswith("/v1/models/"):
             return self.model(path.rpartition("/")[2])
         route = self._routes.get(path) if recorded.method == "POST" else None
+        if "/models/" in path and path.lower().endswith("generatecontent"):
+            route = gemini.create
         if route is None:
             form = "anthropic" if "anthropic-version" in recorded.headers else "openai"
             return refuse(Failure(404, "not_found_error", f"no such endpoint: {path}"), form)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from ullage.testing.script import Answer
 from ullage.testing.server.admission import count_tokens, refusal
 from ullage.testing.server.wire import Event, Recorded, Reply, pieces, refuse
@@ -54,9 +56,9 @@ def completion(
             {
                 "id": server.new_id("call_"),
                 "type": "function",
-                "function": {"name": name, "arguments": "{}"},
+                "function": {"name": name, "arguments": orjson.dumps(given).decode()},
             }
-            for name in found.tool_calls
+            for name, given in found.calls({})
         ]
     reason = _REASONS.get(found.stop_reason, "stop")
     limit = body.get("max_completion_tokens") or body.get("max_tokens")

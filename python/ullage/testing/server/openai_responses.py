@@ -65,13 +65,15 @@ def response(
         output.append(
             {**thought, "encrypted_content": base64.b64encode(b"thought").decode("ascii")}
         )
-    for name in found.tool_calls:
+    for name, given in found.calls({}):
         call = {
             "type": "function_call",
             "id": server.new_id("fc_"),
             "call_id": server.new_id("call_"),
         }
-        output.append({**call, "name": name, "arguments": "{}", "status": "completed"})
+        call |= {"arguments": orjson.dumps(given).decode(), "status": "completed"}
+        space, _, bare = name.rpartition(".")  # names hold no dot: a tool of a namespace
+        output.append({**call, "name": bare} | ({"namespace": space} if space else {}))
     if text:
         refused = found.stop_reason == "refusal"
         part = {"type": "output_text", "text": text, "annotations": []}

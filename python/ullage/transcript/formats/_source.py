@@ -136,6 +136,12 @@ class OpenedFile:
                 else:
                     self.warn(number, "no JSON object, left out")
 
+    def newest(self, count: int) -> list[dict[str, Any]]:
+        """The objects of so many lines at the end, oldest first; what is no JSON object is passed over."""
+        lines = self.data.rstrip().rsplit(b"\n", count)[-count:]
+        values = (value for line in lines for value in _values(line) or ())
+        return [value for value in values if isinstance(value, dict)]
+
     def warn(self, line: int, reason: str) -> None:
         """Record what was skipped or repaired."""
         self.warnings.append(ReadWarning(line, reason))

@@ -8,19 +8,25 @@ Only `response_item` lines are what the model saw; `event_msg` lines repeat them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from ullage.messages import Block, is_summary
-from ullage.providers._responses_in import blocks_in, joined, message_in, side_of
+from ullage.messages import Block, as_blocks, is_summary
+from ullage.providers._common import FOREIGN, Loss, foreign
+from ullage.providers._responses_in import SHAPE, blocks_in, joined, message_in, side_of
 from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
 from ullage.transcript.formats._source import OpenedFile
 
-__all__ = ["read", "sniff"]
+__all__ = ["read", "sniff", "without_agent_messages"]
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 
 _INJECTED = ("<", "# AGENTS.md instructions")
 """How user messages start that Codex wrote itself: environment, instructions, notices."""
+
+_AGENT_MESSAGE = "agent_message"
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _PRIVATE = "internal_chat_message_metadata_passthrough"
 """Codex's own note on an item; it is not sent to the API."""
@@ -34,9 +40,13 @@ def sniff(source: OpenedFile) -> bool:
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a rollout: one session, with a boundary at each compaction."""
     rollout = _Rollout(source)
+    number, line = 0, _NOTHING
     for number, line in source.lines():
         rollout.take(number, line)
     rollout.close()
+    if rollout.numbered and "ordinal" not in line:
+        hint = "a change by `ullage compact`, `undo` or `edit` repairs it"
+        source.warn(number, f"has no ordinal, so Codex does not open the session: {hint}")
     session = ReadSession(
         rollout.session,
         rollout.list.entries,
@@ -46,12 +56,54 @@ def read(source: OpenedFile) -> ReadTranscript:
     return ReadTranscript("codex", source.path, (session,), warnings=tuple(source.warnings))
 
 
+def without_agent_messages(
+    messages: Sequence[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[Loss]]:
+    """Messages that others than Codex can be sent: what its agents wrote each other is the user's, or left out.
+
+    Args:
+        messages: The context of a rollout; not changed.
+
+    Returns:
+        The messages, those without such an item as the same objects, and each item with what became of it.
+    """
+    made: list[dict[str, Any]] = []
+    losses: list[Loss] = []
+    said: list[Block] = []
+    for at, message in enumerate(messages):
+        content = message["content"]
+        items = [_agent_message(block) for block in content] if isinstance(content, list) else []
+        if said and message["role"] == "assistant":
+            made.append({"role": "user", "content": said})
+            said = []
+        for item in filter(None, items):
+            texts = [text for part in item.get("content") or () if (text := part.get("text"))]
+            said += [{"type": "text", "text": text} for text in texts]
+            why = "sent as the user's" if texts else "left out: only Codex can read it"
+            losses.append(Loss(_AGENT_MESSAGE, f"messages[{at}]", why))
+        rest = [block for block, item in zip(content, items, strict=False) if item is None]
+        if message["role"] == "user" and said:
+            made.append({**message, "content": [*as_blocks(content), *said]})
+            said = []
+        elif not any(items):
+            made.append(message)
+        elif rest:
+            made.append({**message, "content": rest})
+    return [*made, {"role": "user", "content": said}] if said else made, losses
+
+
+def _agent_message(block: Any) -> Mapping[str, Any] | None:
+    item = foreign(block, SHAPE).get("item") if block.get("type") == FOREIGN else None
+    return item if isinstance(item, Mapping) and item.get("type") == _AGENT_MESSAGE else None
+
+
 class _Rollout:
     def __init__(self, source: OpenedFile) -> None:
         self.source = source
         self.session = source.stem
         self.list = EntryList(source.stem, source.warn)
         self.system: str | None = None
+        self.numbered = False  # whether Codex wants a number on its newest line
         self.metadata: dict[str, Any] = {}
         self._blocks: list[Block] = []  # of the response that is being written
         self._began: tuple[int, Any] = (0, None)
@@ -81,6 +133,7 @@ class _Rollout:
             return
         self.session = str(payload.get("id") or self.session)
         self.list.session = self.session
+        self.numbered = payload.get("history_mode") == "paginated"
         told = payload.get("base_instructions")
         self.system = told.get("text") if isinstance(told, Mapping) else None
         forked = payload.get("forked_from_id")

@@ -239,14 +239,25 @@ fn leave_unfinished(rows: &[Row<'_>], out: &mut [bool]) {
 struct Fold<'a> {
     context: Vec<Row<'a>>,
     newest: Option<Row<'a>>,
-    // Kept entries wait until their anchor has been placed.
+    // Kept entries wait until their anchor has been placed, whatever a client wrote before it.
     waiting: Vec<Row<'a>>,
     anchor: u32,
+    // Whether the anchor is still to come.
+    anchored: bool,
+    // Where anchors stand.
+    anchors: Map<u32, u32>,
     missing: usize,
 }
 
 impl<'a> Fold<'a> {
     fn run(mut self, rows: &[Row<'a>], out: &[bool]) -> Option<Context> {
+        let named: Set<u32> = rows
+            .iter()
+            .filter_map(|row| Some(row.mark?.anchor))
+            .collect();
+        let anchors =
+            left(rows, out).filter(|row| row.speaks && row.uuid != 0 && named.contains(&row.uuid));
+        self.anchors = anchors.map(|row| (row.uuid, row.at)).collect();
         for row in left(rows, out) {
             if row.speaks {
                 self.talk(*row);
@@ -266,8 +277,7 @@ impl<'a> Fold<'a> {
 
     fn talk(&mut self, row: Row<'a>) {
         let waits = !self.waiting.is_empty();
-        // Written with the boundary: whatever comes before the anchor also comes before kept messages.
-        if waits && !row.summary && !self.group().contains(&row.uuid) {
+        if waits && !row.summary && !self.anchored {
             self.place();
         }
         self.context.push(row);
@@ -276,17 +286,16 @@ impl<'a> Fold<'a> {
         }
     }
 
-    fn group(&self) -> &'a [u32] {
-        let mark = self.newest.and_then(|row| row.mark);
-        mark.map_or(&[], |mark| &mark.group)
-    }
-
     fn boundary(&mut self, row: Row<'a>, mark: &'a Mark) {
         self.place();
         self.waiting = self.preserved(mark);
         self.context.clear();
         self.newest = Some(row);
         self.anchor = mark.anchor;
+        self.anchored = self
+            .anchors
+            .get(&mark.anchor)
+            .is_some_and(|at| *at > row.at);
         if self.anchor == row.uuid {
             self.place();
         }

@@ -5,7 +5,7 @@ use crate::json::{key_hash, same_key};
 use hashbrown::HashTable;
 
 /// From so many members on a table is made; fewer are compared one by one.
-pub(super) const MANY: u32 = 64;
+pub(super) const MANY: usize = 64;
 
 /// Tables of the objects that are being read, the innermost last.
 #[derive(Debug, Default)]

@@ -167,7 +167,8 @@ impl Tape {
     /// Drops an equal key before this one; how many there were, one at most.
     #[cold]
     fn drop_earlier(&mut self, bytes: &[u8], object: &Open, key: usize) -> u32 {
-        if object.count >= MANY {
+        // Members that were read, not those that are left: a key that stands again and again leaves one.
+        if key - object.node > 2 * MANY {
             let found = self.keys.earlier(&self.nodes, bytes, object.node, key);
             let Some(earlier) = found else {
                 return 0;

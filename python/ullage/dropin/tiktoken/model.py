@@ -1,8 +1,17 @@
-"""Which encoding a model has, in tiktoken's order: whole names first, then prefixes."""
+"""`tiktoken.model`: which encoding a model has."""
 
 from __future__ import annotations
 
-__all__ = ["BY_NAME", "BY_PREFIX"]
+from ullage.dropin import stands_in_for
+from ullage.dropin.tiktoken.core import Encoding
+from ullage.dropin.tiktoken.registry import get_encoding
+
+__all__ = [
+    "MODEL_PREFIX_TO_ENCODING",
+    "MODEL_TO_ENCODING",
+    "encoding_for_model",
+    "encoding_name_for_model",
+]
 
 _NAMES = {
     "o200k_base": "o1 o3 o4-mini gpt-5 gpt-4.1 gpt-4o",
@@ -25,10 +34,10 @@ _NAMES = {
     "gpt2": "gpt2 gpt-2",
 }
 
-BY_NAME = {name: encoding for encoding, names in _NAMES.items() for name in names.split()}
+MODEL_TO_ENCODING = {name: encoding for encoding, names in _NAMES.items() for name in names.split()}
 """Source: tiktoken 0.14.0, `MODEL_TO_ENCODING`."""
 
-BY_PREFIX = {
+MODEL_PREFIX_TO_ENCODING = {
     "o1-": "o200k_base",
     "o3-": "o200k_base",
     "o4-mini-": "o200k_base",
@@ -48,3 +57,36 @@ BY_PREFIX = {
     "ft:babbage-002": "cl100k_base",
 }
 """Source: tiktoken 0.14.0, `MODEL_PREFIX_TO_ENCODING`; the first that fits decides."""
+
+
+def encoding_name_for_model(model_name: str) -> str:
+    """The name of a model's encoding.
+
+    Raises:
+        KeyError: The model is not known.
+    """
+    if found := MODEL_TO_ENCODING.get(model_name):
+        return found
+    for prefix, encoding in MODEL_PREFIX_TO_ENCODING.items():
+        if model_name.startswith(prefix):
+            return encoding
+    raise KeyError(
+        f"Could not automatically map {model_name} to a tokeniser. "
+        "Please use `get_encoding` to explicitly get the tokeniser you expect."
+    )
+
+
+def encoding_for_model(model_name: str) -> Encoding:
+    """The encoding of a model.
+
+    Raises:
+        KeyError: The model is not known.
+
+    Example:
+        >>> encoding_for_model("gpt-4o").encode("Room in the cask.")
+        [12723, 306, 290, 274, 1447, 13]
+    """
+    return get_encoding(encoding_name_for_model(model_name))
+
+
+stands_in_for(__name__, "tiktoken.model")

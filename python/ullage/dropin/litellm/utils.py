@@ -1,8 +1,4 @@
-"""litellm's functions: `from ullage.dropin.litellm import token_counter, trim_messages`.
-
-Counts are equal for OpenAI's models. What is trimmed is equal for conversations without tools; a tool call and its results
-stay or go together. Nothing is downloaded.
-"""
+"""`litellm.utils`: counting and trimming."""
 
 from __future__ import annotations
 
@@ -11,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from ullage.counting import ModelTable
-from ullage.dropin.litellm_size import Count, message_tokens, model_counter, plain, tool_tokens
+from ullage.dropin import stands_in_for
+from ullage.dropin.litellm.sizes import Count, message_tokens, model_counter, plain, tool_tokens
 from ullage.exceptions import InvalidPolicy
 
 __all__ = ["token_counter", "trim_messages"]
@@ -224,3 +221,6 @@ def _shortened(message: dict[str, Any], room: int, size: _Size) -> dict[str, Any
             break
         message = {**message, "content": f"{text[:half]}..{text[len(text) - half :]}"}
     return message
+
+
+stands_in_for(__name__, "litellm.utils")

@@ -1,8 +1,4 @@
-"""tiktoken on Ullage's tokenizer: `from ullage.dropin import tiktoken`.
-
-Same token ids and errors, offline. Not offered: encodings of one's own (the arguments of `Encoding`), plug-ins,
-`encode_to_numpy` and `encode_with_unstable`. `Encoding.count` is an addition.
-"""
+"""`tiktoken.core`: an encoding on Ullage's tokenizer."""
 
 from __future__ import annotations
 
@@ -11,28 +7,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, TypeVar
+from importlib import import_module
+from typing import Any, Literal, TypeVar
 
 from ullage.counting import bytes_of_tokens, count_tokens_exact, encode_exact, special_tokens
-from ullage.dropin.tiktoken_models import BY_NAME, BY_PREFIX
+from ullage.dropin import stands_in_for
+from ullage.exceptions import MissingExtra
 
-__all__ = [
-    "Encoding",
-    "encoding_for_model",
-    "encoding_name_for_model",
-    "get_encoding",
-    "list_encoding_names",
-]
+__all__ = ["Encoding"]
 
-_NAMES = (
-    "gpt2",
-    "r50k_base",
-    "p50k_base",
-    "p50k_edit",
-    "cl100k_base",
-    "o200k_base",
-    "o200k_harmony",
-)
 Allowed = Literal["all"] | AbstractSet[str]
 Disallowed = Literal["all"] | Collection[str]
 _NONE: frozenset[str] = frozenset()
@@ -43,18 +26,59 @@ _Result = TypeVar("_Result")
 class Encoding:
     """One of tiktoken's encodings; made by `get_encoding`.
 
+    With a vocabulary of one's own (`pat_str`, `mergeable_ranks`, …) the constructor returns tiktoken's own class. What this class
+    does not have, such as `encode_to_numpy`, is that of tiktoken's class with the same vocabulary.
+
     Attributes:
         name: Such as `o200k_base`.
     """
 
+    def __new__(
+        cls,
+        name: str,
+        *,
+        pat_str: str | None = None,
+        mergeable_ranks: dict[bytes, int] | None = None,
+        special_tokens: dict[str, int] | None = None,
+        explicit_n_vocab: int | None = None,
+    ) -> Encoding:
+        """See the class.
+
+        Raises:
+            MissingExtra: A vocabulary of one's own without tiktoken.
+            ValueError: No vocabulary, and none of tiktoken's encodings has this name.
+        """
+        if mergeable_ranks is None:
+            return super().__new__(cls)
+        made: Encoding = _library().Encoding(
+            name,
+            pat_str=pat_str,
+            mergeable_ranks=mergeable_ranks,
+            special_tokens=special_tokens or {},
+            explicit_n_vocab=explicit_n_vocab,
+        )
+        return made
+
     def __init__(self, name: str) -> None:
         self.name = name
-        self._special = special_tokens(name)
+        self._special_tokens = dict(special_tokens(name))
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__") or name in ("name", "_special_tokens"):
+            raise AttributeError(name)
+        try:
+            library = _of_library(self.name)
+        except MissingExtra as exc:
+            reason = f"Encoding has no {name!r} of its own, and tiktoken is not installed"
+            raise AttributeError(reason) from exc
+        return getattr(library, name)
 
     def __repr__(self) -> str:
         return f"<Encoding {self.name!r}>"
 
     def __reduce__(self) -> tuple[Callable[[str], Encoding], tuple[str]]:
+        from ullage.dropin.tiktoken.registry import get_encoding
+
         return get_encoding, (self.name,)
 
     # ---- encoding ------------------------------------------------------------------------------
@@ -85,7 +109,7 @@ class Encoding:
             ValueError: The text holds a disallowed special token.
 
         Example:
-            >>> get_encoding("gpt2").encode("hello world")
+            >>> Encoding("gpt2").encode("hello world")
             [31373, 995]
         """
         every = self.special_tokens_set
@@ -139,7 +163,7 @@ class Encoding:
             KeyError: The encoding has no such token.
 
         Example:
-            >>> get_encoding("gpt2").decode([31373, 995])
+            >>> Encoding("gpt2").decode([31373, 995])
             'hello world'
         """
         return self.decode_bytes(tokens).decode("utf-8", errors)
@@ -191,23 +215,33 @@ class Encoding:
 
     def token_byte_values(self) -> list[bytes]:
         """The bytes of every token that is not special, sorted."""
-        special = set(self._special.values())
+        special = set(self._special_tokens.values())
         table = bytes_of_tokens(self.name)
         return sorted(each for token, each in table.items() if token not in special)
 
     @property
+    def _mergeable_ranks(self) -> dict[bytes, int]:
+        """The id of each token that is not special: what tiktoken's README makes an encoding of one's own from."""
+        special = set(self._special_tokens.values())
+        return {each: token for each, token in _ids(self.name).items() if token not in special}
+
+    @property
+    def _pat_str(self) -> str:
+        return _patterns()[self.name]
+
+    @property
     def eot_token(self) -> int:
         """The id of `<|endoftext|>`."""
-        return self._special["<|endoftext|>"]
+        return self._special_tokens["<|endoftext|>"]
 
     @property
     def special_tokens_set(self) -> set[str]:
         """The special tokens."""
-        return set(self._special)
+        return set(self._special_tokens)
 
     def is_special_token(self, token: int) -> bool:
         """Whether the id is that of a special token."""
-        return token in self._special.values()
+        return token in self._special_tokens.values()
 
     @property
     def max_token_value(self) -> int:
@@ -221,56 +255,46 @@ class Encoding:
 
 
 @functools.cache
-def _made(name: str) -> Encoding:
-    return Encoding(name)
-
-
-def get_encoding(encoding_name: str) -> Encoding:
-    """The encoding of that name, always the same object.
-
-    Raises:
-        ValueError: There is none.
-    """
-    if not isinstance(encoding_name, str):
-        raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
-    if encoding_name not in _NAMES:
-        raise ValueError(f"Unknown encoding {encoding_name}.\nKnown: {', '.join(_NAMES)}")
-    return _made(encoding_name)
-
-
-def list_encoding_names() -> list[str]:
-    """The names that `get_encoding` takes."""
-    return list(_NAMES)
-
-
-def encoding_name_for_model(model_name: str) -> str:
-    """The name of a model's encoding.
-
-    Raises:
-        KeyError: The model is not known.
-    """
-    if found := BY_NAME.get(model_name):
-        return found
-    for prefix, encoding in BY_PREFIX.items():
-        if model_name.startswith(prefix):
-            return encoding
-    raise KeyError(
-        f"Could not automatically map {model_name} to a tokeniser. "
-        "Please use `get_encoding` to explicitly get the tokeniser you expect."
+def _of_library(name: str) -> Any:
+    """Tiktoken's own encoding, from the vocabulary that comes with Ullage: nothing is downloaded."""
+    ours = Encoding(name)
+    return _library().Encoding(
+        name,
+        pat_str=ours._pat_str,
+        mergeable_ranks=ours._mergeable_ranks,
+        special_tokens=ours._special_tokens,
     )
 
 
-def encoding_for_model(model_name: str) -> Encoding:
-    """The encoding of a model.
+@functools.cache
+def _patterns() -> dict[str, str]:
+    """How each encoding splits a text before it merges bytes; source: tiktoken 0.14.0, `tiktoken_ext.openai_public`."""
+    old = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
+    cl100k = (
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
+        r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+    )
+    small, large = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+    word, ending = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    o200k = "|".join(
+        [
+            f"{word}{large}*{small}+{ending}",
+            f"{word}{large}+{small}*{ending}",
+            r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        ]
+    )
+    return {
+        **dict.fromkeys(("gpt2", "r50k_base", "p50k_base", "p50k_edit"), old),
+        "cl100k_base": cl100k,
+        **dict.fromkeys(("o200k_base", "o200k_harmony"), o200k),
+    }
 
-    Raises:
-        KeyError: The model is not known.
 
-    Example:
-        >>> encoding_for_model("gpt-4o").encode("Room in the cask.")
-        [12723, 306, 290, 274, 1447, 13]
-    """
-    return get_encoding(encoding_name_for_model(model_name))
+def _library() -> Any:
+    try:
+        return import_module("tiktoken")
+    except ModuleNotFoundError as exc:
+        raise MissingExtra(exc.name or "tiktoken", "tiktoken") from exc
 
 
 _REFUSED = (
@@ -300,3 +324,6 @@ def _each(
     # The Rust engine lets go of the interpreter's lock while it encodes.
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(work, given))
+
+
+stands_in_for(__name__, "tiktoken.core")

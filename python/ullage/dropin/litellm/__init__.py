@@ -1,0 +1,15 @@
+"""litellm's counting and trimming, and with litellm installed all the rest of it: `from ullage.dropin import litellm`.
+
+Counts are equal for OpenAI's models. What is trimmed is equal for conversations without tools; a tool call and its results
+stay or go together. Nothing is downloaded. `trim_messages` is in `utils`, as in litellm, and here as well.
+"""
+
+from __future__ import annotations
+
+from ullage.dropin import stands_in_for
+from ullage.dropin.litellm import utils
+from ullage.dropin.litellm.utils import token_counter, trim_messages
+
+__all__ = ["token_counter", "trim_messages", "utils"]
+
+stands_in_for(__name__, "litellm")

@@ -1,0 +1,26 @@
+"""tiktoken on Ullage's tokenizer: `from ullage.dropin import tiktoken`.
+
+Same token ids and errors, offline. Everything else (`encode_to_numpy`, plug-ins, encodings of one's own) is tiktoken's, where it is
+installed. `Encoding.count` is an addition.
+"""
+
+from __future__ import annotations
+
+from ullage.dropin import stands_in_for
+from ullage.dropin.tiktoken import core, model, registry
+from ullage.dropin.tiktoken.core import Encoding
+from ullage.dropin.tiktoken.model import encoding_for_model, encoding_name_for_model
+from ullage.dropin.tiktoken.registry import get_encoding, list_encoding_names
+
+__all__ = [
+    "Encoding",
+    "core",
+    "encoding_for_model",
+    "encoding_name_for_model",
+    "get_encoding",
+    "list_encoding_names",
+    "model",
+    "registry",
+]
+
+stands_in_for(__name__, "tiktoken")

@@ -1,0 +1,56 @@
+"""`tiktoken.registry`: encodings by name."""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+
+from ullage.dropin import stands_in_for
+from ullage.dropin.tiktoken.core import Encoding
+
+__all__ = ["get_encoding", "list_encoding_names"]
+
+_NAMES = (
+    "gpt2",
+    "r50k_base",
+    "p50k_base",
+    "p50k_edit",
+    "cl100k_base",
+    "o200k_base",
+    "o200k_harmony",
+)
+
+
+@functools.cache
+def _made(name: str) -> Encoding:
+    return Encoding(name)
+
+
+def get_encoding(encoding_name: str) -> Encoding:
+    """The encoding of that name, always the same object. Encodings of plug-ins are tiktoken's own, where it is installed.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not isinstance(encoding_name, str):
+        raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
+    if encoding_name in _NAMES:
+        return _made(encoding_name)
+    try:
+        return _of_plugin(encoding_name)
+    except ModuleNotFoundError:
+        known = ", ".join(_NAMES)
+        raise ValueError(f"Unknown encoding {encoding_name}.\nKnown: {known}") from None
+
+
+def _of_plugin(name: str) -> Encoding:
+    found: Encoding = import_module("tiktoken").get_encoding(name)
+    return found
+
+
+def list_encoding_names() -> list[str]:
+    """The names that `get_encoding` takes."""
+    return list(_NAMES)
+
+
+stands_in_for(__name__, "tiktoken.registry")

@@ -1,0 +1,123 @@
+"""Objects of the providers' SDKs, and their dumps in the SDK's own spelling, as the JSON that the API speaks."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["as_json", "camel_cased", "without_nulls"]
+
+_ATOMS: Final = (str, int, float, bool, type(None))
+_GIVEN: Final = ("input", "args", "arguments")
+"""What a model calls a tool with: JSON already, and nobody's to change."""
+
+_PARSED: Final = ("parsed", "parsed_arguments")
+"""OpenAI's SDK puts what it parsed next to what it was parsed from; the API does not know these keys."""
+
+
+def as_json(value: Any) -> Any:
+    """An SDK's object, or JSON that such objects stand in, as plain JSON; the value itself where there is none.
+
+    Fields that are `None` are left out, as the SDKs do it; those of a call's arguments stay.
+    """
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is list or kind is tuple:
+        made = [as_json(each) for each in value]
+        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+    if kind is dict or isinstance(value, Mapping):
+        changed = {
+            name: new
+            for name, each in value.items()
+            if name not in _GIVEN and (new := as_json(each)) is not each
+        }
+        return {**value, **changed} if changed else value
+    return _dumped(value)
+
+
+def _dumped(value: Any) -> Any:
+    """The fields of an SDK's object; anything else as it is, for whoever refuses it."""
+    make = getattr(value, "model_dump", None)
+    if callable(make):
+        return _spelled_out(make(exclude_none=True, by_alias=True))
+    for name in ("to_dict", "to_json_dict"):
+        make = getattr(value, name, None)
+        if callable(make):
+            return _spelled_out(make())
+    return value
+
+
+def _spelled_out(value: Any, *, given: bool = False) -> Any:
+    """A dump with bytes as base64 and members of enumerations as their values."""
+    if isinstance(value, Mapping):
+        return {
+            name: _spelled_out(each, given=given or name in _GIVEN)
+            for name, each in value.items()
+            if given or name not in _PARSED
+        }
+    if isinstance(value, list | tuple):
+        return [_spelled_out(each, given=given) for each in value]
+    if isinstance(value, enum.Enum):
+        return value.value
+    return _text_of(value)
+
+
+def _text_of(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        import base64  # few objects hold bytes
+
+        return base64.b64encode(value).decode("ascii")
+    when = getattr(value, "isoformat", None)
+    return when() if callable(when) else value
+
+
+def without_nulls(value: Any) -> Any:
+    """A message, an item or a block without the keys that are null: dumps hold every field, and APIs refuse some that are null.
+
+    The content of a message and of a compaction block may be null.
+    """
+    if not isinstance(value, Mapping) or None not in value.values():
+        return value
+    return {key: each for key, each in value.items() if each is not None or key == "content"}
+
+
+# ---- Google's SDK writes names in snake_case, and its dumps hold every field -----------------------
+
+_VERBATIM: Final = frozenset(
+    ("args", "response", "parametersJsonSchema", "responseJsonSchema", "default", "example", "enum")
+)
+_BY_NAME: Final = frozenset(("properties", "defs", "$defs", "labels"))
+"""Their keys are the user's names."""
+
+
+def camel_cased(value: Any, key: str = "") -> Any:
+    """A value of Google's SDK in the API's spelling: keys in camelCase, absent fields left out, bytes in base64.
+
+    What a call or a result holds, and names in a schema, stay as they are.
+
+    Args:
+        value: JSON, or what `model_dump` makes of an object.
+        key: Under which it stands, in the API's spelling; empty: it is the whole.
+    """
+    if isinstance(value, Mapping):
+        named = key in _BY_NAME
+        told = ((name if named else _camel(name), each) for name, each in value.items())
+        return {
+            name: each
+            if name in _VERBATIM and not named
+            else camel_cased(each, "" if named else name)
+            for name, each in told
+            if each is not None
+        }
+    if isinstance(value, list | tuple):
+        return [camel_cased(each, key) for each in value]
+    return value.value if isinstance(value, enum.Enum) else _text_of(value)
+
+
+def _camel(name: Any) -> Any:
+    if not isinstance(name, str) or "_" not in name.strip("_"):
+        return name
+    first, *rest = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest)

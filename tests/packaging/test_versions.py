@@ -1,0 +1,78 @@
+"""Which releases of frameworks are tested, and what an older one meets with."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import ullage.integrations.versions as versions
+from ullage.exceptions import InvalidPolicy, MissingExtra
+from ullage.integrations.conversations import HeldConversations, NativeItems
+from ullage.integrations.versions import TESTED, absent, check
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("extra", TESTED)
+def test_an_extra_begins_with_the_oldest_release_that_is_tested(extra):
+    tested = TESTED[extra]
+    assert PROJECT["project"]["optional-dependencies"][extra] == [f"{tested.package}>={tested.oldest}"]  # fmt: skip
+    groups = PROJECT["dependency-groups"]
+    for at, release in (("-oldest", tested.oldest), ("", tested.newest)):
+        pinned = [str(each) for name in ("frameworks", "dropin") for each in groups[name + at]]
+        assert f"{tested.package}=={release}" in [each.replace("[mcp]", "") for each in pinned]
+
+
+@pytest.mark.parametrize("extra", TESTED)
+def test_the_page_says_which_releases_are_tested(extra):
+    page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+    tested = TESTED[extra]
+    row = next(line for line in page.splitlines() if f"`ullage[{extra}]` |" in line)
+    assert f"| {tested.package} {tested.oldest} | {tested.newest} |" in row
+
+
+def test_an_older_release_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr(versions, "version", lambda package: "1.3.0")
+    with pytest.raises(MissingExtra) as caught:
+        check("langchain")
+    assert "'langchain' 1.4.0 or newer; 1.3.0 is installed" in str(caught.value)
+    assert (caught.value.found, caught.value.needed) == ("1.3.0", "1.4.0")
+    assert caught.value.hint == "pip install 'ullage[langchain]'"
+    assert "1.3.0 is installed" in str(absent("langchain"))
+
+
+@pytest.mark.parametrize("found", ["1.4.0", "1.10", "2", "1.4.7.dev1", "1.4.0+local"])
+def test_a_newer_one_is_taken(monkeypatch, found):
+    monkeypatch.setattr(versions, "version", lambda package: found)
+    check("langchain")
+
+
+def test_without_any_the_extra_is_named(monkeypatch):
+    def missing(package):
+        raise versions.PackageNotFoundError(package)
+
+    monkeypatch.setattr(versions, "version", missing)
+    check("langchain")
+    assert re.fullmatch(r"this needs the package 'langchain'.*", str(absent("langchain")), re.DOTALL)  # fmt: skip
+    assert not absent("langchain").found
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("policy", "laddder"),
+        ("context_window", "32k"),
+        ("context_window", -5),
+        ("max_output_tokens", 0),
+        ("summarizer", "hosts"),
+    ],
+)
+def test_wrong_arguments_are_refused_where_an_integration_is_made(field, value):
+    with pytest.raises(InvalidPolicy, match=field) as caught:
+        HeldConversations(NativeItems(), **{field: value})
+    assert caught.value.field == field
+    assert field != "summarizer" or "'host'" in caught.value.hint

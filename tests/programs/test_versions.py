@@ -1,0 +1,56 @@
+"""The programs that run here are those that the documents name, and newer ones are reported."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.programs.kit import ClaudeCode, Codex, MiniSwe, Vibe
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = [ClaudeCode, Codex, MiniSwe, Vibe]
+
+
+def pinned(package):
+    """The version in the groups `clients` and `vibe`."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    wanted = [each for each in groups["clients"] + groups["vibe"] if isinstance(each, str)]
+    (found,) = [each.partition("==")[2] for each in wanted if each.startswith(f"{package}==")]
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_documents_name_what_is_pinned(program):
+    page = (ROOT / "docs" / "clients.md").read_text()
+    assert f"{program.package} {pinned(program.package)}" in page
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_runs_is_what_is_pinned(program):
+    if not program.find():
+        pytest.skip(f"{program.package} is not installed")
+    assert program.version() == pinned(program.package)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_newer_version_is_reported(program):
+    """As a reason for a skip, since it is no fault; pip asks the package index that it is set up for."""
+    if not program.find():
+        pytest.skip(f"{program.package} is not installed")
+    python = (
+        sys.executable if program is not Vibe else str(Path(program.find()).with_name("python"))
+    )
+    asked = [python, "-m", "pip", "index", "versions", program.package]
+    # Asked once: with pip's five retries of 15 s an index that is silent would be a failure, not a reason.
+    options = ["--disable-pip-version-check", "--retries", "0", "--timeout", "20"]
+    done = subprocess.run([*asked, *options], capture_output=True, text=True, timeout=100)
+    if done.returncode:
+        pytest.skip("the package index cannot be asked")
+    newest = re.search(r"\(([^)]+)\)", done.stdout)[1]
+    if newest != pinned(program.package):
+        pytest.skip(f"{program.package} {newest} is newer than what was run: {program.version()}")
