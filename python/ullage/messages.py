@@ -7,7 +7,7 @@ shape that they do not know, and copy no block.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from ullage.exceptions import InvalidMessage
 from ullage.message_forms import Block, BlockView, Content, Entry, Message, TokenUsage
@@ -25,6 +25,7 @@ __all__ = [
     "Item",
     "Items",
     "Message",
+    "SDKObject",
     "StoredEntry",
     "SystemPrompt",
     "TokenUsage",
@@ -81,8 +82,18 @@ Items: TypeAlias = Sequence[Item]
 SystemPrompt: TypeAlias = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A system prompt: text, blocks of it, or Gemini's content."""
 
-Tools: TypeAlias = Sequence[Mapping[str, Any]]
-"""Definitions of tools, in the provider's form."""
+
+class SDKObject(Protocol):
+    """An object of a provider's SDK, which dumps itself as pydantic's models do."""
+
+    def model_dump(
+        self, *, by_alias: bool | None = None, exclude_none: bool = False
+    ) -> dict[str, Any]:
+        """Its fields as a dict."""
+
+
+Tools: TypeAlias = Sequence[Mapping[str, Any] | SDKObject]
+"""Definitions of tools, in the provider's form: as JSON, or as its SDK's objects."""
 
 StoredEntry: TypeAlias = dict[str, Any]
 """An entry as a transcript's line holds it, with keys that nothing here knows."""

@@ -27,7 +27,7 @@ from ullage.manager.machine import Machine
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
 from ullage.manager.whole_list import WholeLists
-from ullage.messages import Item, SystemPrompt
+from ullage.messages import Item, SDKObject, SystemPrompt, Tools
 from ullage.policy import KeepPolicy, Policy
 from ullage.policy.arguments import known_arguments
 from ullage.policy.given import policy_given
@@ -122,7 +122,7 @@ class ContextManager(WholeLists):
         provider: AnyProvider | None = None,
         policy: Policy | str | None = None,
         system: SystemPrompt | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Tools = (),
         summarizer: WriterLike | None = None,
         line_summarizer: WriterLike | None = None,
         fallback: WriterLike | None = None,
@@ -206,7 +206,7 @@ class ContextManager(WholeLists):
 
     # ---- input -------------------------------------------------------------------------------
 
-    def add(self, message: Item) -> None:
+    def add(self, message: Item | SDKObject) -> None:
         """Append a message: of the user, of the model, or tool results; an item for the Responses API.
 
         Args:

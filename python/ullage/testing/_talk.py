@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ullage.messages import SystemPrompt, Tools
+from ullage.messages import SystemPrompt
 from ullage.testing._media import pdf, png
 from ullage.testing._seal import sign_thinking
 
@@ -95,7 +95,7 @@ def anthropic(
     *,
     model: str = "claude-opus-5-5",
     system: SystemPrompt | None = None,
-    tools: Tools | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> Messages:
     """Anthropic's messages; thinking is signed for this model, system prompt and tools."""
     ids, out = _ids(talk, lambda n: f"toolu_{n:02}"), Messages()
