@@ -1,4 +1,4 @@
-"""`ullage compact --target`, and what a compaction that is turned off tells."""
+"""`--target` and `--window`, and what a compaction that is turned off tells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest.importorskip("rich")
 
 from ullage import estimate_tokens
 from ullage.cli import main
-from ullage.cli.target_option import read_target
+from ullage.cli.target_option import read_target, read_window
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import open_session
 from ullage.testing import conversation
@@ -184,3 +184,34 @@ def test_what_is_turned_off_names_the_variable(session, command, monkeypatch, ca
     found = json.loads(capsys.readouterr().out)["result"]
     found = found["files"][0] if command[0] == "batch" else found
     assert (found["outcome"], found["reason"], found["notice"]) == ("blocked", "disabled", NOTICE)
+
+
+# ---- --window ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"), [("200k", 200_000), ("1m", 1_000_000), ("80_000", 80_000), (None, None)]
+)
+def test_a_window_is_read_in_every_spelling(given, tokens):
+    assert read_window(given).auto_compact_window == tokens
+
+
+@pytest.mark.parametrize("given", ["10%", "0", "x", "", "-5"])
+def test_what_is_no_window_is_refused_by_name(given):
+    with pytest.raises(InvalidPolicy, match="--window"):
+        read_window(given)
+
+
+def test_a_lower_window_is_what_inspect_and_replay_go_by(session, capsys):
+    assert main(["inspect", str(session), "--window", "30k", "--json"]) == 0
+    window = json.loads(capsys.readouterr().out)["result"]["window"]
+    assert window["context_tokens"] == 30_000
+    runs = {}
+    for name, size in {"whole": [], "lower": ["--window", "30k"]}.items():
+        assert main(["replay", str(session), *size, "--json"]) == 0
+        runs[name] = json.loads(capsys.readouterr().out)["result"]
+    assert runs["lower"]["working_tokens"] == 30_000
+    assert runs["whole"]["working_tokens"] == runs["whole"]["window_tokens"]
+    largest = {name: run["largest_request_tokens"] for name, run in runs.items()}
+    assert largest["lower"] <= 30_000
+    assert largest["lower"] < largest["whole"]

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kit import report, result, said, ullage, use, user
+from ullage import report as report_module
 from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.policy import Policy
 from ullage.report import figures_of, report_page, write_report
-from ullage.report.charts import MOST_POINTS, sampled
+from ullage.report.charts import CATEGORIES, MOST_POINTS, sampled
 from ullage.report.removals import RemovedText, TextBudget
 from ullage.report.treemap import MOST_TILES, treemap
 from ullage.sessions import open_session
@@ -247,6 +248,28 @@ def test_a_hostile_session_is_shown_as_text(tmp_path):
     assert "\\u202e" in seen.text
     assert "\u202e" not in page
     assert "\x1b" not in page
+
+
+def test_the_verdict_and_the_cheapest_working_size_stand_first(figures):
+    best = min(figures.sizes, key=lambda each: each.nanousd)
+    assert [each.tokens for each in figures.sizes] == [80_000, 120_000, 200_000]
+    assert best.nanousd < figures.unmanaged.nanousd
+    assert all(each.largest <= each.tokens for each in figures.sizes)
+    words = " ".join(" ".join(Page(report_page([figures])).words).split())
+    verdict = words.index("Management saves $")
+    assert verdict < words.index("Fill over time")
+    assert f"{best.tokens:,} is the cheapest: ${best.nanousd / 1e9:,.2f}" in words
+    assert words.index("Which window should this session work in?") > verdict
+
+
+def test_every_category_of_a_count_has_a_colour():
+    style = (Path(report_module.__file__).parent / "assets" / "page.css").read_text()
+    assert [name for name in CATEGORIES if f".c-{name.replace(' ', '-')} " not in style] == []
+
+
+def test_a_session_that_no_size_changes_is_shown_without_sizes(tmp_path):
+    path = written(tmp_path / "s.jsonl", [user("Hello"), said("Hello."), user("Thanks")])
+    assert "Which window should" not in report_page([figures_of(open_session(path))])
 
 
 # ---- parts -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, bar, share, tokens
 from ullage.cli.session_file import SessionArgument
+from ullage.cli.target_option import WindowOption, read_window
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.levels.breakdown import Inspection
@@ -31,6 +32,7 @@ def inspect_command(
         str | None,
         Parameter(help="model whose window and tokenizer apply; default: the one in the file"),
     ] = None,
+    window: WindowOption = None,
     conversation: Annotated[
         int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
@@ -44,11 +46,12 @@ def inspect_command(
 ) -> int:
     """Show what fills the window, and how much each level would free."""
     out = Output(as_json=json)
+    settings = read_window(window)
     with out.progress("reading", 1) as step:
         rules = Policy.load(policy)
         found = inspect_session(file, number=conversation, model=model, policy=rules)
         step(1)
-    report = report_of(found, own_window=model is None)
+    report = report_of(found, own_window=model is None, settings=settings)
     if json:
         out.json(report)
     else:
@@ -56,12 +59,15 @@ def inspect_command(
     return 0
 
 
-def report_of(session: InspectedSession, *, own_window: bool = True) -> dict[str, Any]:
+def report_of(
+    session: InspectedSession, *, own_window: bool = True, settings: WindowSettings | None = None
+) -> dict[str, Any]:
     """Collect everything that `inspect` prints, as plain data.
 
     Args:
         session: In numbers.
         own_window: Whether the window that its client went by counts, not the model's.
+        settings: Of the window; `None`: those of the environment.
     """
     row = ModelTable.builtin().lookup(session.model)
     if own_window and session.window_tokens:
@@ -72,7 +78,7 @@ def report_of(session: InspectedSession, *, own_window: bool = True) -> dict[str
         "format": session.format,
         "bytes": session.size,
         "model": session.model or None,
-        "window": _window(row, found),
+        "window": _window(row, found, settings or WindowSettings.from_env()),
         "conversation": _counts(found, session),
         "categories": found.categories,
         "tools": [dataclasses.asdict(tool) for tool in found.tools],
@@ -83,8 +89,8 @@ def report_of(session: InspectedSession, *, own_window: bool = True) -> dict[str
     }
 
 
-def _window(model: Model, found: Inspection) -> dict[str, Any]:
-    marks = window_for(model, settings=WindowSettings.from_env())
+def _window(model: Model, found: Inspection, settings: WindowSettings) -> dict[str, Any]:
+    marks = window_for(model, settings=settings)
     return {
         "context_tokens": marks.context,
         "used_tokens": found.anchored_tokens,

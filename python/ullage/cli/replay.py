@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, share, tokens
 from ullage.cli.session_file import SessionArgument
+from ullage.cli.target_option import WindowOption, read_window
 from ullage.policy import Policy
 from ullage.replay import DEFAULT_MODEL, ReplayedTurn, Run, SessionScript, replay_session, script_of
 from ullage.sessions import Session, open_session
@@ -42,6 +43,7 @@ def replay_command(
     model: Annotated[
         str | None, Parameter(help="model whose window applies; default: the one in the file")
     ] = None,
+    window: WindowOption = None,
     ladder: Annotated[
         bool,
         Parameter(negative="", help="use the preset whose thresholds are shares of the window"),
@@ -59,6 +61,7 @@ def replay_command(
 ) -> int:
     """Run a session through every level, request by request, and compare. Nothing is written, no model is asked."""
     out = Output(as_json=json)
+    settings = read_window(window)
     opened = open_session(file, number=conversation)
     script = script_of(opened)
     chosen = Policy.load(policy) if policy else (Policy.ladder() if ladder else Policy.buffered())
@@ -67,7 +70,7 @@ def replay_command(
     with out.progress("replaying", len(policies)) as step:
         runs = []
         for each in policies:
-            runs.append(replay_session(script, each, model=model or ""))
+            runs.append(replay_session(script, each, model=model or "", settings=settings))
             step(1)
     if json:
         out.json(_document(opened, script, runs))
@@ -91,6 +94,7 @@ def _document(opened: Session, script: SessionScript, runs: list[Run]) -> dict[s
         "file": str(opened.path),
         "model": script.model,
         "window_tokens": main.window_tokens,
+        "working_tokens": main.working_tokens,
         "preset": main.name,
         "overhead_tokens": script.overhead_tokens,
         "messages": len(script.messages),
@@ -153,7 +157,9 @@ def _show(
     played = model or script.model or f"{DEFAULT_MODEL} (the session names no model)"
     said = f" (the session's own: {script.model})" if script.model not in ("", played) else ""
     out.heading(opened.path.name)
-    out.line(f"window of {played}{said}: {tokens(main.window_tokens)} tokens")
+    lower = main.working_tokens < main.window_tokens
+    worked = f", worked in as {tokens(main.working_tokens)}" if lower else ""
+    out.line(f"window of {played}{said}: {tokens(main.window_tokens)} tokens{worked}")
     out.line(f"policy {runs[0][0]}, {len(main.turns):,} requests")
     if main.turns:
         _show_turns(out, main, whole=whole)
@@ -190,7 +196,7 @@ def _show_turns(out: Output, main: Run, *, whole: bool) -> None:
     out.console.print()
     out.table(
         ("request", "tokens", "window", "contents", "acted", "freed", "again"),
-        (_line(turn, main.window_tokens, cells) for turn in shown),
+        (_line(turn, main.working_tokens, cells) for turn in shown),
         right=(0, 1, 2, 5, 6),
     )
     used = {name for turn in shown for name in turn.by_category}

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output
 from ullage.cli.session_file import SessionArgument
+from ullage.cli.target_option import WindowOption, read_window
 from ullage.exceptions import InvalidPolicy
 from ullage.observe.redact import Redactor
 from ullage.policy import Policy
@@ -30,6 +31,7 @@ def report_command(
         str | None,
         Parameter(help="model whose window and prices apply; default: the one in each file"),
     ] = None,
+    window: WindowOption = None,
     policy: Annotated[
         Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
     ] = None,
@@ -45,14 +47,19 @@ def report_command(
     if not files:
         raise InvalidPolicy("FILE", "none", "must be at least one transcript")
     out = Output(as_json=json)
-    rules = Policy.load(policy)
+    rules, settings = Policy.load(policy), read_window(window)
     budget = TextBudget(PAGE_CHARS, redact=Redactor() if redact else None)
     figures = []
     with out.progress("replaying", len(files) * STEPS) as step:
         for file in files:
             opened = open_session(file)
             found = figures_of(
-                opened, policy=rules, model=model or "", budget=budget, step=lambda: step(1)
+                opened,
+                policy=rules,
+                model=model or "",
+                settings=settings,
+                budget=budget,
+                step=lambda: step(1),
             )
             figures.append(found)
     written = write_report(figures, output, overwrite=force)
@@ -76,6 +83,7 @@ def _document(written: Path, figures: list[SessionFigures]) -> dict[str, Any]:
                 "removals": len(each.removals),
                 "nanousd_managed": each.managed.nanousd,
                 "nanousd_unmanaged": each.unmanaged.nanousd,
+                "working_sizes": [size._asdict() for size in each.sizes],
             }
             for each in figures
         ],

@@ -1,19 +1,51 @@
-"""The value of `--target`: tokens, or a share of the current size of the context."""
+"""The values of `--target` and `--window`: tokens, or a share of the current size of the context."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
 
 from ullage.compaction.api import job_of
 from ullage.compaction.prepared import prepare
+from ullage.counting.window import WindowSettings
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import Session
 
-__all__ = ["read_target"]
+__all__ = ["WindowOption", "read_target", "read_window"]
 
 _SIZE = re.compile(r"([0-9]{1,12})|([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([km%])", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<=[0-9])[_,](?=[0-9]{3}(?![0-9]))")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+
+WindowOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--window",
+        help="tokens of the window to work in (200000, 200k); default: the model's whole window",
+    ),
+]
+"""`--window` of the commands that compare a session with a window."""
+
+
+def read_window(given: str | None) -> WindowSettings:
+    """The settings of the environment, with the window that `--window` names; `None`: it names none.
+
+    Raises:
+        InvalidPolicy: It is no number of tokens, or less than one.
+    """
+    settings = WindowSettings.from_env()
+    if given is None:
+        return settings
+    found = _SIZE.fullmatch(_THOUSANDS.sub("", given.strip()))
+    if found is None or found[3] == "%":
+        raise InvalidPolicy("--window", given, "must be tokens (200000, 200k, 1m)")
+    tokens = int(float(found[1] or found[2]) * _UNITS[(found[3] or "").lower()])
+    if tokens < 1:
+        raise InvalidPolicy("--window", given, "must be at least 1 token")
+    return dataclasses.replace(settings, auto_compact_window=tokens)
 
 
 def read_target(given: str | None, session: Session, *, model: str | None = None) -> int | None:

@@ -1,12 +1,30 @@
 """Replays a real session turn by turn through every level, as if it were live, with its cost.
 
 `script_of` extracts what was said in a session, compacted or not; `replay_session` feeds it to a context manager
-and records every request; `Run.compare` compares runs. Nothing is written and no model is asked.
+and records every request; `costs_by_size` says what it costs at several working sizes. Nothing is written and no model is asked.
 """
 
 from __future__ import annotations
 
-from ullage.replay.play import DEFAULT_MODEL, ReplayedTurn, Run, replay_session
+from ullage.replay.play import (
+    DEFAULT_MODEL,
+    WORKING_SIZES,
+    ReplayedTurn,
+    Run,
+    SizeCost,
+    costs_by_size,
+    replay_session,
+)
 from ullage.replay.session_script import SessionScript, script_of
 
-__all__ = ["DEFAULT_MODEL", "ReplayedTurn", "Run", "SessionScript", "replay_session", "script_of"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "WORKING_SIZES",
+    "ReplayedTurn",
+    "Run",
+    "SessionScript",
+    "SizeCost",
+    "costs_by_size",
+    "replay_session",
+    "script_of",
+]

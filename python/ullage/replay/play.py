@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Unpack
+from typing import Any, Final, NamedTuple, Unpack
 
 from ullage._engine import core
 from ullage.counting.estimate import weights_for
 from ullage.counting.models import Model, ModelTable
+from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import ContextTooLarge
 from ullage.levels.cost import rates_of
 from ullage.manager import ContextManager, Request
@@ -17,7 +18,15 @@ from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 from ullage.replay.session_script import SessionScript
 
-__all__ = ["DEFAULT_MODEL", "ReplayedTurn", "Run", "replay_session"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "WORKING_SIZES",
+    "ReplayedTurn",
+    "Run",
+    "SizeCost",
+    "costs_by_size",
+    "replay_session",
+]
 
 Seen = Callable[[ContextManager, Request], None]
 
@@ -61,6 +70,7 @@ class Run:
         error: Why it ended early; empty if it did not.
         nanousd: Cost of all prompts, cached where possible, in 10⁻⁹ dollars.
         window_tokens: The model's window.
+        working_tokens: The window that the levels worked in, lower where the settings say so.
     """
 
     name: str
@@ -68,6 +78,7 @@ class Run:
     error: str = ""
     nanousd: int = 0
     window_tokens: int = 0
+    working_tokens: int = 0
 
     def __repr__(self) -> str:
         return f"Run({self.name}: {len(self.turns)} requests, {self.rewrites} rewrites)"
@@ -117,7 +128,54 @@ def replay_session(
         error = str(exc)
     cost = sum(_nanousd(turn, row) for turn in turns)
     name = policy.preset if policy is not None else "unmanaged"
-    return Run(name, tuple(turns), error, cost, row.context_window)
+    settings = outside.get("settings") or WindowSettings.from_env()
+    working = window_for(row, settings=settings).context
+    return Run(name, tuple(turns), error, cost, row.context_window, working)
+
+
+WORKING_SIZES: Final = (80_000, 120_000, 200_000, 400_000)
+"""Windows, in tokens, in which a session is tried beside the model's own: what agents commonly set."""
+
+
+class SizeCost(NamedTuple):
+    """What a session's prompts cost where the levels work in a window of `tokens`; `largest` is its largest request."""
+
+    tokens: int
+    nanousd: int
+    largest: int
+
+
+def costs_by_size(
+    script: SessionScript,
+    policy: Policy,
+    *,
+    model: str = "",
+    sizes: Sequence[int] = WORKING_SIZES,
+    step: Callable[[], object] = lambda: None,
+) -> tuple[SizeCost, ...]:
+    """Replay a session at several working sizes, up to the model's window, smallest first.
+
+    Args:
+        script: What was said.
+        policy: Of the levels.
+        model: Model whose window and prices apply; empty: the session's.
+        sizes: In tokens; those above the model's window are left out, its window is added.
+        step: Called once for each of `sizes`, as the work goes on.
+    """
+    found = list[SizeCost]()
+    whole = ModelTable.builtin().lookup(model or script.model or DEFAULT_MODEL).context_window
+    for size in sizes:
+        if size < whole:
+            found.append(_at_size(script, policy, model, size))
+        step()
+    return (*found, _at_size(script, policy, model, whole))
+
+
+def _at_size(script: SessionScript, policy: Policy, model: str, size: int) -> SizeCost:
+    run = replay_session(
+        script, policy, model=model, settings=WindowSettings(auto_compact_window=size)
+    )
+    return SizeCost(size, run.nanousd, max((turn.tokens for turn in run.turns), default=0))
 
 
 DEFAULT_MODEL = "claude-opus-4-5"

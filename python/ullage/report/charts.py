@@ -124,7 +124,7 @@ def fill_chart(
     """
     left, right, top, bottom = 8, width - 8, 26, height - 24
     turns, plain = figures.managed.turns, figures.unmanaged.turns
-    window = figures.managed.window_tokens
+    window = figures.managed.working_tokens
     highest = max(turn.tokens for turn in (*turns, *plain))
     most = min(max(highest, window), window * 13 // 10) or 1
     x = _scale(max(1, len(turns) - 1), left, right)
@@ -179,10 +179,10 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
 def _levels(marks: Sequence[Mark], y: Callable[[float], float], top: int) -> tuple[MarkLine, ...]:
     """From the largest down, each label below the one before."""
     found: list[MarkLine] = []
-    lowest = top - 16.0
+    lowest = top - 18.0
     for mark in marks:
         at = y(mark.tokens)
-        label = max(at - 4, lowest + 14)
+        label = max(at - 4, lowest + 16)
         lowest = label
         found.append(MarkLine(mark.name, mark.tokens, at, label))
     return tuple(found)

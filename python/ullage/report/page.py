@@ -145,8 +145,22 @@ def _session(figures: SessionFigures) -> dict[str, Any]:
         "removals": figures.removals[:MOST_REMOVALS],
         "more_removals": max(0, len(figures.removals) - MOST_REMOVALS),
         "largest": {run.name: _largest(run) for run in figures.runs},
+        "sizes": _sizes(figures),
         "ended": [run for run in figures.runs if run.error],
     }  # fmt: skip
+
+
+def _sizes(figures: SessionFigures) -> dict[str, Any] | None:
+    """What the session costs at several working sizes; `None`: it never reached the smallest of them."""
+    sizes = figures.sizes
+    if len({each.nanousd for each in sizes}) < 2:
+        return None
+    best = min(sizes, key=lambda each: each.nanousd)
+    return {
+        "rows": sizes,
+        "best": best,
+        "most": max(figures.unmanaged.nanousd, *(each.nanousd for each in sizes)) or 1,
+    }
 
 
 def _largest(run: Run) -> int:

@@ -16,7 +16,16 @@ from ullage.manager import ContextManager, Request
 from ullage.messages import Item, message_of
 from ullage.policy import Policy
 from ullage.recall import Archive
-from ullage.replay import DEFAULT_MODEL, Run, SessionScript, replay_session, script_of
+from ullage.replay import (
+    DEFAULT_MODEL,
+    WORKING_SIZES,
+    Run,
+    SessionScript,
+    SizeCost,
+    costs_by_size,
+    replay_session,
+    script_of,
+)
 from ullage.report.removals import Removal, TextBudget, removal_of
 from ullage.report.verbatim_facts import FactCount, facts_in, kept_facts
 from ullage.sessions import Session, compact_session
@@ -28,7 +37,7 @@ PAGE_CHARS = 900_000
 
 SUMMARY_CHARS = 60_000
 
-STEPS = 4
+STEPS = 4 + len(WORKING_SIZES)
 """How often `figures_of` calls `step`."""
 
 
@@ -72,6 +81,7 @@ class SessionFigures:
         model: Whose window and prices apply.
         marks: Sizes at which a level or the provider acts, largest first.
         runs: The session replayed: under the chosen policy, unmanaged, and under the other preset.
+        sizes: What it costs under the chosen policy in windows of several sizes, smallest first.
         times_ms: For each request, when its newest message was said; 0: unknown.
         own_compactions: Requests before which the session compacted itself.
         holds: What the context holds now.
@@ -85,6 +95,7 @@ class SessionFigures:
     model: str
     marks: tuple[Mark, ...]
     runs: tuple[Run, ...]
+    sizes: tuple[SizeCost, ...]
     times_ms: tuple[int, ...]
     own_compactions: tuple[int, ...]
     holds: Inspection
@@ -111,6 +122,7 @@ def figures_of(
     *,
     policy: Policy | None = None,
     model: str = "",
+    settings: WindowSettings | None = None,
     budget: TextBudget | None = None,
     step: Callable[[], object] = lambda: None,
 ) -> SessionFigures:
@@ -120,26 +132,29 @@ def figures_of(
         session: An opened session.
         policy: Under which it is replayed; `None`: `Policy.buffered()`.
         model: Model whose window and prices apply; empty: the session's.
+        settings: Of the window, such as a working size below the model's; `None`: those of the environment.
         budget: How much removed text may be shown; `None`: as much as one page holds.
         step: Called `STEPS` times, as the work goes on.
     """
     chosen = policy or Policy.buffered()
+    settings = settings or WindowSettings.from_env()
     budget = budget or TextBudget(PAGE_CHARS)
     script = script_of(session)
     seen = _Watcher(script, budget)
-    runs = [replay_session(script, chosen, model=model, seen=seen)]
+    runs = [replay_session(script, chosen, model=model, settings=settings, seen=seen)]
     step()
     other = Policy.ladder() if chosen == Policy.buffered() else Policy.buffered()
     for each in (None, other):
-        runs.append(replay_session(script, each, model=model))
+        runs.append(replay_session(script, each, model=model, settings=settings))
         step()
     row = ModelTable.builtin().lookup(model or script.model or DEFAULT_MODEL)
     figures = SessionFigures(
         name=session.path.name,
         format=session.format,
         model=row.name,
-        marks=_marks(window_for(row, settings=WindowSettings.from_env()), session),
+        marks=_marks(window_for(row, settings=settings), session),
         runs=tuple(runs),
+        sizes=costs_by_size(script, chosen, model=model, step=step),
         times_ms=tuple(script.times[turn.message - 1] for turn in runs[0].turns),
         own_compactions=_own_compactions(script, runs[0]),
         holds=_holds(session, row),
