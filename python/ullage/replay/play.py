@@ -134,7 +134,7 @@ def replay_session(
 
 
 WORKING_SIZES: Final = (80_000, 120_000, 200_000, 400_000)
-"""Windows, in tokens, in which a session is tried beside the model's own: what agents commonly set."""
+"""Windows, in tokens, in which a session is tried in addition to the model's own: what agents commonly set."""
 
 
 class SizeCost(NamedTuple):
