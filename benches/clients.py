@@ -1,7 +1,7 @@
-"""The table of docs/clients.md: every scenario of `tests/programs`, played by the real programs with the gateway and without.
+"""The table of programs in benches/TABLES.md: every scenario of `tests/programs`, played by the real programs with the gateway and without.
 
     python -m benches.clients            plays them and prints the table (some minutes)
-    python -m benches.clients --write    and writes it into docs/clients.md
+    python -m benches.clients --write    and writes it into benches/TABLES.md
 
 `make clients-table` installs the programs first. A program that is not installed is named below the table.
 """
@@ -19,7 +19,7 @@ from benches import table
 from tests.programs.kit import ClaudeCode, Codex, MiniSwe, Program, Vibe
 from tests.programs.scenarios import Result, judge, of, play_out
 
-PAGE = Path(__file__).parents[1] / "docs" / "clients.md"
+PAGE = Path(__file__).with_name("TABLES.md")
 BEGIN, END = "<!-- make clients-table: begin -->", "<!-- make clients-table: end -->"
 NAMES: dict[type[Program], str] = {
     ClaudeCode: "Claude Code",

@@ -1,7 +1,7 @@
 """The tables of the documents, made of a record of `benches/python/bench_suite.py` (the JSON of pytest-benchmark).
 
     python -m benches.table            prints them
-    python -m benches.table --write    writes them into docs/measurements.md and the README
+    python -m benches.table --write    writes them into benches/TABLES.md, docs/measurements.md and the README
     python -m benches.table FILE       of another record than benches/record.json
 
 `make bench` installs the peers, makes the record and writes the tables. A figure is the best of all rounds; a ratio the median of those of the
@@ -24,7 +24,8 @@ from benches.operation import OURS
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "benches" / "record.json"
-PAGE, README = ROOT / "docs" / "measurements.md", ROOT / "README.md"
+TABLES = ROOT / "benches" / "TABLES.md"  # of all operations
+PAGE, README = ROOT / "docs" / "measurements.md", ROOT / "README.md"  # of what users call
 BEGIN, END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
 
 LIBRARIES = (
@@ -39,7 +40,7 @@ COLUMNS = (
     "litellm",
     "orjson.loads",
 )
-"""Of the README's table; the faster of a library's ways counts."""
+"""Of the table of what users call; the faster of a library's ways counts."""
 ROWS = {
     "idle turn": (OURS,),
     "idle turn by length": ("ullage, at 90,000 messages",),
@@ -50,7 +51,7 @@ ROWS = {
     "fleet": (OURS, "ullage, one thread"),
     "start": (OURS,),
 }
-"""Of the README's table: of which operations, and which of Ullage's ways."""
+"""Of the table of what users call: of which operations, and which of Ullage's ways."""
 
 
 class Figure(NamedTuple):
@@ -177,8 +178,9 @@ def main(arguments: list[str]) -> int:
     glance = in_a_glance(found)
     print("\n".join([*glance, "", *whole]))
     if chosen.write:
-        between(PAGE, "\n".join(whole))
-        between(README, "\n".join(glance))
+        between(TABLES, "\n".join(whole))
+        for path in (PAGE, README):
+            between(path, "\n".join(glance))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/ten-summaries.md: ten made conversations before and after a compaction without a model.
+"""Writes benches/SUMMARIES.md: ten made conversations before and after a compaction without a model, and their table in docs/comparison.md.
 
 python tools/summary_examples.py [--check]
 """
@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 from ullage import compact, estimate_tokens
 
-PAGE = Path(__file__).parents[1] / "docs" / "ten-summaries.md"
+ROOT = Path(__file__).parents[1]
+PAGE, COMPARISON = ROOT / "benches" / "SUMMARIES.md", ROOT / "docs" / "comparison.md"
+BEGIN, END = "<!-- summaries: begin -->", "<!-- summaries: end -->"
 MODEL = "claude-opus-4-5"
 
 Message = dict[str, Any]
@@ -240,38 +242,48 @@ def _fenced(text: str) -> str:
     return f"````text\n{text}\n````" if "```" in text else f"{fence}text\n{text}\n{fence}"
 
 
-def _page() -> str:
-    parts = [
-        "# Ten summaries\n",
-        INTRODUCTION,
-    ]
+def _pages() -> dict[Path, str]:
+    """The text of each file that this program writes, as it should be."""
+    parts = ["# Ten summaries\n", INTRODUCTION]
+    rows = ["| conversation | tokens | target | after | missing afterwards |", "| --- | --: | --: | --: | --- |"]  # fmt: skip
     for number, example in enumerate(EXAMPLES, 1):
         items = _messages(example.rows)
-        result = compact(items, model=MODEL, keep=0, target_tokens=example.target)
-        after = str(result.summary_messages[0]["content"])
-        wrong = [word for word in example.absent if word in after]
-        wrong += [word for word in example.present if word not in after]
-        if wrong or result.report.tokens_after > example.target:
-            raise SystemExit(f"{example.title}: {wrong}, {result.report}\n{after}")
-        sizes = f"{estimate_tokens(items, model=MODEL):,} tokens, target {example.target}"
+        size = f"{estimate_tokens(items, model=MODEL):,}"
+        summary, tokens = _compacted(example, items)
         before = "\n".join(map(_shown, items))
         parts += [
             f"## {number}. {example.title}\n",
-            f"Before ({sizes}):\n\n{_fenced(before)}\n",
-            f"After ({result.report.tokens_after} tokens):\n\n{_fenced(after)}\n",
+            f"Before ({size} tokens, target {example.target}):\n\n{_fenced(before)}\n",
+            f"After ({tokens} tokens):\n\n{_fenced(summary)}\n",
             f"Missing: {example.missing}.\n",
         ]
-    return "\n".join(parts)
+        rows.append(f"| {example.title} | {size} | {example.target} | {tokens} | {example.missing} |")  # fmt: skip
+    page = COMPARISON.read_text(encoding="utf-8")
+    head, tail = page.split(BEGIN)[0], page.split(END)[1]
+    table = "\n".join([BEGIN, *rows, END])
+    return {PAGE: "\n".join(parts), COMPARISON: f"{head}{table}{tail}"}
+
+
+def _compacted(example: Example, items: list[Message]) -> tuple[str, int]:
+    """The summary and its tokens; ends the program where it holds what it should not, or lacks what it should hold."""
+    result = compact(items, model=MODEL, keep=0, target_tokens=example.target)
+    after = str(result.summary_messages[0]["content"])
+    wrong = [word for word in example.absent if word in after]
+    wrong += [word for word in example.present if word not in after]
+    if wrong or result.report.tokens_after > example.target:
+        raise SystemExit(f"{example.title}: {wrong}, {result.report}\n{after}")
+    return after, result.report.tokens_after
 
 
 def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
-    made = _page()
-    if not parser.parse_args().check:
-        PAGE.write_text(made, encoding="utf-8")
-        return 0
-    return 0 if PAGE.read_text(encoding="utf-8") == made else 1
+    pages = _pages()
+    if parser.parse_args().check:
+        return int(any(path.read_text(encoding="utf-8") != text for path, text in pages.items()))
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a program lives through: sessions past the window, compactions, faults, interruptions, restarts.
 
-A scenario is played with the gateway and without; what came of it is a `Result`, a row of the table in docs/clients.md.
+A scenario is played with the gateway and without; what came of it is a `Result`, a row of the table in benches/TABLES.md.
 """
 
 from __future__ import annotations

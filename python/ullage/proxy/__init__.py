@@ -14,7 +14,7 @@ compaction_answers  the client's own compaction: client_compaction recognises it
 accounts         what the page shows; pages: the page, metrics, what left; answer_tap: what a relayed answer says
 ```
 
-Needs the extra `proxy`. What is assumed about clients and providers is listed in `docs/proxy.md`.
+Needs the extra `proxy`. What is assumed about clients and providers is listed in `docs/protocols.md`.
 """
 
 from __future__ import annotations
