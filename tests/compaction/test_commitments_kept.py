@@ -1,4 +1,4 @@
-"""Through ten compactions nothing that was closed comes back as open, and nothing that is open is lost."""
+"""Through ten compactions nothing that was closed comes back as open, and nothing that is open is lost (CTX-4)."""
 
 from __future__ import annotations
 

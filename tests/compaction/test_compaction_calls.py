@@ -1,4 +1,4 @@
-"""The summary call: modes, parts, retries, overflow, repair, redaction, language."""
+"""The summary call: modes, parts, retries, overflow, repair, redaction, language (FULL-9, FULL-10, FULL-19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flow by hand: the order of its effects, and that stopping it anywhere leaves everything as it was."""
+"""The flow by hand: the order of its effects, and that stopping it anywhere leaves everything as it was (POST-4)."""
 
 from __future__ import annotations
 

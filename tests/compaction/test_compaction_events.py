@@ -1,4 +1,4 @@
-"""Events of a compaction tell the truth, however it ends: one end for each beginning, sizes, tries, usage."""
+"""Events of a compaction tell the truth, however it ends: one end for each beginning, sizes, tries, usage (HOOK-2)."""
 
 from __future__ import annotations
 

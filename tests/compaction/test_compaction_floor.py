@@ -1,4 +1,4 @@
-"""A compaction by hand gains something, or changes nothing and says what would go further."""
+"""A compaction by hand gains something, or changes nothing and says what would go further (P-8a)."""
 
 from __future__ import annotations
 

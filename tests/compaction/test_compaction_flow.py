@@ -1,4 +1,4 @@
-"""One compaction from end to end: outcomes, order of the result, failures by name, nothing changed."""
+"""One compaction from end to end: outcomes, order of the result, failures by name, nothing changed (FULL-7)."""
 
 from __future__ import annotations
 

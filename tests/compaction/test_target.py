@@ -1,4 +1,4 @@
-"""`target_tokens`: the new context fits it, or a warning says by how much it does not."""
+"""`target_tokens`: the new context fits it, or a warning says by how much it does not (FULL-13)."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ COVERED = (
 
 ALLOWED: dict[str, tuple[str, str]] = {
     "CONTRIBUTING.md": ("*", "the list itself"),
+    "docs/behaviour.md": ("mind", "what a user says who corrects a value"),
     "python/ullage/facts/prose.py": ("mind", "patterns that read what users typed"),
     "python/ullage/facts/pasted.toml": ("dear|mind|told", "patterns that read what users pasted"),
     "python/ullage/facts/open_work.py": ("mind", "patterns that read what users typed"),
@@ -71,6 +72,7 @@ def files() -> list[Path]:
             if path.is_file()
             else sorted(path.rglob("*.py"))
             + sorted(path.rglob("*.rs"))
+            + sorted(path.rglob("*.md"))
             + sorted(path.rglob("*.toml"))
         )
     return [path for path in found if "__pycache__" not in path.parts]
@@ -129,21 +131,55 @@ def test_the_list_finds_its_words():
     assert not WORDS.search("besides, an undertone amends it")
 
 
-RULE = re.compile(
-    r"\b(?:AUTO|BEY|BUD|CNT|COL|COST|CTX|FULL|HOOK|HOST|IN|LOG|MED|MEM|MIC|PIPE|POST|REC|SM|SNIP|WIN)-\d+[a-z]?\b"
-)
+FAMILIES = "AUTO|BEY|BUD|CNT|COL|COST|CTX|FULL|HOOK|HOST|IN|KEEP|LOG|MED|MEM|MIC|P|PIPE|POST|REC|SM|SNIP|TOK|WIN"
+RULE = re.compile(rf"\b(?:{FAMILIES})-\d+[a-z]?\b")
+DEFINITION = re.compile(rf"^- \*\*((?:{FAMILIES})-\d+[a-z]?)\b", re.MULTILINE)
+"""A rule begins a bullet of docs/behaviour.md with its id in bold type."""
 
 
-def test_every_rule_that_is_named_is_defined() -> None:
-    defined = set(RULE.findall((ROOT / "docs/behaviour.md").read_text(encoding="utf-8")))
+def defined_rules() -> list[str]:
+    return DEFINITION.findall((ROOT / "docs/behaviour.md").read_text(encoding="utf-8"))
+
+
+def named_rules(*folders: str) -> set[tuple[str, str]]:
+    """File and rule of each id in the sources below the folders."""
     sources = [
-        *(ROOT / "python").rglob("*.py"),
-        *(ROOT / "rust").rglob("*.rs"),
-        *(ROOT / "docs").rglob("*.md"),
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".rs", ".toml", ".md") and path != Path(__file__)
     ]
-    named = {
+    return {
         (path.relative_to(ROOT).as_posix(), rule)
         for path in sources
         for rule in RULE.findall(path.read_text(encoding="utf-8"))
     }
+
+
+def test_every_rule_that_is_named_is_defined() -> None:
+    defined = set(defined_rules())
+    named = named_rules("python", "rust", "tests", "benches", "docs")
     assert sorted(each for each in named if each[1] not in defined) == []
+
+
+def test_every_rule_that_is_defined_is_named_where_it_holds() -> None:
+    """In the code, or in the test that shows it."""
+    named = {rule for _, rule in named_rules("python", "rust", "tests")}
+    assert [rule for rule in defined_rules() if rule not in named] == []
+
+
+def test_each_rule_is_defined_once_and_in_the_order_of_its_number() -> None:
+    rules = defined_rules()
+    assert len(rules) > 90
+    assert len(set(rules)) == len(rules)
+    for family in {rule.partition("-")[0] for rule in rules}:
+        numbers = [
+            (int(digits), letter)
+            for name, digits, letter in (
+                re.match(r"(\w+)-(\d+)(\w?)", rule).groups() for rule in rules
+            )
+            if name == family
+        ]
+        places = [at for at, rule in enumerate(rules) if rule.startswith(f"{family}-")]
+        assert numbers == sorted(numbers), family
+        assert places == list(range(places[0], places[0] + len(places))), f"{family} is scattered"

@@ -1,4 +1,4 @@
-"""Context collapse: what is chosen, when it is staged and committed, what stands in its place, and how it comes back."""
+"""Context collapse: what is chosen, when it is staged and committed, what stands in its place, and how it comes back (COL-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Microcompact: lines by a model, what goes first, one pass per epoch, and backing off where things are fetched again."""
+"""Microcompact: lines by a model, what goes first, one pass per epoch, and backing off where things are fetched again (MIC-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each level before the summary: when it acts, when it must not, and what it leaves alone."""
+"""Each level before the summary: when it acts, when it must not, and what it leaves alone (AUTO-9, BUD-1, SNIP-1)."""
 
 from __future__ import annotations
 

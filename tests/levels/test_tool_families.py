@@ -1,4 +1,4 @@
-"""No tool is special by the spelling of its name: levels act on all tools alike, but those of an exclusion list."""
+"""No tool is special by the spelling of its name: levels act on all tools alike, but those of an exclusion list (MIC-0)."""
 
 from __future__ import annotations
 

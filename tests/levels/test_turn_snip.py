@@ -1,4 +1,4 @@
-"""Snip by turns: ids, the tool, what goes and what stays, replay, reminders."""
+"""Snip by turns: ids, the tool, what goes and what stays, replay, reminders (SNIP-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The context manager: long sessions stay within the window, legal, with a stable prefix."""
+"""The context manager: long sessions stay within the window, legal, with a stable prefix (CTX-1)."""
 
 from __future__ import annotations
 

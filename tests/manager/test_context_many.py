@@ -1,4 +1,4 @@
-"""Conversations in one process do not touch: interleaved, from several threads and tasks, each is as it is alone."""
+"""Conversations in one process do not touch: interleaved, from several threads and tasks, each is as it is alone (P-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage that cannot be true anchors nothing, in every door; and one size everywhere."""
+"""Usage that cannot be true anchors nothing, in every door; and one size everywhere (CNT-9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With manual thinking no request begins an open turn without its thinking (A14), whatever level, window or cut."""
+"""With manual thinking no request begins an open turn without its thinking (A14), whatever level, window or cut (P-1a)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recall: what left is found again, equal; answers are bounded; calls that make no sense are answered."""
+"""Recall: what left is found again, equal; answers are bounded; calls that make no sense are answered (BEY-1)."""
 
 from __future__ import annotations
 

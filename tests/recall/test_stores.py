@@ -1,4 +1,4 @@
-"""Stores of large results: no text is ever given for another, whoever shares the store and however ids repeat."""
+"""Stores of large results: no text is ever given for another, whoever shares the store and however ids repeat (BUD-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that their own program still writes to: a compaction loses no line of theirs, or is refused."""
+"""Files that their own program still writes to: a compaction loses no line of theirs, or is refused (LOG-6)."""
 
 from __future__ import annotations
 

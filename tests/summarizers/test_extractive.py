@@ -1,4 +1,4 @@
-"""The summarizer without a model: it copies, counts, keeps its budget, and reads its own output again."""
+"""The summarizer without a model: it copies, counts, keeps its budget, and reads its own output again (CTX-2, FULL-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's words and rules come first in a summary, at any size."""
+"""The user's words and rules come first in a summary, at any size (FULL-1, P-5)."""
 
 from __future__ import annotations
 

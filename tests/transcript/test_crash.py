@@ -1,4 +1,4 @@
-"""The store and the log under faults: at every system call a failure or the end of the process leaves what was before or what comes after."""
+"""The store and the log under faults: at every system call a failure or the end of the process leaves what was before or what comes after (BUD-5)."""
 
 from __future__ import annotations
 
