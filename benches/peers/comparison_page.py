@@ -77,10 +77,18 @@ def value_of(score: Score, measure: str) -> float | None:
     return CHARTS[measure].factor * middle(values) if values else None
 
 
-def shown(value: float | None, unit: str) -> str:
+def figure(value: float | None, unit: str) -> str:
+    """Without its unit, which stands in the column's head; cents of a dollar need a third place."""
     if value is None:
         return "–"
-    return f"${value:,.3f}" if unit == "$" else f"{value:,.1f} {unit}"
+    return f"{value:,.3f}" if unit == "$" else f"{value:,.1f}"
+
+
+def shown(value: float | None, unit: str) -> str:
+    text = figure(value, unit)
+    if value is None:
+        return text
+    return f"${text}" if unit == "$" else f"{text} {unit}"
 
 
 def table(group: Group, budget: int, model: str, later: int) -> str:
@@ -89,11 +97,11 @@ def table(group: Group, budget: int, model: str, later: int) -> str:
     title = TITLES[group.name].format(group.sessions)
     lines = [
         f"**{title}**, budget {budget:,} tokens; cost: the prompts of this and {later} later requests at the prices of {model}.", "",
-        "| | " + " | ".join(CHARTS[each].column for each in columns) + " |",
+        "| | " + " | ".join(f"{CHARTS[each].column}, {CHARTS[each].unit}" for each in columns) + " |",
         "| --- |" + " --: |" * len(columns),
     ]  # fmt: skip
     for score in group.scores:
-        cells = (shown(value_of(score, each), CHARTS[each].unit) for each in columns)
+        cells = (figure(value_of(score, each), CHARTS[each].unit) for each in columns)
         lines.append(f"| {score.name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -51,7 +51,9 @@ def test_what_is_missing_or_fails_is_left_out_and_named(monkeypatch, capsys):
     assert "not here: broken: no such peer" in capsys.readouterr().err
     group = comparison_page.Group("made", 1, found)
     page = comparison_page.table(group, compare.BUDGET, compare.MODEL, compare.LATER)
-    assert "| ullage: all levels | 100.0 % |" in page
+    assert "| | legal, % | within budget, % |" in page
+    assert "| ullage: all levels | 100.0 | 100.0 |" in page
+    assert "100.0 %" in comparison_page.chart([group], "legal")
     for measure in comparison_page.CHARTS:
         drawing = comparison_page.chart([group], measure)
         assert ET.fromstring(drawing).tag.endswith("svg")

@@ -1,4 +1,4 @@
-"""What `docs/protocols.md` names as shown is there: each file, and each test in it."""
+"""What `benches/SHOWN.md` names is there: each file, and each test in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SECTION = (ROOT / "docs" / "protocols.md").read_text().split("## What is shown, and by what")[1]
+SECTION = (ROOT / "benches" / "SHOWN.md").read_text().split("## What is shown, and by what")[1]
 NAMED = sorted(set(re.findall(r"`((?:tests|benches)/[\w/]+\.py(?:::\w+)?)`", SECTION)))
 
 
