@@ -48,7 +48,8 @@ CONTENDERS: dict[str, Callable[[], Contender]] = dict(
     )
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+ROOT = Path(__file__).parents[2]
+PAGE, TABLES = ROOT / "docs" / "comparison.md", ROOT / "benches" / "TABLES.md"
 BEGIN, END = "<!-- make compare: begin -->", "<!-- make compare: end -->"
 
 PEERS = (
@@ -209,7 +210,7 @@ def everywhere(groups: dict[str, list[Talk]], also: Sequence[str]) -> tuple[Scor
 
 
 def page(groups: Sequence[Group], known: dict[str, str], command: str) -> str:
-    """Both tables with what they were made with."""
+    """A table for each group, with what they were made with."""
     names = [f"ullage {ullage.__version__}", *(f"{name} {known[name]}" for name in known)]
     missing = [name for name in PEERS if name not in known]
     said = f"CPython {platform.python_version()}, {', '.join(names)}."
@@ -235,11 +236,12 @@ def stopped(group: Group) -> list[str]:
     ]
 
 
-def published(text: str, charts: dict[str, str]) -> None:
-    """Table and charts in the documentation."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
+def published(text: str, whole: str, charts: dict[str, str]) -> None:
+    """A table and the charts in the documentation, all tables in those of the benchmarks."""
+    for path, tables in ((PAGE, text), (TABLES, whole)):
+        before, rest = path.read_text(encoding="utf-8").split(BEGIN)
+        after = rest.split(END)[1]
+        path.write_text(f"{before}{BEGIN}\n{tables}{END}{after}", encoding="utf-8")
     for measure, drawing in charts.items():
         (PAGE.parent / "assets" / "comparison" / f"{measure}.svg").write_text(drawing, "utf-8")
 
@@ -271,7 +273,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for measure, drawing in charts.items():
         (given.output / f"{measure}.svg").write_text(drawing, encoding="utf-8")
     if given.write:
-        published(text, charts)
+        # The charts show all groups; real sessions, where there are any, are the table to read.
+        published(page(groups[-1:], known, command), text, charts)
     print(text)
     return 0
 

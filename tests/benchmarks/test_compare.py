@@ -87,12 +87,15 @@ def test_a_contender_that_takes_too_long_is_stopped_and_named(monkeypatch):
 
 
 def test_only_what_stands_between_the_marks_is_replaced(monkeypatch, tmp_path):
-    page = tmp_path / "comparison.md"
-    page.write_text(f"a\n{compare.BEGIN}\nold\n{compare.END}\nb\n", encoding="utf-8")
+    page, tables = tmp_path / "comparison.md", tmp_path / "TABLES.md"
+    for path in (page, tables):
+        path.write_text(f"a\n{compare.BEGIN}\nold\n{compare.END}\nb\n", encoding="utf-8")
     (tmp_path / "assets" / "comparison").mkdir(parents=True)
     monkeypatch.setattr(compare, "PAGE", page)
-    compare.published("new\n", {"legal": "<svg/>"})
+    monkeypatch.setattr(compare, "TABLES", tables)
+    compare.published("new\n", "all\n", {"legal": "<svg/>"})
     assert page.read_text("utf-8") == f"a\n{compare.BEGIN}\nnew\n{compare.END}\nb\n"
+    assert tables.read_text("utf-8") == f"a\n{compare.BEGIN}\nall\n{compare.END}\nb\n"
     assert (tmp_path / "assets" / "comparison" / "legal.svg").read_text("utf-8") == "<svg/>"
 
 
