@@ -53,10 +53,10 @@ def tests_of(path: str) -> list[str]:
         return [path] if re.search(r"/test_\w+\.py$", path) else _mentioning(path)
     if path.startswith("rust/"):
         return ["tests/engine", "tests/differential"]
+    if path.endswith(".md"):
+        return ["tests/benchmarks", "tests/docs"]
     if path.startswith("benches/"):
         return ["tests/benchmarks"]
-    if path.endswith(".md"):
-        return ["tests/docs"]
     return _tests_of_module(path.removeprefix(PACKAGE)) if path.startswith(PACKAGE) else []
 
 
