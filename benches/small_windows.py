@@ -135,7 +135,7 @@ def scripted(window: int, **options: Any) -> Played:
 
         def answer(messages: list[Any], said: str) -> Mapping[str, Any]:
             reply = client.messages.create(
-                model="claude-opus-4-5", max_tokens=16, messages=messages
+                model="claude-opus-5-5", max_tokens=16, messages=messages
             )
             return {"role": "assistant", "content": said, "usage": reply.usage.model_dump()}
 

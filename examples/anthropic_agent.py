@@ -19,7 +19,7 @@ from ullage import ContextManager
 from ullage.recall import RECALL_TOOL
 
 SYSTEM = "You are a careful engineer."
-MODEL = "claude-opus-4-5"
+MODEL = "claude-opus-5-5"
 TOOLS = [
     {
         "name": "Read",

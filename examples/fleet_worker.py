@@ -24,7 +24,7 @@ from ullage import ContextManager
 from ullage.exceptions import UllageError
 from ullage.stores import Worker, open_store
 
-MODEL = "claude-opus-4-5"
+MODEL = "claude-opus-5-5"
 SYSTEM = "You answer questions about builds."
 
 Delivery = dict[str, str]

@@ -106,7 +106,7 @@ def run(upstream: str, given: argparse.Namespace) -> dict[str, float]:
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser()
     parser.add_argument("--upstream", help="a provider; default: a scripted one on this machine")
-    parser.add_argument("--model", default="claude-opus-4-5")
+    parser.add_argument("--model", default="claude-opus-5-5")
     parser.add_argument("--questions", type=int, default=16)
     parser.add_argument("--lines", type=int, default=1_500, help="length of each build log")
     given = parser.parse_args(arguments)

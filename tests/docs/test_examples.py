@@ -69,12 +69,21 @@ def test_python_blocks_of_documents_run(path, tmp_path, monkeypatch):
             ]
 
 
+def test_every_page_with_a_loop_sends_tools():
+    pages = DOCUMENTS[0].parent.glob("docs/how-to/*.md")
+    assert {page.name for page in pages if "while True:" in page.read_text("utf-8")} == set(
+        TOOLS_OF
+    )
+
+
 TOOLS_OF = {
     "own-loop.md": {"read"},
+    "async.md": {"read"},
     "openai-chat.md": {"read", "recall"},
+    "responses-streaming.md": {"read"},
     "gemini.md": {"read", "recall"},
 }
-"""Pages whose loops have tools, and the names that every request of theirs must offer."""
+"""Pages with a loop, and the names of the tools that every request of theirs must offer."""
 
 
 def sent(body):
