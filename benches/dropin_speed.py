@@ -73,6 +73,13 @@ def cases() -> Iterator[Case]:
         lambda: ours.count(text),
         lambda: len(theirs.encode(text, disallowed_special=())),
     )
+    ids = ours.encode_ordinary(text)
+    yield Case(
+        "tiktoken `decode`",
+        f"{len(ids):,} tokens",
+        lambda: ours.decode(ids),
+        lambda: theirs.decode(ids),
+    )
     core = import_module("langchain_core.messages")
     objects = core.convert_to_messages(messages)
     number = f"{len(messages)} messages"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ullage.integrations
+import ullage.integrations.versions as versions
 from ullage.exceptions import MissingExtra
 
 FRAMEWORKS = {
@@ -41,6 +42,16 @@ def test_the_extra_is_named(name, monkeypatch):
     assert caught.value.hint == f"pip install 'ullage[{caught.value.extra}]'"
     project = Path(__file__).parents[2] / "pyproject.toml"
     assert re.search(rf"^{caught.value.extra} = \[", project.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "name", [*(f"integrations.{each}" for each in FRAMEWORKS), "clients.agent_sdk"]
+)
+def test_an_older_release_is_refused(name, monkeypatch):
+    monkeypatch.setattr(versions, "version", lambda package: "0.1.0")
+    monkeypatch.delitem(sys.modules, f"ullage.{name}", raising=False)
+    with pytest.raises(MissingExtra, match=r"or newer; 0\.1\.0 is installed"):
+        importlib.import_module(f"ullage.{name}")
 
 
 def test_every_integration_is_listed():

@@ -20,12 +20,13 @@ from ullage.clients.archive_transcript import archive
 from ullage.clients.bounded_output import bounded
 from ullage.clients.hook import LIMIT_SECONDS
 from ullage.clients.restored import restored
-from ullage.exceptions import MissingExtra
+from ullage.integrations.versions import absent, check
 
+check("claude-agent-sdk")
 try:
     from claude_agent_sdk import HookMatcher
 except ImportError as exc:
-    raise MissingExtra("claude-agent-sdk", "claude-agent-sdk") from exc
+    raise absent("claude-agent-sdk") from exc
 
 __all__ = ["ullage_hooks"]
 

@@ -36,6 +36,7 @@ TESTED: Final = {
     "inspect-ai": Tested("inspect-ai", "0.3.200", "0.3.285"),
     "llama-index": Tested("llama-index-core", "0.14.14", "0.14.25"),
     "litellm": Tested("litellm", "1.90.0", "1.106.2"),
+    "claude-agent-sdk": Tested("claude-agent-sdk", "0.2.187", "0.2.187"),
 }
 """By extra."""
 
