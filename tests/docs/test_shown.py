@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "benches" / "SHOWN.md").read_text().split("## What is shown, and by what")[1]
 NAMED = sorted(set(re.findall(r"`((?:tests|benches)/[\w/]+\.py(?:::\w+)?)`", SECTION)))
 
+FILE = re.compile(r"`((?:\w+/)+[a-z_]+\.(?:py|toml|json|rs|md))`")
+
 
 @pytest.mark.parametrize("name", NAMED)
 def test_what_is_named_exists(name):
@@ -23,3 +25,14 @@ def test_each_line_of_the_table_names_something():
     rows = [line for line in SECTION.splitlines() if line.startswith("| ")][2:]
     assert len(rows) >= 14
     assert all("`tests/" in row or "`benches/" in row for row in rows)
+
+
+def test_the_map_names_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = set(FILE.findall(page))
+    assert {
+        each
+        for each in names
+        if not (ROOT / each).exists() and not (ROOT / "python/ullage" / each).exists()
+    } == set()
+    assert "data/weights.json" in names

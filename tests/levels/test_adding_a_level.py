@@ -5,7 +5,7 @@ The toy leaves out what a tool `Note` answered, all but the newest few, and ever
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from tests.kit import said, use, user
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import ORDER, Context, Decision, Level, StageReport
+from ullage.levels.level import NEVER, NOW, Rest
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.policy.fields import Group, group, number, switch
@@ -64,6 +65,10 @@ def drain(context: Context) -> StageReport | None:
     return _leave_out(context, 0, "refused") if context.policy.notes.enabled else None
 
 
+def rest(context: Context) -> Rest:
+    return NOW if context.policy.notes.enabled else NEVER
+
+
 def observe(context: Context, response: Any) -> None:
     del response
     context.state(Notes).answers += 1
@@ -79,7 +84,7 @@ def _leave_out(context: Context, keep: int, why: str) -> StageReport | None:
     return view.report("notes", why, [(each, Decision(each.id, "notes", "[note]")) for each in old])
 
 
-NOTES = Level("notes", run, Notes, drain=drain, observe=observe)
+NOTES = Level("notes", run, Notes, drain=drain, observe=observe, rest=rest)
 
 # ---- 3. one row, in levels/pipeline.py
 
@@ -171,6 +176,26 @@ def test_after_a_refusal_it_is_a_step_of_its_own_in_its_place():
     assert (found.step, [report.stage for report in found.reports]) == ("notes", ["notes"])
     assert notes_in(manager) == ["out"] * 5
     assert manager.machine.steps_tried == ["notes"]
+
+
+@pytest.mark.parametrize(("policy", "times"), [(ON, 20), (NotedPolicy(), 1)])
+def test_while_it_rests_no_request_asks_it(policy: Policy, times: int):
+    asked: list[Context] = []
+    counted = replace(NOTES, run=asked.append)
+    levels = [counted if each is NOTES else each for each in WITH_NOTES]
+    manager = ContextManager(model="claude-opus-4-5", policy=policy, levels=levels)
+    for n in range(20):
+        manager.add(user(f"part {n}"))
+        manager.prepare()
+        manager.observe(said("done"))
+    assert len(asked) == times
+
+
+def test_the_recipe_names_all_that_a_level_can_have():
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    recipe = text.split("## Adding a level")[1].split("\n## ")[0]
+    parts = {each.name for each in fields(Level)} - {"name"}
+    assert {each for each in parts if f"`{each}" not in recipe} == set()
 
 
 def test_an_order_that_lacks_a_level_or_repeats_one_is_refused():
