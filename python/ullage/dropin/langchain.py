@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from importlib import import_module
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
@@ -121,8 +120,8 @@ def trim_messages(
     """
     if messages is None:
         return _runnable(
-            partial(
-                trim_messages,
+            lambda given: trim_messages(
+                given,
                 max_tokens=max_tokens,
                 token_counter=token_counter,
                 strategy=strategy,
@@ -148,12 +147,17 @@ def trim_messages(
     )
 
 
-def _runnable(trim: Callable[[Sequence[object]], list[BaseMessage]]) -> Any:
+def _runnable(
+    trim: Callable[[Sequence[object]], list[BaseMessage]],
+) -> Runnable[Sequence[object], list[BaseMessage]]:
     try:
         found = import_module("langchain_core.runnables")
     except ImportError as error:
         raise MissingExtra("langchain-core", "langchain") from error
-    return found.RunnableLambda(trim, name="trim_messages")
+    made: Runnable[Sequence[object], list[BaseMessage]] = found.RunnableLambda(
+        trim, name="trim_messages"
+    )
+    return made
 
 
 def _last(
