@@ -462,4 +462,26 @@ def test_a_summary_in_another_language_is_no_invention():
 
 
 def test_the_projects_own_instructions_for_compactions_are_in_the_prompt():
-    assert "Compact Instructions" in summary_prompt()
+    asked: list[Any] = []
+
+    def rules(section: str) -> dict[str, Any]:
+        text = (
+            f"Contents of /w/CLAUDE.md (project instructions):\n\n# Build\nRun make.\n\n{section}"
+        )
+        block = {"type": "text", "text": f"<system-reminder>\n{text}\n</system-reminder>"}
+        return {"role": "user", "content": [block, {"type": "text", "text": "Go on."}]}
+
+    def writer(request: Any) -> str:
+        asked.append(request)
+        return NINE
+
+    old, new = (
+        rules("## Compact Instructions\nKeep names."),
+        rules(
+            "## Compact instructions\n\nKeep the figures.\n\n### How\nAs a table.\n\n## Style\nBe brief."
+        ),
+    )
+    compact([old, *conversation(), new, *conversation()], keep=0, summarizer=writer, instructions="Mind it.")  # fmt: skip
+    (request,) = asked
+    assert "## Additional instructions\nKeep the figures.\n\n### How\nAs a table.\n\nMind it.\n" in request.prompt  # fmt: skip
+    assert "Compact" not in request.prompt + json.dumps(request.messages)

@@ -71,10 +71,20 @@ def test_a_reply_of_the_hosts_own_can_stop():
     assert (result.compacted, result.stop) == (True, "enough")
 
 
-def test_a_broken_hook_is_a_warning_at_every_event():
-    def broken(payload):
-        raise RuntimeError("no")
+def raises(payload):
+    raise RuntimeError("no")
 
-    for event in ("pre_compact", "session_start", "post_compact"):
-        result = compact(TALK, keep=0, hooks=Hooks(**{event: broken}))
-        assert "hook_failed:broken" in result.report.warnings
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize(
+    ("hook", "warning"),
+    [
+        (raises, "hook_failed:raises"),
+        (ShellHook("exit 1"), "hook_failed:exit 1"),
+        (ShellHook("sleep 20", timeout_seconds=0.2), "hook_timeout:sleep 20"),
+    ],
+)
+def test_a_broken_hook_is_a_warning_at_every_event(event, hook, warning):
+    result = compact(TALK, keep=0, hooks=Hooks(**{event: hook}))
+    assert result.compacted
+    assert warning in result.report.warnings

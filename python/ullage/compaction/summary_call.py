@@ -12,7 +12,7 @@ from ullage.compaction.overflow import HeadTruncation
 from ullage.compaction.parts import split_in_parts
 from ullage.compaction.plain_messages import plain_messages
 from ullage.compaction.prepared import State, room_after
-from ullage.compaction.prompt import PLAIN_SYSTEM, summary_prompt
+from ullage.compaction.prompt import PLAIN_SYSTEM, compact_instructions, summary_prompt
 from ullage.compaction.target import LEAST_SUMMARY_TOKENS, frame_tokens
 from ullage.effects import Cancelled, Emit, Flow, LetOthersRun, Summarize, Wait
 from ullage.exceptions import CompactionError, InvalidPolicy, MissingExtra
@@ -246,9 +246,10 @@ class _Call:
             return ""
         kept = cut.stop < len(self.state.source.context)
         scope = "kept" if job.direction == "full" and kept else job.direction
+        own = compact_instructions(self.state.source.context)
         text = summary_prompt(
             scope=scope,
-            instructions=self.instructions,
+            instructions=f"{own}\n\n{self.instructions}",
             previous_summary=self.previous,
             language=script_of(self.state.facts.inputs),
             template=job.template,
