@@ -484,6 +484,7 @@ HARD = {
         ],
     },
     "many blocks": {"role": "user", "content": [{"type": "text", "text": "a"}] * 20_000},
+    "two wrong values": {"role": "user", "content": [{"type": "x", "a": {"b": [1j], (1,): 1}}]},
     "many keys": {"role": "user", "content": [{"type": "x", **{str(n): n for n in range(9999)}}]},
 }
 
