@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import string
 import subprocess
 import sys
@@ -45,6 +46,27 @@ KNOWN = [
 def test_known_ids(encoding: str, text: str, ids: list[int]) -> None:
     assert core.encode_text(text, encoding) == ids
     assert core.count_text(text, encoding) == len(ids)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such timer")
+def test_a_long_count_is_ended_by_a_signal() -> None:
+    """A count that looks for signals at its end only would see one of these."""
+    seen: list[int] = []
+
+    def third(number: int, frame: object) -> None:
+        seen.append(number)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    text = "".join(random.Random(1).choices(string.ascii_lowercase + " ", k=20_000_000))
+    before = signal.signal(signal.SIGALRM, third)
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            core.count_text(text)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("encoding", core.encodings())

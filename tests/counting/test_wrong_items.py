@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import ullage
+import ullage.levels
+import ullage.requests
+import ullage.transcript
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.legality.repairs import repair
 

@@ -30,8 +30,8 @@ fn encodings() -> Vec<&'static str> {
 #[pyfunction]
 #[pyo3(signature = (text, encoding = "o200k_base"))]
 fn count_text(py: Python<'_>, text: &Bound<'_, PyString>, encoding: &str) -> PyResult<usize> {
-    let tokenizer = tokenizer(py, encoding)?;
-    with_utf8(text, |utf8| tokenizer.count(utf8))
+    let count = counted(text, tokenizer(py, encoding)?, usize::MAX)?;
+    Ok(count.unwrap_or(usize::MAX))
 }
 
 /// Number of tokens of a text, or `None` if there are more than `limit`.
@@ -44,8 +44,23 @@ fn count_text_up_to(
     encoding: &str,
 ) -> PyResult<Option<usize>> {
     let limit = limit_of(limit)?;
-    let tokenizer = tokenizer(py, encoding)?;
-    with_utf8(text, |utf8| tokenizer.count_up_to(utf8, limit))
+    counted(text, tokenizer(py, encoding)?, limit)
+}
+
+/// Counts; what a signal raises, such as Ctrl-C, ends it amid a long text.
+fn counted(
+    text: &Bound<'_, PyString>,
+    tokenizer: &Tokenizer,
+    limit: usize,
+) -> PyResult<Option<usize>> {
+    let mut signals = Ok(());
+    let count = with_utf8(text, |utf8| {
+        tokenizer.count_while(utf8, limit, &mut || {
+            signals = Python::attach(|py| py.check_signals());
+            signals.is_ok()
+        })
+    })?;
+    signals.map(|()| count)
 }
 
 /// Token ids of a text.

@@ -7,6 +7,9 @@ use super::packed::Packed;
 use super::scan::{Grammar, Text};
 use super::vocabulary::Vocabulary;
 
+/// After so many bytes it is asked whether to go on: 2 to 30 ms.
+const ASK_BYTES: usize = 1 << 18;
+
 /// Which pre-tokenizer cuts the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pieces {
@@ -37,22 +40,36 @@ impl Encoder {
         }
     }
 
-    /// Number of tokens, or `None` if there are more than `limit`.
-    pub(super) fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
+    /// Number of tokens, or `None` if there are more than `limit`, or `goes_on` says no.
+    pub(super) fn count_while(
+        &self,
+        text: &str,
+        limit: usize,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<usize> {
         if text.len() / self.longest > limit {
             return None;
         }
         match self.pieces {
-            Pieces::O200k => self.count_as::<O200k>(text, limit),
-            Pieces::Cl100k => self.count_as::<Cl100k>(text, limit),
+            Pieces::O200k => self.count_as::<O200k>(text, limit, goes_on),
+            Pieces::Cl100k => self.count_as::<Cl100k>(text, limit, goes_on),
         }
     }
 
-    fn count_as<G: Grammar>(&self, text: &str, limit: usize) -> Option<usize> {
+    fn count_as<G: Grammar>(
+        &self,
+        text: &str,
+        limit: usize,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<usize> {
         let text = Text::new(text, &self.classes);
         self.pool.with(|cache| {
-            let (mut at, mut count) = (0, 0);
+            let (mut at, mut count, mut asked_at) = (0, 0, 0);
             while at < text.bytes.len() {
+                if at - asked_at > ASK_BYTES {
+                    asked_at = at;
+                    goes_on().then_some(())?;
+                }
                 at = text.pieces::<G>(at, |start, end| {
                     // A piece of megabytes need not be encoded to see that it is too much.
                     if end - start > self.longest && (end - start) / self.longest > limit - count {

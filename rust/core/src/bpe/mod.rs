@@ -92,8 +92,18 @@ impl Tokenizer {
 
     /// Number of tokens, or `None` if there are more than `limit`; stops as soon as it knows.
     pub fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
+        self.count_while(text, limit, &mut || true)
+    }
+
+    /// The same; also `None` once `goes_on`, which is asked now and then amid a long text, says no.
+    pub fn count_while(
+        &self,
+        text: &str,
+        limit: usize,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<usize> {
         match &self.0 {
-            Engine::Own(encoder) => encoder.count_up_to(text, limit),
+            Engine::Own(encoder) => encoder.count_while(text, limit, goes_on),
             Engine::Rare(rare) => rare.count_up_to(text, limit),
         }
     }
