@@ -56,8 +56,10 @@ fn counted(
     let mut signals = Ok(());
     let count = with_utf8(text, |utf8| {
         tokenizer.count_while(utf8, limit, &mut || {
-            signals = Python::attach(|py| py.check_signals());
-            signals.is_ok()
+            Python::attach(|py| {
+                signals = py.check_signals();
+                signals.is_ok()
+            })
         })
     })?;
     signals.map(|()| count)
