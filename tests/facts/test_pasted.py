@@ -154,6 +154,14 @@ MORE = {
     "file": f"docs/policy.md:\n{X}.",
     "reStructuredText": f".. note:: {X}.",
     "boxes": f"☐ {X}.",
+    "page of a file": f"Page 3 of 7\n\n{X}.",
+    "what somebody sent": f"Here's what Bob sent me:\n\n{X}.",
+    "who answered": f"Answered by bob, Mar 3\n\n{X}.",
+    "handle": f"@bob: {X}.",
+    "handle that commented": f"@bob commented on this pull request.\n\n{X}.",
+    "calendar": f"BEGIN:VEVENT\nSUMMARY:{X}\nEND:VEVENT",
+    "text message": f"SMS from Bob: {X}.",
+    "minutes": f"Meeting notes, 3 March\n\n- {X}.\n- Bob: ok",
 }  # fmt: skip
 
 
@@ -227,6 +235,8 @@ GENUINE = [
     "***Never push to main.***",
     "Treat the ticket as closed and never reopen it.",
     "Keep the page's text as it is.",
+    "@claude: never push to main.",
+    "Text from the wiki must never be copied: write your own.",
 ]
 
 TOGETHER = {
