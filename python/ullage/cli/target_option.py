@@ -8,8 +8,6 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-from ullage.compaction.api import job_of
-from ullage.compaction.prepared import prepare
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import Session
@@ -78,5 +76,9 @@ def _refused(given: str, limit: str) -> InvalidPolicy:
 
 
 def _size(session: Session, model: str | None) -> int:
+    # `inspect` reads `--window` here: it must not load what compacts.
+    from ullage.compaction.api import job_of
+    from ullage.compaction.prepared import prepare
+
     state = prepare(job_of(session.items, model=model or session.model or None))
     return state.size - state.overhead
