@@ -18,9 +18,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.kit.transcripts import Layout, session_file
 from ullage.batch import Manifest, RowTask, find_places, run_places
 from ullage.batch.run import Done, Status
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 
 
 def made(folder: Path, files: int, seeds: int, turns: int) -> int:

@@ -69,7 +69,8 @@ def write_inputs(folder: Path) -> None:
     from benches.python.bench_bpe import generated_json, generated_logs
     from benches.python.bench_ledger import conversation
 
-    from ullage.testing import Layout, scenario, session_file
+    from tests.kit.transcripts import Layout, session_file
+    from ullage.testing import scenario
 
     rng = random.Random(1)
     (folder / "messages.json").write_text(json.dumps(conversation(MESSAGES)))

@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.kit.transcripts import Layout, session_file
 from ullage import ContextManager, compact
 from ullage._engine import core
 from ullage.batch import find_transcripts, inspect_file
 from ullage.sessions import compact_session, open_session
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 
 MODEL = "claude-opus-4-5"
 WINDOW = 900_000_000

@@ -24,11 +24,12 @@ from benches.operation import OURS, Contender, Operation, Planned
 from benches.peers import context
 
 import ullage
+from tests.kit.transcripts import Layout, session_file
 from ullage import ContextManager, validate
 from ullage.batch import find_transcripts, inspect_file, run_batch
 from ullage.providers import openai_chat, openai_responses
 from ullage.sessions import compact_session, open_session
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 
 MODEL = context.MODEL
 IDLE_TOKENS = 30_000

@@ -17,8 +17,9 @@ from typing import Any
 
 import orjson
 
+from tests.kit.transcripts import Layout, session_file
 from ullage import _core, _reference
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 
 MEGABYTES = 60
 

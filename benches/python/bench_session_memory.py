@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.kit.transcripts import session_287k
 from ullage import compact
 from ullage.manager import ContextManager
 from ullage.memory.session import SessionMemory
 from ullage.policy import SessionMemoryPolicy
-from ullage.testing import session_287k
 
 NEVER = SessionMemoryPolicy(enabled=True, start_tokens=1 << 40)
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.attack.mutations import MUTATIONS, mutate
-from ullage.testing.strategies import entries, json_values, legal_conversations
+from tests.kit.strategies import entries, json_values, legal_conversations
 
 __all__ = ["hostile_conversations", "hostile_entries"]
 

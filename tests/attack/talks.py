@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from tests.attack.mutations import MUTATIONS, mutate
-from ullage.testing._talk import FORMS, Exchange, Round, Talk, Turn
+from tests.kit.talk import FORMS, Exchange, Round, Talk, Turn
 
 __all__ = ["MODELS", "TOOLS", "broken", "form", "talk"]
 

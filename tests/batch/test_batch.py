@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.transcripts import Layout, session_file
 from ullage.batch import (
     Manifest,
     Status,
@@ -19,7 +20,7 @@ from ullage.batch import (
 )
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
 from ullage.sessions import open_session
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 
 
 @pytest.fixture(scope="module")

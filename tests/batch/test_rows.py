@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import said, use, user
+from tests.kit.transcripts import Layout, session_file
 from ullage import Policy
 from ullage.batch import (
     ACTIONS,
@@ -24,7 +25,7 @@ from ullage.batch import (
 from ullage.batch.places import _pattern
 from ullage.exceptions import InvalidPolicy, MissingExtra
 from ullage.sessions import open_session
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 
 
 @pytest.fixture(scope="module")

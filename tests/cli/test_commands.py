@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.kit import report, result_of, ullage
-from ullage.testing import Layout, scenario, session_file
+from tests.kit.transcripts import Layout, session_file
+from ullage.testing import scenario
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")

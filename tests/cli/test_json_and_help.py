@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.kit import report, result_of, ullage
-from ullage.testing import scenario, session_file
+from tests.kit.transcripts import session_file
+from ullage.testing import scenario
 
 pytest.importorskip("cyclopts")
 

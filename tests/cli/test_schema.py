@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.kit import ullage
+from tests.kit.transcripts import session_file
 from tests.machine_kit import Machine
-from ullage.testing import conversation, scenario, session_file
+from ullage.testing import conversation, scenario
 from ullage.transcript import TranscriptLog
 
 pytest.importorskip("cyclopts")

@@ -14,7 +14,8 @@ pytest.importorskip("rich")
 pytest.importorskip("anthropic")
 pytest.importorskip("openai")
 
-from ullage.testing import ScriptedServer, scenario, session_file
+from tests.kit.transcripts import session_file
+from ullage.testing import ScriptedServer, scenario
 
 NO_KEYS = dict.fromkeys(("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"))
 KEYS = {**NO_KEYS, "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}

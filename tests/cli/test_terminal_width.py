@@ -13,12 +13,13 @@ pytest.importorskip("rich")
 from rich.cells import cell_len
 
 from tests.kit import ullage
+from tests.kit.transcripts import session_file
 from tests.machine_kit import Machine
 from ullage.cli import main
 from ullage.cli.list import list_command
 from ullage.cli.output import Output
 from ullage.cli.policy import policy_command
-from ullage.testing import scenario, session_file
+from ullage.testing import scenario
 
 EVERYWHERE = (
     "batch inspect {session}", "claude install --dry-run", "compact {session} --dry-run --diff", "completion bash",

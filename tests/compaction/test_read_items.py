@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.kit import text, user
+from tests.kit.transcripts import Layout, session_file
 from ullage.compaction.input import ReadItems
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 from ullage.transcript import resume
 
 LAYOUTS = (Layout(), Layout(compactions=2, preserve=4), Layout(compactions=1, microcompact=True))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.attack import hostile
 from tests.attack.mutations import MUTATIONS, mutate
+from tests.kit import strategies
 from tests.oracle.checker import PROVIDERS, check
 from tests.oracle.legality import request_body
 from ullage.legality import validate
-from ullage.testing import strategies
 
 quick = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.transcripts import Layout, session_file
 from ullage import _reference as twin
 from ullage.exceptions import InvalidMessage
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 from ullage.transcript.apply_records import mark_of
 
 rust = pytest.importorskip("ullage._core")

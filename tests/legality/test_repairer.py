@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.attack.hostile import hostile_conversations
 from tests.attack.mutations import MUTATIONS, mutate
 from tests.kit import user
+from tests.kit.strategies import legal_conversations
 from tests.oracle.legality import assert_legal
 from ullage.legality import Originals, validate
 from ullage.legality.repairs import Repaired, Repairer, repair
-from ullage.testing.strategies import legal_conversations
 
 pytestmark = pytest.mark.both_engines
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kit import view_of
+from tests.kit.transcripts import session_287k
 from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.effects import Flow, Summarize, Together, Wait, drive
@@ -28,7 +29,7 @@ from ullage.policy import Policy
 from ullage.recall import Archive
 from ullage.summarizers import SummaryReply
 from ullage.summarizers.extractive import ExtractiveSummarizer
-from ullage.testing import conversation, session_287k
+from ullage.testing import conversation
 from ullage.transcript import TranscriptLog
 from ullage.transcript.after_boundary import resume
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import ullage.manager.machine as machine
+from tests.kit.transcripts import session_287k
 from tests.oracle.legality import assert_legal
 from ullage import ContextManager, Policy
 from ullage.compaction import api
 from ullage.counting.models import ModelTable
 from ullage.levels.report import StageReport
-from ullage.testing import session_287k
 
 MODEL = "claude-opus-4-5"
 SESSION = session_287k(5)

@@ -7,13 +7,14 @@ import copy
 import anyio
 import pytest
 
+from tests.kit.transcripts import session_287k
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import NoTriggerWarning
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.testing import conversation, session_287k
+from ullage.testing import conversation
 
 pytestmark = pytest.mark.both_engines
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit.transcripts import session_287k
 from tests.oracle.legality import assert_legal
 from ullage import ContextManager
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.testing import conversation, session_287k
+from ullage.testing import conversation
 
 pytestmark = pytest.mark.both_engines
 

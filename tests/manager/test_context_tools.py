@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.kit.transcripts import session_287k
 from tests.oracle.legality import assert_legal
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
@@ -15,7 +16,7 @@ from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall import RECALL_TOOL
 from ullage.recall.store import MemoryStore
-from ullage.testing import conversation, session_287k
+from ullage.testing import conversation
 
 MODEL = "claude-opus-4-5"
 SNIP = [SNIP_TOOL.definition()]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.transcripts import session_file
 from tests.oracle.legality import assert_legal
 from ullage.compaction import Outcome, acompact, compact, compaction_flow
 from ullage.compaction.api import job_of
@@ -22,7 +23,7 @@ from ullage.memory.session.ids import item_key
 from ullage.memory.session.template import DEFAULT_TEMPLATE, parse_notes
 from ullage.observe.hooks import HookReply
 from ullage.policy import SessionMemoryPolicy
-from ullage.testing import ScriptedSummarizer, scenario, session_file
+from ullage.testing import ScriptedSummarizer, scenario
 from ullage.transcript import TranscriptLog
 
 WORDS = "The quick brown fox looks at the lazy dog and thinks about lunch. "

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.attack.hostile import hostile_conversations, hostile_entries
+from tests.kit.strategies import entries, legal_conversations
 from tests.oracle.legality import assert_legal
 from ullage.compaction import compact
 from ullage.exceptions import CompactionError, InvalidMessage
@@ -28,7 +29,6 @@ from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
 from ullage.summarizers.sentence_cut import is_low_content
 from ullage.testing._seal import sign_thinking
-from ullage.testing.strategies import entries, legal_conversations
 from ullage.transcript.after_boundary import resume
 
 few = settings(

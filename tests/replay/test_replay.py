@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.transcripts import Layout, session_287k, session_file
 from ullage.policy import Policy
 from ullage.replay import SessionScript, replay_session, script_of
 from ullage.sessions import open_session
-from ullage.testing import Layout, scenario, session_287k, session_file
+from ullage.testing import scenario
 
 MODEL = "claude-opus-4-5"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.kit import result, said, use, user
+from tests.kit.transcripts import Layout, session_287k, session_file
 from tests.page_checks import problems
 from ullage.report import figures_of, write_report
 from ullage.sessions import open_session
-from ullage.testing import Layout, session_287k, session_file
 from ullage.transcript import TranscriptLog
 
 pytest.importorskip("jinja2")

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kit import report, result, said, ullage, use, user
+from tests.kit.transcripts import Layout, session_287k, session_file
 from ullage import report as report_module
 from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.policy import Policy
@@ -21,7 +22,7 @@ from ullage.report.charts import CATEGORIES, MOST_POINTS, sampled
 from ullage.report.removals import RemovedText, TextBudget
 from ullage.report.treemap import MOST_TILES, treemap
 from ullage.sessions import open_session
-from ullage.testing import Layout, scenario, session_287k, session_file
+from ullage.testing import scenario
 from ullage.transcript import TranscriptLog
 
 pytest.importorskip("jinja2")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.kit import report, ullage
+from tests.kit.transcripts import Layout, session_file
 from tests.machine_kit import IDS, WORDS, Machine, lines
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
@@ -15,7 +16,7 @@ from ullage.facts.reading import blocks_of
 from ullage.sessions import found_sessions, open_session
 from ullage.sessions.handoff import handoff
 from ullage.sessions.session_list import context_tokens
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 
 TOOLS = ("claude-code", "codex", "pi", "opencode")
 PROVIDERS = {

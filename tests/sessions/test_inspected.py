@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.transcripts import Layout, session_file
 from ullage.exceptions import UllageError
 from ullage.sessions import inspect_session, open_session, remove_parts, session_parts
 from ullage.sessions import inspected as module
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 
 pytestmark = pytest.mark.both_engines
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.kit import report, ullage
+from tests.kit.transcripts import Layout, session_file
 from tests.stores.servers import free_port
-from ullage.testing import Layout, scenario, session_file
+from ullage.testing import scenario
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("rich")

@@ -7,7 +7,9 @@ from collections import defaultdict
 
 import pytest
 
-from ullage.testing import Layout, scenario, session_file
+from tests.kit.transcripts import Layout, session_file
+from ullage.testing import scenario
+from ullage.testing import session_file as plain_session_file
 from ullage.transcript import resume
 
 LAYOUTS = {
@@ -206,3 +208,13 @@ def test_writing_and_a_incomplete_last_line(tmp_path):
     with pytest.raises(ValueError, match=r"Unterminated|delimiter|Expecting"):
         json.loads(torn.splitlines()[-1])
     assert repr(file).startswith("SessionFile(")
+
+
+def test_the_public_transcript_holds_the_session():
+    """`ullage.testing.session_file`: one line per message, equal for equal sessions."""
+    session = scenario(3, turns=4)
+    file = plain_session_file(session)
+    assert file.to_bytes() == plain_session_file(session).to_bytes()
+    shown = resume(file.entries).messages
+    assert [message["role"] for message in shown] == [each["role"] for each in session.messages]
+    assert turns(shown) == turns(session.messages)

@@ -13,8 +13,9 @@ import zlib
 import orjson
 import pytest
 
+from tests.kit.transcripts import session_287k
 from ullage.exceptions import InvalidPolicy
-from ullage.testing import STYLES, MadeCommand, Style, conversation, scenario, session_287k
+from ullage.testing import STYLES, MadeCommand, Style, conversation, scenario
 from ullage.testing._seal import Prefix, Walk, unseal
 
 GOLDEN = (

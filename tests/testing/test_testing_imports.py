@@ -9,7 +9,6 @@ import sys
 import pytest
 
 import ullage.testing
-from ullage.exceptions import MissingExtra
 
 HEAVY = ("hypothesis", "anthropic", "openai", "http.server", "asyncio", "pytest", "rich")
 
@@ -23,20 +22,6 @@ def test_nothing_heavy_is_imported():
     loaded = run("import json, sys, ullage.testing; print(json.dumps(sorted(sys.modules)))")
     assert [name for name in HEAVY if name in loaded] == []
     assert "ullage.testing.generator" in loaded
-
-
-def test_hypothesis_is_asked_for_by_its_extra():
-    code = (
-        "import json, sys\n"
-        "sys.modules['hypothesis'] = None\n"
-        "from ullage.exceptions import MissingExtra\n"
-        "try:\n"
-        "    import ullage.testing.strategies\n"
-        "except MissingExtra as error:\n"
-        "    print(json.dumps([error.extra, error.hint]))\n"
-    )
-    assert run(code) == ["testing", "pip install 'ullage[testing]'"]
-    assert issubclass(MissingExtra, ImportError)
 
 
 def test_public_names_are_there():

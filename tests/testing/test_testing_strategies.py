@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from tests.attack import hostile
 from tests.attack.mutations import MUTATIONS, mutate
+from tests.kit import strategies
 from tests.oracle.checker import PROVIDERS, check
 from tests.oracle.legality import assert_legal, request_body
 from tests.oracle.server import OracleServer
 from ullage.exceptions import InvalidPolicy
-from ullage.testing import conversation, strategies
+from ullage.testing import conversation
 from ullage.testing.server import Recorded, ScriptedServer
 from ullage.transcript import resume
 

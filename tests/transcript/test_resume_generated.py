@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ullage.testing import Layout, scenario, session_file
+from tests.kit.transcripts import Layout, session_file
+from ullage.testing import scenario
 from ullage.transcript import Transcript, resume
 
 LAYOUTS = [

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.kit import result, said, use, user
+from tests.kit.transcripts import session_file
 from ullage.exceptions import MissingExtra
 from ullage.sessions import compact_session, open_session
-from ullage.testing import scenario, session_file
+from ullage.testing import scenario
 from ullage.transcript import Transcript, TranscriptLog
 from ullage.tui import run_tui
 from ullage.tui.first_look import bar_of, glance

@@ -25,7 +25,7 @@ ALLOWED = {
     "ISC",
     "MIT",
     "MIT-0",
-    "MPL-2.0",  # hypothesis, in the extra `testing`: used, not copied from
+    "MPL-2.0",  # orjson and certifi: used, not copied from
     "PSF-2.0",
     "Unicode-3.0",
     "Unlicense",

@@ -1,12 +1,10 @@
-"""The test kit: conversations, hostile inputs, scripted summarizers and servers that enforce rules.
+"""The test kit: conversations, scripted summarizers and servers that enforce rules.
 
-What the library's own tests use, for yours:
-
-- `conversation`, `scenario`, `session_287k`: seeded coding sessions, with the truth about them;
+- `conversation`, `scenario`: seeded coding sessions, with the truth about them;
 - `session_file`: the same as a transcript of Claude Code's form;
 - `assert_legal`: would the provider take this request?
 - `ScriptedSummarizer`, `ScriptedServer`: good answers and every misbehaviour, from a script;
-- `ullage.testing.strategies`: Hypothesis strategies (needs hypothesis, and is imported by name).
+- `ullage.testing.stores`: what a store for conversations must do (for pytest, and imported by name).
 
 Nothing optional is imported until it is asked for.
 """
@@ -16,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ullage.testing.assertions import assert_legal
-from ullage.testing.entries import Layout, SessionFile, session_file
 from ullage.testing.generator import (
     STYLES,
     MadeCommand,
@@ -25,17 +22,16 @@ from ullage.testing.generator import (
     Truth,
     conversation,
     scenario,
-    session_287k,
 )
 from ullage.testing.script import Script, Step
 from ullage.testing.summarizer import ScriptedSummarizer
+from ullage.testing.transcript import SessionFile, session_file
 
 if TYPE_CHECKING:
     from ullage.testing.server import ScriptedServer
 
 __all__ = [
     "STYLES",
-    "Layout",
     "MadeCommand",
     "Scenario",
     "Script",
@@ -48,7 +44,6 @@ __all__ = [
     "assert_legal",
     "conversation",
     "scenario",
-    "session_287k",
     "session_file",
 ]
 

@@ -21,7 +21,7 @@ from ullage.testing._tasks import TASKS, more_work, request
 from ullage.testing._tools import SYSTEM, TOOLS, WEB_SEARCH
 
 __all__ = ["STYLES", "Ending", "MadeCommand", "Scenario", "Style", "Truth"]
-__all__ += ["conversation", "scenario", "session_287k"]
+__all__ += ["conversation", "scenario"]
 
 Ending: TypeAlias = Literal["user", "loop", "assistant", "open"]
 
@@ -152,19 +152,6 @@ def scenario(
     session = _session(seed, _style(style), model, (tokens or 0) * 4)
     _play(session, _limit("turns", turns), _limit("tokens", tokens), ending)
     return _scenario(seed, session, minutes)
-
-
-def session_287k(seed: int) -> Scenario:
-    """A session of 45 minutes and 287 000 tokens, most of them in large, old tool results.
-
-    Keeping 60 % of each result over 10 000 characters brings it to about 198 000; replacing the
-    older half of the results by a line each, to about 142 000.
-    """
-    style = Style(
-        tasks=("fix", "explore", "logs", "plan", "ask"), large=82, small_chars=(400, 4_000),
-        large_chars=(14_000, 36_000), late=55, interrupts=0,
-    )  # fmt: skip
-    return scenario(seed, turns=14, tokens=287_000, style=style, ending="loop", minutes=45)
 
 
 def _limit(field: str, value: int | None) -> int | None:

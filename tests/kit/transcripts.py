@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import orjson
 
+from tests.kit.lines import LineWriter, is_input
 from ullage.messages import CLEARED, Message
-from ullage.testing._lines import LineWriter, is_input
 from ullage.testing._rng import Rng
-from ullage.testing.generator import Scenario
+from ullage.testing.generator import Scenario, Style, scenario
 from ullage.testing.script import Step, answer
 
-__all__ = ["Layout", "SessionFile", "session_file"]
+__all__ = ["Layout", "SessionFile", "session_287k", "session_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,19 @@ class SessionFile:
         return f"SessionFile({len(self.entries)} lines, {len(self.context)} messages in context)"
 
 
+def session_287k(seed: int) -> Scenario:
+    """A session of 45 minutes and 287 000 tokens, most of them in large, old tool results.
+
+    Keeping 60 % of each result over 10 000 characters brings it to about 198 000; replacing the
+    older half of the results by a line each, to about 142 000.
+    """
+    style = Style(
+        tasks=("fix", "explore", "logs", "plan", "ask"), large=82, small_chars=(400, 4_000),
+        large_chars=(14_000, 36_000), late=55, interrupts=0,
+    )  # fmt: skip
+    return scenario(seed, turns=14, tokens=287_000, style=style, ending="loop", minutes=45)
+
+
 def session_file(made: Scenario, *, layout: Layout | None = None, seed: int = 0) -> SessionFile:
     """A session as a transcript.
 
@@ -99,12 +112,6 @@ def session_file(made: Scenario, *, layout: Layout | None = None, seed: int = 0)
         made: The session.
         layout: How to arrange it; `None`: as a usual file of a recent version.
         seed: For what the layout leaves open, and for ids.
-
-    Example:
-        >>> from ullage.testing import scenario
-        >>> file = session_file(scenario(1, turns=3))
-        >>> file.entries[-1]["type"]
-        'user'
     """
     layout = layout or Layout()
     rng = Rng(seed ^ made.seed, "entries")

@@ -1,6 +1,6 @@
 """Hypothesis strategies: legal conversations of every provider, texts, JSON, transcripts.
 
-Needs the package hypothesis. All are built on small values (texts, calls, rounds, turns) that are put
+All are built on small values (texts, calls, rounds, turns) that are put
 into a provider's form at the end, so that a failing example shrinks to the one round that matters.
 """
 
@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, cast
 
-from ullage.exceptions import InvalidPolicy, MissingExtra
-from ullage.testing._talk import FORMS, Exchange, Round, Talk, Turn
-from ullage.testing._tools import SYSTEM, TOOLS, WEB_SEARCH
-from ullage.testing.entries import Layout, SessionFile, session_file
-from ullage.testing.generator import Scenario, Truth
+from hypothesis import strategies as st
 
-try:
-    from hypothesis import strategies as st
-except ModuleNotFoundError as exc:  # pragma: no cover - the tests need it
-    raise MissingExtra("hypothesis", "testing") from exc
+from tests.kit.talk import FORMS, Exchange, Round, Talk, Turn
+from tests.kit.transcripts import Layout, SessionFile, session_file
+from ullage.exceptions import InvalidPolicy
+from ullage.testing._tools import SYSTEM, TOOLS, WEB_SEARCH
+from ullage.testing.generator import Scenario, Truth
 
 __all__ = [
     "FEATURES",
