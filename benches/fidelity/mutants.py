@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ullage import _reference
-from ullage.legality import anthropic, chat, documents, ledgers, rewrites, rules
+from ullage.legality import anthropic, chat, documents, ledgers, rules
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "legality" / "test_rules_vectors.py"
 MODULES = (
@@ -31,7 +31,7 @@ MODULES = (
     ),
     *(
         f"ullage.legality.{name}"
-        for name in "bedrock chat compare documents gemini originals params responses rewrites anthropic ledgers".split()
+        for name in "bedrock chat documents gemini originals params responses anthropic ledgers".split()
     ),
 )
 
@@ -164,7 +164,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.parse_args()
     tests = runpy.run_path(str(TESTS))
-    for module in (anthropic, chat, documents, ledgers, rewrites):
+    for module in (anthropic, chat, documents, ledgers):
         module.core = _reference  # type: ignore[attr-defined]
     every = [mutant for name in MODULES for mutant in mutants(name)]
     survivors = [each for each in every if survives(each, tests["VECTORS"], tests["judged_well"])]

@@ -25,7 +25,7 @@ Errors: UllageError, and all that derive from it
 All else has a room of its own, each with its list (`__all__`):
     ullage.counting     weights, ledger, exact counts, window, rows of models
     ullage.requests     whole requests counted; more functions on lists
-    ullage.legality     rules, reports, rewrites checked
+    ullage.legality     rules, reports, repairs
     ullage.transcript   logs, their index, conversations
     ullage.levels       what is in a context; edits of the provider; reports; tools for the model
     ullage.compaction   attachments, reports, the flow itself

@@ -11,7 +11,7 @@ from anthropic.types import MessageParam
 import ullage
 from ullage import ContextManager, Policy, SessionMemory
 from ullage.counting import ModelTable, Weights, weights_for
-from ullage.legality import Report, check_rewrite
+from ullage.legality import Report, validate
 from ullage.observe import Event, Hooks
 from ullage.requests import KeptWindow
 from ullage.summarizers import SummaryReply, SummaryRequest
@@ -61,7 +61,7 @@ def lists(messages: Sequence[Mapping[str, Any]]) -> Report:
     print(ullage.warning_state(3, row, autocompact=False).percent_left + 1)
     fixed = ullage.repair(messages, provider="anthropic", max_tokens=3)
     print(ullage.outgoing(messages, provider="gemini", system="Be brief.").messages[0]["role"])
-    return check_rewrite(fixed.messages, result.messages, model="claude-opus-4-5")
+    return validate(result.messages, original=fixed.messages, model="claude-opus-4-5")
 
 
 def sessions(path: str) -> str:

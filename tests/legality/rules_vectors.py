@@ -8,7 +8,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from ullage.legality import Report, check_operation, check_rewrite, compare_requests, validate
+from tests.kit.compare import compare_requests
+from tests.kit.rewrites import check_operation, check_rewrite
+from ullage.legality import Report, validate
 
 PATH = Path(__file__).parent.parent / "golden" / "vectors.json"
 # Where each provider's request keeps its messages.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import ullage
 from ullage.exceptions import InvalidPolicy
-from ullage.legality import check_rewrite, validate
+from ullage.legality import validate
 from ullage.legality.parameters import RequestParameters
 from ullage.legality.repairs import Repairer, repair
 
@@ -19,7 +19,6 @@ CALLS = {
     "outgoing": lambda **named: ullage.outgoing(TALK, **named),
     "repair": lambda **named: repair(TALK, **named),
     "Repairer": lambda **named: Repairer(**named),
-    "check_rewrite": lambda **named: check_rewrite(TALK, TALK, **named),
 }
 PROVIDERS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock", "mistral")
 

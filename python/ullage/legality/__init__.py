@@ -10,14 +10,11 @@ if TYPE_CHECKING:
     from ullage.legality.capabilities import RequestFacts, facts_for
     from ullage.legality.catalogue import Rule, rules
     from ullage.legality.check import validate
-    from ullage.legality.compare import Comparison, compare_requests
     from ullage.legality.findings import Report, Violation, describe
     from ullage.legality.originals import Originals
     from ullage.legality.repairs import Repair, Repaired, Repairer, repair
-    from ullage.legality.rewrites import check_operation, check_rewrite
 
 __all__ = [
-    "Comparison",
     "Originals",
     "Repair",
     "Repaired",
@@ -26,9 +23,6 @@ __all__ = [
     "RequestFacts",
     "Rule",
     "Violation",
-    "check_operation",
-    "check_rewrite",
-    "compare_requests",
     "describe",
     "facts_for",
     "repair",
@@ -46,10 +40,6 @@ _HOMES = {
         "rules",
     ),
     "check": ("validate",),
-    "compare": (
-        "Comparison",
-        "compare_requests",
-    ),
     "findings": (
         "Report",
         "Violation",
@@ -61,10 +51,6 @@ _HOMES = {
         "Repaired",
         "Repairer",
         "repair",
-    ),
-    "rewrites": (
-        "check_operation",
-        "check_rewrite",
     ),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker

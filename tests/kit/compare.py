@@ -13,7 +13,9 @@ import orjson
 from ullage.legality.findings import Violation
 from ullage.legality.originals import Place, blocks_of, hashed, said_in, thought_key
 
-__all__ = ["Comparison", "compare_requests"]
+__all__ = ["RULES", "Comparison", "compare_requests"]
+
+RULES = ("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08", "C09", "C10", "L05")
 
 # A breakpoint looks back over so many blocks, itself included, for an earlier write.
 LOOKBACK_BLOCKS = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag
@@ -13,13 +13,15 @@ from ullage.exceptions import InvalidMessage
 from ullage.legality.check import validate
 from ullage.legality.findings import Report, Violation
 from ullage.legality.originals import Original, blocks_of, hashed, said_in
-from ullage.legality.parameters import RequestParameters
-from ullage.messages import Item, SystemPrompt, Tools
+from ullage.messages import Item
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 
-__all__ = ["check_operation", "check_rewrite"]
+__all__ = ["RULES", "check_operation", "check_rewrite"]
 
 Items = Sequence[Any]
+
+
+RULES = ("X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09")
 
 
 def check_rewrite(
@@ -27,56 +29,20 @@ def check_rewrite(
     after: Sequence[Item],
     *,
     provider: AnyProvider = "anthropic",
-    skip: Collection[str] = (),
-    model: str | None = None,
-    system: SystemPrompt | None = None,
-    tools: Tools | None = None,
     original: Original | None = None,
-    platform: str = "anthropic",
-    resume: str = "",
-    facts: Mapping[str, Any] | None = None,
-    wire: bool = False,
-    params: Mapping[str, Any] | None = None,
-    **named: Unpack[RequestParameters],
+    skip: Collection[str] = (),
+    **around: Any,
 ) -> Report:
-    """Checks what became of a conversation.
+    """Checks what became of a conversation: X01 to X04 and X07 to X09.
 
-    Args:
-        before: The messages that an operation was given.
-        after: What it made of them.
-        provider: Whose form they have.
-        skip: Rule ids that are not checked.
-        model: Model name; `None`: the rules of the newest models, and no window.
-        system: System prompt, where it is not a message.
-        tools: Tool definitions; `None`: unknown.
-        original: The conversation as the model saw it; `None`: `before`, where that was legal.
-        platform: Where a Claude model runs.
-        resume: `pause_turn` or `compaction` when this request resumes such a stop.
-        facts: Single facts that override what follows from the other arguments.
-        wire: The messages are sent as they are.
-        params: Further parameters of the request, as they are; `None`: none.
-        **named: The request's other parameters by name; see `validate`.
-
-    Returns:
-        Errors X01 to X04 and X07 to X09, at their places in `after` (X03, X09: in `before`).
+    `original` is the conversation as the model saw it; `None`: `before`, where that was legal. What else `validate`
+    knows of the request is passed on.
     """
     row = provider_of(provider)
-    around: dict[str, Any] = {
-        "model": model,
-        "system": system,
-        "tools": tools,
-        "original": original,
-        "platform": platform,
-        "resume": resume,
-        "facts": facts,
-        "wire": wire,
-        "params": params,
-        **named,
-    }
-    was = validate(before, provider=row, **around)
+    was = validate(before, provider=row, original=original, **around)
     if was.ok and original is None:
-        around["original"] = before
-    now = validate(after, provider=row, **around)
+        original = before
+    now = validate(after, provider=row, original=original, **around)
     found = [*_legality(was, now), *_words(before, after), *_unknown(before, after)]
     if _tokens(after) > _tokens(before):
         found.append(_error("X02", -1, f"{_tokens(after)} tokens, {_tokens(before)} before"))
@@ -89,53 +55,13 @@ def check_operation(
     operation: Callable[[list[Item]], Sequence[Item]],
     messages: Sequence[Item],
     *,
-    provider: AnyProvider = "anthropic",
     skip: Collection[str] = (),
-    model: str | None = None,
-    system: SystemPrompt | None = None,
-    tools: Tools | None = None,
-    original: Original | None = None,
-    platform: str = "anthropic",
-    resume: str = "",
-    facts: Mapping[str, Any] | None = None,
-    wire: bool = False,
-    params: Mapping[str, Any] | None = None,
-    **named: Unpack[RequestParameters],
+    **around: Any,
 ) -> Report:
-    """Runs an operation, once and again, and checks what it did: `check_rewrite`, X05 and X06.
-
-    Args:
-        operation: Makes other messages of a list; must not change the list.
-        messages: What it is given.
-        provider: Whose form they have.
-        skip: Rule ids that are not checked.
-        model: Model name; `None`: the rules of the newest models, and no window.
-        system: System prompt, where it is not a message.
-        tools: Tool definitions; `None`: unknown.
-        original: The conversation as the model saw it; `None`: `messages`, where they were legal.
-        platform: Where a Claude model runs.
-        resume: `pause_turn` or `compaction` when this request resumes such a stop.
-        facts: Single facts that override what follows from the other arguments.
-        wire: The messages are sent as they are.
-        params: Further parameters of the request, as they are; `None`: none.
-        **named: The request's other parameters by name; see `validate`.
-    """
+    """Runs an operation, once and again, and checks what it did: `check_rewrite`, X05 and X06."""
     given = list(messages)
     kept = copy.deepcopy(given)
     after = list(operation(given))
-    around: dict[str, Any] = {
-        "provider": provider,
-        "model": model,
-        "system": system,
-        "tools": tools,
-        "original": original,
-        "platform": platform,
-        "resume": resume,
-        "facts": facts,
-        "wire": wire,
-        "params": params,
-        **named,
-    }
     report = check_rewrite(kept, after, skip=skip, **around)
     found = list(report.violations)
     if given != kept:
