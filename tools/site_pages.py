@@ -97,10 +97,18 @@ def first_line(text: str | None) -> str:
     return (text or "").strip().split("\n\n")[0].replace("\n", " ")
 
 
+ENDS = (
+    ("0", "success"),
+    ("1", "a negative result: a check failed, or there was nothing to gain"),
+    ("2", "bad input or usage"),
+    ("130", "interrupted"),
+)
+
+
 def cli_page() -> str:
     """Every command with its options, defaults and examples."""
+    from ullage.cli.app import command_apps
     from ullage.cli.examples import EXAMPLES
-    from ullage.cli.man import ENDS, command_apps
 
     parts = [
         "# Command line",

@@ -33,7 +33,6 @@ __all__ = [
     "HOOK_SECONDS",
     "MAX_CONTEXT_TOKENS",
     "MEMORY",
-    "NO_PAGER",
     "PI_HOME",
     "STATE_HOME",
     "WINDOW",
@@ -107,9 +106,6 @@ CLAUDE_CONFIG = "CLAUDE_CONFIG_DIR"
 
 CODEX_HOME = "CODEX_HOME"
 """Codex' folder; unset: `~/.codex`."""
-
-NO_PAGER = "NO_PAGER"
-"""Anything but empty: the command line shows nothing in a pager."""
 
 PI_HOME = "PI_CODING_AGENT_DIR"
 """pi's folder; unset: `~/.pi/agent`."""

@@ -123,18 +123,6 @@ def test_completion_is_printed_and_changes_no_file(shell, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_manual_page_names_every_command_and_option():
-    page = ullage("man").stdout
-    assert page.startswith(".TH ULLAGE 1 ")
-    for name in ("inspect", "compact", "memory list", "completion"):
-        assert f".SS ullage {name}\n" in page
-    for option in (r"\-\-target", r"\-\-diff", r"\-\-redact"):
-        assert option in page
-    assert [
-        line for line in page.splitlines() if re.match(r"[.'](?!TH|SH|SS|TP|PP|B |nf|fi)", line)
-    ] == []
-
-
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_help_fits_the_terminal_and_has_examples(columns):
     for name in ("inspect", "compact", "resume", "report"):

@@ -191,7 +191,7 @@ def test_what_is_no_output_does_not_pass(places, checker):
 
 
 def test_every_command_with_json_has_a_schema_and_a_case_here():
-    from ullage.cli.man import command_apps
+    from ullage.cli.app import command_apps
 
     having = {
         name

@@ -24,7 +24,7 @@ from ullage.testing import scenario
 EVERYWHERE = (
     "batch inspect {session}", "claude install --dry-run", "compact {session} --dry-run --diff", "completion bash",
     "demo --size 20000 --directory demo", "edit {session}", "handoff {session} --to codex --dry-run",
-    "hooks install codex --dry-run", "inspect {session}", "list", "man", "memory list --folder notes", "policy",
+    "hooks install codex --dry-run", "inspect {session}", "list", "memory list --folder notes", "policy",
     "replay {session}", "report {session} -o report.html", "resume {session}", "schema list", "search parser",
     "session-memory show {session}", "undo {session} --dry-run", "validate {session}", "watch {session} --once",
 )  # fmt: skip
@@ -103,7 +103,7 @@ def test_without_colour_where_no_color_is_set_and_without_escapes_in_a_pipe(
     shown = Terminal()
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(f"sys.{name}", shown)
-    for name, value in {"NO_COLOR": "1", "NO_PAGER": "1", "COLUMNS": "80", "TERM": "xterm"}.items():
+    for name, value in {"NO_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
     main(given)
     colours = re.findall(r"\x1b\[(?:[\d;]*;)?(?:3\d|4\d|9[0-7])(?:;[\d;]*)?m", shown.getvalue())
@@ -112,7 +112,7 @@ def test_without_colour_where_no_color_is_set_and_without_escapes_in_a_pipe(
 
 
 def test_every_command_that_shows_something_is_looked_at_without_colour():
-    from ullage.cli.man import command_apps
+    from ullage.cli.app import command_apps
 
     commands = {name.split()[0] for name, app in command_apps() if app.default_command is not None}
     assert commands - {each.split()[0] for each in EVERYWHERE} == {"mcp", "proxy", "tui"}

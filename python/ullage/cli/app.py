@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from cyclopts import (
@@ -18,19 +19,17 @@ from rich.console import Console
 import ullage
 from ullage.cli.examples import EXAMPLES
 from ullage.cli.output import COMMAND, envelope
-from ullage.cli.pager import NO_PAGER, pages
 from ullage.cli.printable import SafeConsole
 from ullage.cli.session_file import NoSession, with_last, with_streams
 
-__all__ = ["app", "run"]
+__all__ = ["app", "command_apps", "run"]
 
 HELP = """Shrink an LLM agent's conversation so that it fits the context window.
 
 Reads transcripts of Claude Code, Codex, pi, Cline, SWE-agent and OpenAI chat. Nothing is sent anywhere unless you name a
 summarizer that asks a model: compaction works without one and without a key.
 
-Start with `ullage demo`, then `ullage inspect FILE`. On a terminal, long output of commands that only show things goes to your pager; not with
-`--no-pager`, or where `NO_PAGER` is set.
+Start with `ullage demo`, then `ullage inspect FILE`.
 """
 
 _COMMANDS = {
@@ -82,7 +81,6 @@ def _app() -> App:
     notes = "ullage.cli.session_memory:session_memory_app"
     made.command(notes, name="session-memory", help=SESSION_MEMORY)
     made.command(_completion, name="completion", help_epilogue=EXAMPLES["completion"])
-    made.command("ullage.cli.man:man_command", name="man", help="Print the manual page.")
     made.command("ullage.cli.claude:claude_app", name="claude", help=CLAUDE)
     made.command("ullage.cli.hooks:hooks_app", name="hooks", help=HOOKS)
     return made
@@ -99,20 +97,26 @@ def _completion(
 app = _app()
 
 
+def command_apps(parent: App = app, before: str = "") -> Iterator[tuple[str, App]]:
+    """Every command with its name; `memory list` and the like after the command that they belong to."""
+    for name in sorted(each for each in parent if not each.startswith("-")):
+        full = f"{before} {name}".strip()
+        yield full, parent[name]
+        yield from command_apps(parent[name], full)
+
+
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
-    words = [word for word in argv if word != NO_PAGER]
-    COMMAND.set(_command_of(words))
+    COMMAND.set(_command_of(argv))
     try:
-        with pages(COMMAND.get(), wanted=len(words) == len(argv)):
-            code = app(
-                with_last(with_streams(words)),
-                console=Console(),  # its own is kept, with the width of the first run
-                result_action="return_value",
-                exit_on_error=False,
-                print_error=False,
-                help_on_error=False,
-            )
+        code = app(
+            with_last(with_streams(argv)),
+            console=Console(),  # its own is kept, with the width of the first run
+            result_action="return_value",
+            exit_on_error=False,
+            print_error=False,
+            help_on_error=False,
+        )
     except CycloptsError as exc:
         return _usage_error(exc, as_json="--json" in argv)
     except NoSession as exc:

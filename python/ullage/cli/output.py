@@ -19,7 +19,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from ullage.cli.pager import paged
 from ullage.cli.printable import SafeConsole, json_printable, printable
 
 __all__ = ["COMMAND", "Output", "bar", "counted", "envelope", "share", "tokens"]
@@ -102,8 +101,6 @@ class Output:
         self.piped = not sys.stdout.isatty()
         # In a pipe, lines stay whole so that grep can use them; on a terminal its width applies.
         self.console = SafeConsole(highlight=False, soft_wrap=self.piped)
-        if not (self.piped or as_json):
-            paged(self.console)
         self.errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
     def json(self, report: Any) -> None:
