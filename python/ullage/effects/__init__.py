@@ -94,7 +94,10 @@ class Wait(NamedTuple):
 
 
 class LetOthersRun(NamedTuple):
-    """A place within long work where an event loop may do something else; `drive` passes it by. Result: `None`."""
+    """A place within long work where an event loop may do something else; `drive` passes it by. Result: `None`.
+
+    The work is not moved to a thread: requests in the loop would wait for the interpreter's lock, at p99 twice as long (`docs/speed.md`).
+    """
 
 
 class Emit(NamedTuple):
