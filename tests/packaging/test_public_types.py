@@ -12,7 +12,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
@@ -219,10 +219,20 @@ def test_what_a_restored_manager_takes_is_what_the_constructor_takes():
 
 
 def test_a_session_is_compacted_with_the_arguments_of_a_list():
-    of_list = set(inspect.signature(ullage.compact).parameters)
-    of_session = set(inspect.signature(ullage.compact_session).parameters)
+    of_list, of_session = taken_by(ullage.compact), taken_by(ullage.compact_session)
     # What the session itself knows: its items, its form, and where the result goes.
     assert of_list - of_session == {"items", "provider", "store", "log"}
+    assert taken_by(ullage.acompact) == of_list
+    assert typing.get_type_hints(ullage.compaction.Job).keys() > of_list - {
+        "model", "provider", "log", "cancel", "listeners",
+    }  # fmt: skip
+
+
+def taken_by(function: Callable[..., object]) -> set[str]:
+    """Names of arguments, those of its record of options included."""
+    own = set(inspect.signature(function).parameters) - {"options"}
+    (record,) = typing.get_args(hints_of(function)["options"])
+    return own | record.__optional_keys__
 
 
 if __name__ == "__main__":

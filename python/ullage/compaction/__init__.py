@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     )
     from ullage.compaction.flow import compaction_flow
     from ullage.compaction.job import Job
+    from ullage.compaction.options import CompactionOptions, ListOptions
 
 __all__ = [
     "AgentsAttachment",
+    "CompactionOptions",
     "CompactionReport",
     "CompactionResult",
     "Job",
+    "ListOptions",
     "McpAttachment",
     "Outcome",
     "Providers",
@@ -48,6 +51,10 @@ _HOMES = {
     ),
     "flow": ("compaction_flow",),
     "job": ("Job",),
+    "options": (
+        "CompactionOptions",
+        "ListOptions",
+    ),
     "context_providers": (
         "AgentsAttachment",
         "McpAttachment",

@@ -32,47 +32,19 @@ ResultStore: TypeAlias = Callable[[CompactionResult, tuple[str | int, ...]], Com
 class Job:
     """What to compact and how.
 
+    The options of `ListOptions` mean here what they mean there, but are read: a preset's name is a `Policy`, a line a summarizer.
+
     Attributes:
         items: Bare messages or entries, oldest first. Never changed.
-        trigger: `manual`: failures are raised. `auto`: failures are outcomes, and the summary tells the model to
-            go on.
-        instructions: The user's own, for the summary.
-        direction: `full`, or partial: `from` a message to the end, `up_to` a message.
-        at: That message, by uuid or position; for a partial direction only.
-        keep: Newest part that stays: tokens, a `KeepPolicy`, or `None` for the policy's, fitted to
-            the window. 0: only what must stay.
-        target_tokens: Most tokens of the new context's messages, system prompt and tools not counted. Large results
-            in the kept part are shortened for it. One that what must stay exceeds is refused before anything is
-            removed; an automatic compaction goes on without it. `None`: no such limit.
-        policy: Thresholds.
-        window_tokens: Context window of the model that continues.
-        trigger_tokens: Where the next automatic compaction would start; `None`: unknown, not compared.
-        limit_tokens: The same in tokens of our estimate, for what may be kept; `None`: no other figure.
-        overhead_tokens: System prompt and tools by our estimate; `None`: taken from the usage figures, if any.
+        limit_tokens: `trigger_tokens` in tokens of our estimate, for what may be kept; `None`: no other figure.
         context_tokens: Size of the context as the host counts it, which triggered; `None`: by the newest usage
             figure, or by the estimate and `overhead_tokens`.
         permille: Tokens of the provider for 1000 of our estimate, where the host knows it.
-        weights: For the calibrated estimate; `None`: rough.
         bound_thinking: The model refuses thinking that comes after another prefix than the one it was
             generated after: what is kept after the summary loses its thinking.
-        thinking: The request's `thinking` parameter; `None`: not in use. In manual mode (`enabled`) an open turn is
-            not kept without its first thinking: the cut moves to where some is, or the turn is ended.
-        summarizer: Writes the summary.
-        fallback: Writes it if that fails; `None`: the failure is final.
-        hooks: Hooks of the host.
-        providers: What to restore afterwards.
-        pins: Texts to carry verbatim, besides those that an earlier summary carries.
-        template: Replaces the prompt; empty: the built-in one.
-        redact: Applied to all text that is sent to a model or becomes the summary; `None`: not applied.
-        transcript_path: Passed to the model and to hooks; empty: not.
-        session_id: Passed to hooks.
-        cwd: Passed to hooks.
         source: The part of the host that asks the model, for events.
         turns_since: Responses since the newest compaction, for events; `None`: read from the items if possible.
         previous_turn_id: Where that was; empty: likewise.
-        store: Installs a result in a log; `None`: that is up to the caller.
-        memory: Notes of the session (`ullage.memory.session`), tried before a summary is written: they need
-            no call. `None`: there are none.
         microcompacted: The host has shortened old results already (a context manager), or they may not be.
         disabled: Compaction is turned off (`DISABLE_COMPACT`): the outcome is `blocked`.
     """

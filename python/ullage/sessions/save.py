@@ -5,37 +5,28 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from ullage._engine import core
 from ullage.compaction import CompactionResult
 from ullage.compaction.api import job_of
 from ullage.compaction.chain import entries_to_write, on_one_chain
-from ullage.compaction.compaction_result import Direction
-from ullage.compaction.context_providers import Providers
 from ullage.compaction.effects_runner import run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.input import ReadItems
-from ullage.compaction.recollection import Memory
+from ullage.compaction.options import CompactionOptions
 from ullage.counting.estimate import Weights, weights_for
-from ullage.effects import CancelToken
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
-from ullage.levels.pins import Pin
 from ullage.messages import BOUNDARY, Item
-from ullage.observe.events import Listener
-from ullage.observe.hooks import Hooks
-from ullage.policy import KeepPolicy, Policy
-from ullage.policy.arguments import known_arguments
+from ullage.policy.arguments import refuse_unknown
 from ullage.providers.anthropic import clean_entries
-from ullage.providers.manual_thinking import Thinking
 from ullage.sessions.drafts import copy_of, draft_of, put_in_place
 from ullage.sessions.load import CLAUDE_CODE, Session, open_session
 from ullage.sessions.native_append import APPENDED, continued, lines_of, shown
-from ullage.summarizers.protocol import WriterLike
 from ullage.transcript import Transcript, TranscriptLog, resume
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.log import line_of
@@ -68,39 +59,18 @@ class CompactedSession:
         return f"CompactedSession({self.result!r}, path={self.path})"
 
 
-@known_arguments
+_OWN = ("output", "overwrite", "format", "transcript_path")
+"""Arguments of `compact_session` that are its own, for the nearest name of a misspelt one."""
+
+
 def compact_session(
     session: Session,
     *,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     format: str | None = None,  # noqa: A002 - the word of the field, as in `read`
-    model: str | None = None,
-    instructions: str = "",
-    keep: KeepPolicy | int | None = None,
-    target_tokens: int | None = None,
-    thinking: Thinking | None = None,
-    summarizer: WriterLike | None = None,
-    cancel: CancelToken | None = None,
-    listeners: Iterable[Listener] = (),
-    trigger: Literal["manual", "auto"] = "manual",
-    direction: Direction = "full",
-    at: int | str | None = None,
-    policy: Policy | str | None = None,
-    fallback: WriterLike | None = None,
-    hooks: Hooks | Mapping[str, Any] | None = None,
-    providers: Providers | None = None,
-    pins: Iterable[Pin] = (),
-    template: str = "",
-    redact: Callable[[str], str] | None = None,
-    session_id: str = "",
-    cwd: str = "",
-    memory: Memory | None = None,
-    window_tokens: int | None = None,
-    trigger_tokens: int | None = None,
-    overhead_tokens: int | None = None,
-    weights: Weights | None = None,
     transcript_path: str | None = None,
+    **options: Unpack[CompactionOptions],
 ) -> CompactedSession:
     """Compact a session and write a transcript that its own tool, or Claude Code, and Ullage can resume.
 
@@ -115,92 +85,46 @@ def compact_session(
         overwrite: Whether another existing file may be replaced.
         format: `claude_code`, or the session's own where that is Codex or pi; `None`: the own one if it
             has words for this compaction, else Claude Code's.
-        model: The model that continues; `None`: the session's.
-        instructions: This and all that follow are those of `compact`: what the summary should focus on, in the user's words.
-        keep: Newest part that stays verbatim.
-        target_tokens: Most tokens of the new context's messages; see `compact`.
-        thinking: The `thinking` parameter of later requests.
-        summarizer: Writes the summary; `None`: code does.
-        cancel: Checked between steps.
-        listeners: Called with every event.
-        trigger: `manual`, or `auto`.
-        direction: `full`, or `from` the message `at`, or `up_to` it.
-        at: A position, or a uuid.
-        policy: Thresholds.
-        fallback: Writes the summary if the summarizer fails.
-        hooks: `Hooks`, or their fields.
-        providers: What to restore afterwards.
-        pins: Texts to carry verbatim.
-        template: Replaces the prompt; empty: the built-in one.
-        redact: Applied to all text that is sent to a model or becomes the summary.
-        session_id: Passed to hooks.
-        cwd: Passed to hooks.
-        memory: Notes of the session.
-        window_tokens: Context window; `None`: the model's.
-        trigger_tokens: Where automatic compaction starts; `None`: the model's.
-        overhead_tokens: System prompt and tools; `None`: as the session shows.
-        weights: For the estimate; `None`: the model's.
         transcript_path: Where the summary says the whole conversation is; `None`: in the written file, or in the session's.
+        **options: See `ullage.compaction.CompactionOptions`. `model=None`: the session's; `overhead_tokens=None`: as the session shows.
 
     Returns:
         The result. Nothing is written unless the outcome is `compacted`.
 
     Raises:
-        InvalidPolicy: No file of this session can be written in that format.
+        InvalidPolicy: No file of this session can be written in that format, or there is no such option, or it is out of range.
         StoreError: The file exists and `overwrite` is false, or it cannot be written; nothing has changed.
         LogConflict: The session's file grew, or was changed or replaced, since it was opened, or another writer holds
             it: open it again. Nothing was written.
         CompactionError: The compaction failed; nothing has changed.
         ContextTooLarge: What must stay is more than `target_tokens`; names the smallest that can be met. Nothing was written.
     """
+    refuse_unknown(options, (*_OWN, *CompactionOptions.__annotations__))
     if format not in (None, CLAUDE_CODE) and (format != session.format or format not in APPENDED):
         known = sorted({CLAUDE_CODE, *(name for name in APPENDED if name == session.format)})
         raise InvalidPolicy("format", format, f"must be {' or '.join(known)}")
     target = None if output is None else Path(output)
     if target is not None:
         _refuse(session, target, overwrite)
-    model = model or session.model or None
-    before, beside = _measured(session, weights or weights_for(model))
-    if overhead_tokens is None:
-        overhead_tokens = beside()
-    options: dict[str, Any] = {
+    model = options.get("model") or session.model or None
+    before, beside = _measured(session, options.get("weights") or weights_for(model))
+    overhead = options.get("overhead_tokens")
+    given: dict[str, Any] = {
+        **options,
         "model": model,
-        "weights": weights,
-        "overhead_tokens": overhead_tokens,
-        "instructions": instructions,
-        "keep": keep,
-        "target_tokens": target_tokens,
-        "thinking": thinking,
-        "summarizer": summarizer,
-        "cancel": cancel,
-        "listeners": listeners,
-        "trigger": trigger,
-        "direction": direction,
-        "at": at,
-        "policy": policy,
-        "fallback": fallback,
-        "hooks": hooks,
-        "providers": providers,
-        "pins": pins,
-        "template": template,
-        "redact": redact,
-        "session_id": session_id,
-        "cwd": cwd,
-        "memory": memory,
-        "window_tokens": window_tokens,
-        "trigger_tokens": trigger_tokens,
+        "overhead_tokens": beside() if overhead is None else overhead,
         "transcript_path": str(target or session.path)
         if transcript_path is None
         else transcript_path,
     }
     if session.format in APPENDED and format != CLAUDE_CODE:
-        done = _in_own_format(session, target, options, before)
+        done = _in_own_format(session, target, given, before)
         if done is not None:
             return done
         if format is not None or (target is not None and _is_own(session, target)):
             reason = f"the {session.format} format has no words for this compaction"
             raise StoreError(reason, path=str(target), hint="write another file, as claude_code")
-    return _as_claude_code(session, target, options, before)
+    return _as_claude_code(session, target, given, before)
 
 
 def _measured(session: Session, weights: Weights) -> tuple[int | None, Callable[[], int]]:
@@ -218,7 +142,8 @@ def _compacted(
     """The compaction, not written; its size before is the provider's figure where there is one, as in `inspect`."""
     given = {name: each for name, each in options.items() if name not in ("cancel", "listeners")}
     job = job_of(items, context_tokens=before, **given)
-    return run_flow(compaction_flow(job), job, options["listeners"], cancel=options["cancel"])
+    listeners, cancel = options.get("listeners", ()), options.get("cancel")
+    return run_flow(compaction_flow(job), job, listeners, cancel=cancel)
 
 
 # ---- in Claude Code's format -----------------------------------------------------------------
