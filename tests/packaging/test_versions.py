@@ -76,3 +76,11 @@ def test_wrong_arguments_are_refused_where_an_integration_is_made(field, value):
         HeldConversations(NativeItems(), **{field: value})
     assert caught.value.field == field
     assert field != "summarizer" or "'host'" in caught.value.hint
+
+
+def test_the_host_writes_only_where_there_is_one():
+    held = HeldConversations(NativeItems(), summarizer="host")
+    assert (held.host_writes, held.summarizer) == (True, None)
+    assert not HeldConversations(NativeItems(), summarizer="extractive").host_writes
+    with pytest.raises(InvalidPolicy, match="summarizer"):
+        HeldConversations(NativeItems(), summarizer="host", has_host=False)

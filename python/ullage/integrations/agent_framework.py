@@ -10,22 +10,20 @@ agent = Agent(client, middleware=[UllageChatMiddleware(context_window=128_000)])
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Unpack
 
 from ullage.integrations.agent_framework_messages import MessageTranslator
 from ullage.integrations.conversations import (
     HeldConversation,
     HeldConversations,
     ModelFacts,
+    Options,
     transcript_of,
 )
 from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
-from ullage.observe import Listener
-from ullage.policy import Policy
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 check("agent-framework")
 try:
@@ -49,34 +47,11 @@ class UllageChatMiddleware(ChatMiddleware):
     request is sent again, but not once a stream has begun. Conversations that the service keeps pass as they are.
 
     Args:
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the agent's own client; a summarizer, or its name; `None`: code, without a model.
-        context_window: The model's window in tokens; `None`: Ullage's model table.
-        max_output_tokens: Its longest response in tokens, likewise.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        **options: See `ullage.integrations.conversations.Options`.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
-    ) -> None:
-        self._host_writes = summarizer == "host"
-        self._conversations = HeldConversations[Message](
-            MessageTranslator(),
-            policy=policy,
-            summarizer=None if self._host_writes else summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
-        )
+    def __init__(self, **options: Unpack[Options]) -> None:
+        self._conversations = HeldConversations[Message](MessageTranslator(), **options)
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Send what fits, and after a refusal as too long less."""
@@ -103,7 +78,7 @@ class UllageChatMiddleware(ChatMiddleware):
         name = options.get("model") or getattr(context.client, "model", None)
         known = getattr(context, "session", None)  # older releases do not name it
         session = known.session_id if known else _begin(given)
-        host = _host(context.client) if self._host_writes else None
+        host = _host(context.client) if self._conversations.host_writes else None
         return self._conversations.of(session, ModelFacts(str(name or "unknown")), host)
 
 
@@ -114,34 +89,20 @@ class UllageCompactionStrategy:
 
     Args:
         model: Name of the model whose window counts.
-        policy: This and the others are those of `UllageChatMiddleware`.
-        summarizer: A summarizer, or its name; `None`: code, without a model.
-        context_window: See there.
-        max_output_tokens: See there.
-        store: See there.
-        listeners: See there.
+        **options: See `ullage.integrations.conversations.Options`.
     """
 
     def __init__(
         self,
         *,
         model: str,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
+        **options: Unpack[Options],
     ) -> None:
         self._model = ModelFacts(model)
         self._conversations = HeldConversations[Message](
             MessageTranslator(),
-            policy=policy,
-            summarizer=summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
+            has_host=False,  # no client is at hand that could be asked
+            **options,
         )
 
     async def __call__(self, messages: list[Message]) -> bool:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
 from ullage.manager import ListView, PlanStep
@@ -23,6 +23,7 @@ __all__ = [
     "HeldConversations",
     "ModelFacts",
     "NativeItems",
+    "Options",
     "Translator",
     "in_place",
 ]
@@ -195,6 +196,27 @@ def _told(error: Exception, overflow: bool) -> Any:
     return _TOO_LONG if overflow and not found.is_overflow else error
 
 
+class Options(TypedDict, total=False):
+    """What every way in takes, by name.
+
+    Attributes:
+        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
+        summarizer: Who writes summaries: `host`, the model in use, asked through the framework; a summarizer, or its name; `None`: code,
+            without a model.
+        context_window: The model's window in tokens; `None`: what the framework knows of it, else Ullage's model table.
+        max_output_tokens: Its longest response in tokens, likewise.
+        store: For large tool results; `None`: they stay, and are snipped.
+        listeners: Called with every event.
+    """
+
+    policy: Policy | str | None
+    summarizer: WriterLike | None
+    context_window: int | None
+    max_output_tokens: int | None
+    store: OffloadStore | None
+    listeners: Iterable[Listener]
+
+
 @dataclass(slots=True)
 class HeldConversations(Generic[M]):
     """The conversations that an integration has seen, the newest ones held.
@@ -205,12 +227,9 @@ class HeldConversations(Generic[M]):
     Attributes:
         translator: Of the framework's messages.
         provider: Their form.
-        policy: As `ContextManager` takes it.
-        summarizer: Writes summaries; `None`: code does.
-        context_window: Stated by the user; `None`: what the framework says of the model.
-        max_output_tokens: Likewise.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        policy: This and the others are those of `Options`.
+        has_host: Whether the model in use can write summaries; if not, `host` is refused.
+        host_writes: It is to write them: `of` is passed it.
     """
 
     translator: Translator[M]
@@ -221,6 +240,8 @@ class HeldConversations(Generic[M]):
     max_output_tokens: int | None = None
     store: OffloadStore | None = None
     listeners: Iterable[Listener] = ()
+    has_host: bool = True
+    host_writes: bool = field(default=False, init=False)
     _held: OrderedDict[tuple[str, ModelFacts], HeldConversation[M]] = field(
         default_factory=OrderedDict
     )
@@ -229,6 +250,9 @@ class HeldConversations(Generic[M]):
     def __post_init__(self) -> None:
         """Refuse arguments that no conversation could be begun with."""
         self.listeners = tuple(self.listeners)
+        self.host_writes = self.has_host and self.summarizer == "host"
+        if self.host_writes:
+            self.summarizer = None
         try:
             ContextManager(
                 model=_ANY,

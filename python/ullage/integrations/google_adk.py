@@ -11,20 +11,18 @@ app = App(name="cellar", root_agent=agent, plugins=[UllagePlugin()])
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from ullage.integrations.conversations import (
     HeldConversation,
     HeldConversations,
     ModelFacts,
+    Options,
     transcript_of,
 )
 from ullage.integrations.versions import absent, check
 from ullage.messages import Item
-from ullage.observe import Listener
-from ullage.policy import Policy
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 check("google-adk")
 try:
@@ -62,38 +60,18 @@ class UllagePlugin(BasePlugin):
     the model is asked again, without streaming.
 
     Args:
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
-        context_window: The model's window in tokens; `None`: Ullage's model table.
-        max_output_tokens: Its longest response in tokens, likewise.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        **options: See `ullage.integrations.conversations.Options`.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
-    ) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__(name="ullage")
-        self._host_writes = summarizer == "host"
         self._given: dict[
             int, tuple[LlmRequest, list[Content]]
         ] = {}  # by id() of requests under way
         self._conversations = HeldConversations[Content](
             ContentTranslator(),
             provider="gemini",
-            policy=policy,
-            summarizer=None if self._host_writes else summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
+            **options,
         )
 
     async def before_model_callback(
@@ -136,7 +114,7 @@ class UllagePlugin(BasePlugin):
         request.contents = fitted.messages
 
     def _of(self, context: CallbackContext, request: LlmRequest) -> HeldConversation[Content]:
-        host = _host(request.model) if self._host_writes and request.model else None
+        host = _host(request.model) if self._conversations.host_writes and request.model else None
         name = f"{context.session.id}/{context.agent_name}"
         facts = ModelFacts((request.model or "gemini-2.5-pro").removeprefix("models/"))
         return self._conversations.of(name, facts, host)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 
 from ullage import ContextManager
 from ullage.exceptions import ContextTooLarge
@@ -20,14 +20,12 @@ from ullage.integrations.conversations import (
     HeldConversation,
     HeldConversations,
     ModelFacts,
+    Options,
     transcript_of,
 )
 from ullage.integrations.inspect_ai_messages import InspectTranslator
 from ullage.integrations.versions import absent, check
-from ullage.observe import Listener
-from ullage.policy import Policy
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 check("inspect-ai")
 try:
@@ -57,12 +55,7 @@ class UllageCompaction(CompactionStrategy):
     Args:
         threshold: Tokens, or a part of the window, from which Inspect asks for a compaction.
         memory: Whether Inspect warns the model before, if it has the memory tool.
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the model in use; a summarizer, or its name; `None`: code, without a model.
-        context_window: The model's window in tokens; `None`: what Inspect knows of it.
-        max_output_tokens: Its longest response in tokens; `None`: that of the generation config, else Ullage's model table.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        **options: See `ullage.integrations.conversations.Options`. For a response the generation config counts too.
     """
 
     def __init__(
@@ -70,23 +63,11 @@ class UllageCompaction(CompactionStrategy):
         *,
         threshold: float = 0.9,
         memory: bool = True,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
+        **options: Unpack[Options],
     ) -> None:
         super().__init__(type="summary", threshold=threshold, memory=memory)
-        self._host_writes, self._window = summarizer == "host", context_window
-        self._conversations = HeldConversations[ChatMessage](
-            InspectTranslator(),
-            policy=policy,
-            summarizer=None if self._host_writes else summarizer,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
-        )
+        self._window = options.pop("context_window", None)
+        self._conversations = HeldConversations[ChatMessage](InspectTranslator(), **options)
 
     async def compact(
         self, model: Model, messages: list[ChatMessage], tools: list[ToolInfo]
@@ -115,7 +96,7 @@ class UllageCompaction(CompactionStrategy):
     def _of(self, model: Model, rest: Sequence[ChatMessage]) -> HeldConversation[ChatMessage]:
         """The conversation that begins with the same message; one strategy serves all samples of a task."""
         facts = ModelFacts(model.name, self._room(model), model.config.max_tokens)
-        host = _host(model) if self._host_writes else None
+        host = _host(model) if self._conversations.host_writes else None
         return self._conversations.of(str(rest[0].id), facts, host)
 
     def _room(self, model: Model) -> int:

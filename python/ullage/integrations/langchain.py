@@ -10,24 +10,21 @@ agent = create_agent("openai:gpt-5.4", tools=[...], middleware=[UllageMiddleware
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from ullage.integrations.conversations import (
     Fitted,
     HeldConversation,
     HeldConversations,
     ModelFacts,
+    Options,
 )
 from ullage.integrations.langchain_messages import LangChainTranslator
 from ullage.integrations.langchain_summary import ChatSummarizer
 from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
-from ullage.observe import Listener
-from ullage.policy import Policy
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import WriterLike
 
 check("langchain")
 try:
@@ -56,15 +53,10 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     and it is sent again.
 
     Args:
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
         persist: Also write the smaller list into the state, so that checkpoints do not grow; what is removed is then
             only in this process.
-        context_window: The model's window in tokens; `None`: what its profile says, else Ullage's model table.
-        max_output_tokens: Its longest response in tokens, likewise.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
         name: The middleware's name; `SummarizationMiddleware` takes the place of deepagents' own.
+        **options: See `ullage.integrations.conversations.Options`. Of the model its profile is known.
     """
 
     transformers = (InternalCallTransformer,)
@@ -72,27 +64,14 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def __init__(
         self,
         *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
         persist: bool = False,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
         name: str = "UllageMiddleware",
+        **options: Unpack[Options],
     ) -> None:
         super().__init__()
-        self._host_writes, self._persist, self._name = summarizer == "host", persist, name
+        self._persist, self._name = persist, name
         self._tools: tuple[list[Any], list[dict[str, Any]]] = ([], [])
-        self.conversations = HeldConversations[AnyMessage](
-            LangChainTranslator(),
-            policy=policy,
-            summarizer=None if self._host_writes else summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
-        )
+        self.conversations = HeldConversations[AnyMessage](LangChainTranslator(), **options)
 
     @property
     def name(self) -> str:
@@ -153,7 +132,7 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     # ---- inside ------------------------------------------------------------------------------
 
     def _of(self, request: ModelRequest[Any]) -> HeldConversation[AnyMessage]:
-        host = ChatSummarizer(request.model) if self._host_writes else None
+        host = ChatSummarizer(request.model) if self.conversations.host_writes else None
         return self.conversations.of(_thread(request.messages), _facts(request.model), host)
 
     def _head(self, request: ModelRequest[Any]) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Unpack, cast
 
 from ullage.exceptions import InvalidMessage
 from ullage.integrations.conversations import (
@@ -26,15 +26,13 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     NativeItems,
+    Options,
     transcript_of,
 )
 from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
 from ullage.messages import Item
-from ullage.observe import Listener
-from ullage.policy import Policy
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 check("litellm")
 try:
@@ -88,37 +86,18 @@ class UllageLogger(CustomLogger):
     them again itself. Requests that go on from what the provider keeps (`previous_response_id`, `conversation`) pass as they are.
 
     Args:
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the model in use; a summarizer, or its name; `None`: code, without a model.
-        context_window: The model's window in tokens; `None`: what litellm knows of it, else Ullage's model table.
-        max_output_tokens: Its longest response in tokens, likewise.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        **options: See `ullage.integrations.conversations.Options`.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
-    ) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__()
-        self._host_writes, listening = summarizer == "host", tuple(listeners)
+        options["listeners"] = tuple(options.get("listeners", ()))  # for three of them
         self._told = False
         self._conversations = {
             form.provider: HeldConversations[Item](
                 _Items(),
                 provider=form.provider,
-                policy=policy,
-                summarizer=None if self._host_writes else summarizer,
-                context_window=context_window,
-                max_output_tokens=max_output_tokens,
-                store=store,
-                listeners=listening,
+                **options,
             )
             for form in (_CHAT, _ANTHROPIC, _RESPONSES)
         }
@@ -208,8 +187,8 @@ class UllageLogger(CustomLogger):
         return cast("Callable[P, R]", awaited) if inspect.iscoroutinefunction(call) else asked
 
     def _of(self, request: _Request, call: Callable[..., Any] | None) -> HeldConversation[Item]:
-        host = _HostSummarizer(request, call) if self._host_writes else None
         held = self._conversations[request.form.provider]
+        host = _HostSummarizer(request, call) if held.host_writes else None
         return held.of(request.name, _facts(request.options), host)
 
 

@@ -12,7 +12,7 @@ agent = FunctionAgent(tools=[...], llm=UllageLLM(OpenAI(model="gpt-5.4")))
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 
 from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
@@ -20,6 +20,7 @@ from ullage.integrations.conversations import (
     HeldConversation,
     HeldConversations,
     ModelFacts,
+    Options,
     transcript_of,
 )
 from ullage.integrations.llama_index_messages import ChatMessageTranslator
@@ -60,40 +61,19 @@ class UllageLLM(FunctionCallingLLM):
 
     Args:
         llm: Any model of LlamaIndex, which is asked.
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the model itself; a summarizer, or its name; `None`: code, without a model.
-        context_window: The model's window in tokens; `None`: what its metadata says, else Ullage's model table.
-        max_output_tokens: Its longest response in tokens, likewise.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        **options: See `ullage.integrations.conversations.Options`.
     """
 
     llm: LLM = Field(description="The model that is asked.")
     _conversations: HeldConversations[ChatMessage] = PrivateAttr()
-    _host_writes: bool = PrivateAttr()
 
     def __init__(
         self,
         llm: LLM,
-        *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
+        **options: Unpack[Options],
     ) -> None:
         super().__init__(llm=llm, callback_manager=llm.callback_manager)
-        self._host_writes = summarizer == "host"
-        self._conversations = HeldConversations[ChatMessage](
-            ChatMessageTranslator(),
-            policy=policy,
-            summarizer=None if self._host_writes else summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
-        )
+        self._conversations = HeldConversations[ChatMessage](ChatMessageTranslator(), **options)
 
     @classmethod
     def class_name(cls) -> str:
@@ -174,7 +154,7 @@ class UllageLLM(FunctionCallingLLM):
                 return
 
     def _of(self, request: _Request) -> HeldConversation[ChatMessage]:
-        host = _HostSummarizer(self.llm) if self._host_writes else None
+        host = _HostSummarizer(self.llm) if self._conversations.host_writes else None
         return self._conversations.of(request.name, _facts(self.metadata), host)
 
     # ---- what passes -------------------------------------------------------------------------
@@ -254,6 +234,7 @@ class UllageBlock(BaseMemoryBlock[list[ChatMessage]]):
             summarizer=summarizer,
             store=store,
             listeners=listeners,
+            has_host=False,  # no model is at hand that could be asked
         )
 
     async def _aput(self, messages: list[ChatMessage]) -> None:

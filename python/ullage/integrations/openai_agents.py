@@ -15,22 +15,20 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 
 from ullage.integrations.conversations import (
     HeldConversation,
     HeldConversations,
     ModelFacts,
     NativeItems,
+    Options,
     transcript_of,
 )
 from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
 from ullage.messages import Item
-from ullage.observe import Listener
-from ullage.policy import Policy
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 check("openai-agents")
 try:
@@ -67,33 +65,18 @@ def _unnamed(item: Item) -> bool:
 class _Plugged:
     """What the three ways in share: the conversations, and who writes their summaries."""
 
-    def __init__(
-        self,
-        *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
-    ) -> None:
-        self._host_writes = summarizer == "host"
+    def __init__(self, **options: Unpack[Options]) -> None:
         self._conversations = HeldConversations[Item](
             _Items(),
             provider="openai_responses",
-            policy=policy,
-            summarizer=None if self._host_writes else summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
+            **options,
         )
 
     def of(
         self, items: Sequence[Item], model: Model | str | None, name: str = ""
     ) -> HeldConversation[Item]:
         """The conversation that these items are of."""
-        host = _host(model) if self._host_writes else None
+        host = _host(model) if self._conversations.host_writes else None
         facts = ModelFacts(_name_of(model))
         return self._conversations.of(name or (print_of(items[0]) if items else ""), facts, host)
 
@@ -101,32 +84,15 @@ class _Plugged:
 def ullage_filter(
     *,
     model: str | None = None,
-    policy: Policy | str | None = None,
-    summarizer: WriterLike | Literal["host"] | None = None,
-    context_window: int | None = None,
-    max_output_tokens: int | None = None,
-    store: OffloadStore | None = None,
-    listeners: Iterable[Listener] = (),
+    **options: Unpack[Options],
 ) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
     """A `call_model_input_filter` that sends what fits; items that need no change stay the very objects.
 
     Args:
         model: Name of the model where `RunConfig` names one; `None`: that of the agent.
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
-        context_window: The model's window in tokens; `None`: Ullage's model table.
-        max_output_tokens: Its longest response in tokens, likewise.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        **options: See `ullage.integrations.conversations.Options`.
     """
-    plugged = _Plugged(
-        policy=policy,
-        summarizer=summarizer,
-        context_window=context_window,
-        max_output_tokens=max_output_tokens,
-        store=store,
-        listeners=listeners,
-    )
+    plugged = _Plugged(**options)
 
     async def fit(data: CallModelData[Any]) -> ModelInputData:
         given: Any = data.model_data
@@ -149,34 +115,16 @@ class UllageModel(Model):
 
     Args:
         model: The model that is asked.
-        policy: This and the others are those of `ullage_filter`.
-        summarizer: See there.
-        context_window: See there.
-        max_output_tokens: See there.
-        store: See there.
-        listeners: See there.
+        **options: See `ullage.integrations.conversations.Options`.
     """
 
     def __init__(
         self,
         model: Model,
-        *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
+        **options: Unpack[Options],
     ) -> None:
         self.inner = model
-        self._plugged = _Plugged(
-            policy=policy,
-            summarizer=summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
-        )
+        self._plugged = _Plugged(**options)
 
     async def get_response(
         self,
@@ -244,12 +192,7 @@ class UllageSession:
     Args:
         session: Any session.
         model: Name of the model whose window counts.
-        policy: This and the others are those of `ullage_filter`.
-        summarizer: See there.
-        context_window: See there.
-        max_output_tokens: See there.
-        store: See there.
-        listeners: See there.
+        **options: See `ullage.integrations.conversations.Options`.
     """
 
     def __init__(
@@ -257,24 +200,12 @@ class UllageSession:
         session: Session,
         *,
         model: str = _USUAL,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
+        **options: Unpack[Options],
     ) -> None:
         self.session, self.session_id, self._model = session, session.session_id, model
         self.session_settings = getattr(session, "session_settings", None)
         self._lock = asyncio.Lock()  # nothing is added while the items are replaced
-        self._plugged = _Plugged(
-            policy=policy,
-            summarizer=summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
-        )
+        self._plugged = _Plugged(**options)
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """The newest items, oldest first; `None`: all, made to fit."""

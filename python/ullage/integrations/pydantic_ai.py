@@ -10,24 +10,22 @@ agent = Agent("openai:gpt-5.4", capabilities=[Ullage()])
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from ullage.integrations.conversations import (
     Fitted,
     HeldConversation,
     HeldConversations,
     ModelFacts,
+    Options,
     transcript_of,
 )
 from ullage.integrations.pydantic_ai_messages import PydanticTranslator, standing
 from ullage.integrations.versions import absent, check
 from ullage.manager.followed import print_of
-from ullage.observe import Listener
-from ullage.policy import Policy
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 check("pydantic-ai")
 try:
@@ -58,36 +56,18 @@ class Ullage(AbstractCapability[Any]):
     is made and it is sent again (not in the middle of a stream).
 
     Args:
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
         persist: Also write the smaller list into the run's history.
-        context_window: The model's window in tokens; `None`: what its profile says, else Ullage's model table.
-        max_output_tokens: Its longest response in tokens; `None`: the model table's.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        **options: See `ullage.integrations.conversations.Options`. Of the model its profile is known.
     """
 
     def __init__(
         self,
         *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
         persist: bool = False,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
+        **options: Unpack[Options],
     ) -> None:
-        self._host_writes, self._persist = summarizer == "host", persist
-        self.conversations = HeldConversations[ModelMessage](
-            PydanticTranslator(),
-            policy=policy,
-            summarizer=None if self._host_writes else summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
-        )
+        self._persist = persist
+        self.conversations = HeldConversations[ModelMessage](PydanticTranslator(), **options)
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -132,31 +112,18 @@ class Ullage(AbstractCapability[Any]):
         self, ctx: RunContext[Any], model: Model, messages: Sequence[ModelMessage]
     ) -> HeldConversation[ModelMessage]:
         """The conversation of a run."""
-        host = _host(model) if self._host_writes else None
+        host = _host(model) if self.conversations.host_writes else None
         return self.conversations.of(_name(ctx, messages), _facts(model), host)
 
 
 def ullage_history(
-    *,
-    policy: Policy | str | None = None,
-    summarizer: WriterLike | Literal["host"] | None = None,
-    context_window: int | None = None,
-    max_output_tokens: int | None = None,
-    store: OffloadStore | None = None,
-    listeners: Iterable[Listener] = (),
+    **options: Unpack[Options],
 ) -> History:
     """A history processor: `Agent(..., capabilities=[ProcessHistory(ullage_history())])`.
 
     What it returns becomes the run's history. The arguments are those of `Ullage`.
     """
-    strategy = UllageStrategy(
-        policy=policy,
-        summarizer=summarizer,
-        context_window=context_window,
-        max_output_tokens=max_output_tokens,
-        store=store,
-        listeners=listeners,
-    )
+    strategy = UllageStrategy(**options)
 
     async def process(ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         return await strategy.fitted(messages, ctx)
@@ -170,24 +137,8 @@ class UllageStrategy:
     The arguments are those of `Ullage`.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
-    ) -> None:
-        self._capability = Ullage(
-            policy=policy,
-            summarizer=summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
-        )
+    def __init__(self, **options: Unpack[Options]) -> None:
+        self._capability = Ullage(**options)
 
     async def compact(
         self, messages: list[ModelMessage], ctx: RunContext[Any]

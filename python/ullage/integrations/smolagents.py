@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from ullage.integrations.conversations import (
     Fitted,
     HeldConversation,
     HeldConversations,
     ModelFacts,
+    Options,
     blocks_of,
     in_place,
     text_of,
@@ -26,11 +27,8 @@ from ullage.integrations.conversations import (
 )
 from ullage.integrations.versions import absent, check
 from ullage.messages import Item
-from ullage.observe import Listener
-from ullage.policy import Policy
 from ullage.providers import classify
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 check("smolagents")
 try:
@@ -113,34 +111,11 @@ class UllageCallback:
     that plans, pass `step_callbacks={MemoryStep: UllageCallback()}`, so that plans are counted too.
 
     Args:
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
-        context_window: The model's window in tokens; `None`: Ullage's model table.
-        max_output_tokens: Its longest response in tokens, likewise.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        **options: See `ullage.integrations.conversations.Options`.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
-    ) -> None:
-        self._host_writes = summarizer == "host"
-        self._conversations = HeldConversations[StepPart](
-            StepTranslator(),
-            policy=policy,
-            summarizer=None if self._host_writes else summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
-        )
+    def __init__(self, **options: Unpack[Options]) -> None:
+        self._conversations = HeldConversations[StepPart](StepTranslator(), **options)
 
     def __call__(self, memory_step: MemoryStep, agent: MultiStepAgent) -> None:
         """Called by the agent with each step, before the step is in its memory."""
@@ -160,7 +135,7 @@ class UllageCallback:
 
     def _of(self, agent: MultiStepAgent) -> HeldConversation[StepPart]:
         name = str(agent.model.model_id or type(agent.model).__name__).rpartition("/")[2]
-        host = _host(agent.model) if self._host_writes else None
+        host = _host(agent.model) if self._conversations.host_writes else None
         return self._conversations.of(str(id(agent)), ModelFacts(name), host)
 
     def _fit(self, agent: MultiStepAgent, newest: MemoryStep | None = None) -> None:

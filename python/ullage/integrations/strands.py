@@ -11,9 +11,9 @@ agent = Agent(conversation_manager=UllageConversationManager())
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
@@ -22,14 +22,12 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     NativeItems,
+    Options,
     transcript_of,
 )
 from ullage.integrations.versions import absent, check
 from ullage.messages import Item
-from ullage.observe import Listener
-from ullage.policy import Policy
-from ullage.recall.store import OffloadStore
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 check("strands")
 try:
@@ -62,35 +60,15 @@ class UllageConversationManager(ConversationManager):
     manager stores is whole, and a restored agent begins with the newest summary.
 
     Args:
-        policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        summarizer: Who writes summaries: `host`, the agent's own model; a summarizer, or its name; `None`: code, without a model.
-        context_window: The model's window in tokens; `None`: the model's `context_window_limit`, else Ullage's model table.
-        max_output_tokens: Its longest response in tokens; `None`: the model table's.
-        store: For large tool results; `None`: they stay, and are snipped.
-        listeners: Called with every event.
+        **options: See `ullage.integrations.conversations.Options`. Of the model Strands knows `context_window_limit`.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: Policy | str | None = None,
-        summarizer: WriterLike | Literal["host"] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        store: OffloadStore | None = None,
-        listeners: Iterable[Listener] = (),
-    ) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__()
-        self._host_writes = summarizer == "host"
         self._conversations = HeldConversations[Item](
             _Converse(),
             provider="bedrock",
-            policy=policy,
-            summarizer=None if self._host_writes else summarizer,
-            context_window=context_window,
-            max_output_tokens=max_output_tokens,
-            store=store,
-            listeners=listeners,
+            **options,
         )
         self._written: list[Item] = []  # at the head of the agent's messages, not in its session
         self._stored: Mapping[str, Any] | None = None
@@ -138,7 +116,7 @@ class UllageConversationManager(ConversationManager):
     # ---- inside ------------------------------------------------------------------------------
 
     def _of(self, agent: Agent) -> HeldConversation[Item]:
-        host = _host(agent.model) if self._host_writes else None
+        host = _host(agent.model) if self._conversations.host_writes else None
         conversation = self._conversations.of(_ONE, _facts(agent.model), host)
         if self._stored is not None and not len(conversation.manager.history):
             conversation.manager.load_view_state(self._stored, list(agent.messages))
