@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from ullage.compaction.flow import compaction_flow
     from ullage.compaction.job import Job
-    from ullage.compaction.options import CompactionOptions, ListOptions
+    from ullage.compaction.options import CompactionOptions, ListOptions, SummaryOptions
 
 __all__ = [
     "AgentsAttachment",
@@ -32,6 +32,7 @@ __all__ = [
     "Outcome",
     "Providers",
     "Skill",
+    "SummaryOptions",
     "TaskAttachment",
     "ToolsAttachment",
     "acompact",
@@ -54,6 +55,7 @@ _HOMES = {
     "options": (
         "CompactionOptions",
         "ListOptions",
+        "SummaryOptions",
     ),
     "context_providers": (
         "AgentsAttachment",

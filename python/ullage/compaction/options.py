@@ -19,40 +19,59 @@ from ullage.providers.manual_thinking import Thinking
 from ullage.summarizers.protocol import WriterLike
 from ullage.transcript.log import TranscriptLog
 
-__all__ = ["CompactionOptions", "ListOptions"]
+__all__ = ["CompactionOptions", "ListOptions", "SummaryOptions"]
 
 
-class CompactionOptions(TypedDict, total=False):
-    """The options of every compaction, by name; what is left out has the default that is named first.
+class SummaryOptions(TypedDict, total=False):
+    """How summaries are written, for one compaction and for all of a manager; what is left out has the default that is named.
 
     Attributes:
-        model: The model that continues: its window decides how much is kept. `None`: that of the session, or else a window
-            of 200 000 tokens.
-        instructions: What the summary should focus on, in the user's words; empty: nothing.
         keep: Newest part that stays verbatim: tokens, a `KeepPolicy`, or `None` for the
             policy's. 0: only what must stay (an unanswered message, calls still open).
-        target_tokens: Most tokens of the new context's messages; system prompt and tools are not counted
-            (`CompactionReport.overhead_tokens`). Half is for the kept messages: large results there are cut in the middle first (in
-            bare messages; the lines of a transcript stay whole), then less is kept, then the summary is shorter. A target that is too
-            small for what must stay (an unanswered message, the newest message, rules, pins) is refused. `None`: no limit.
         thinking: The `thinking` parameter of later requests; `None`: not in use. With `{"type": "enabled", ...}`
             an open turn never begins without its thinking (A14): the cut moves, or the turn is ended.
         summarizer: A summarizer, a function that takes a `SummaryRequest` and returns text (for `acompact` a coroutine function
             too), or a line such as `anthropic:claude-haiku-4-5`; `None`: the extractive one.
         fallback: Writes the summary if the summarizer fails; `None`: for an automatic compaction the extractive one, else none.
-        cancel: Anything with `is_set()`; checked between steps.
         listeners: Called with every event.
-        trigger: `manual`: failures are raised. `auto`: they are outcomes, and the summary tells the model to continue.
-        direction: `full`, or `from` the message `at` to the end, or `up_to` that message.
-        at: For the latter two: a position among the items, or a uuid.
-        policy: Thresholds, or the name of a preset; `None`: the default.
         hooks: `Hooks`, or their fields as a mapping.
         providers: What to restore afterwards.
-        pins: `Pin`s to carry verbatim.
         template: Replaces the prompt; empty: the built-in one.
         redact: Applied to all text that is sent to a model or becomes the summary; `None`: not applied.
         session_id: Passed to hooks; empty: that of the log.
         cwd: Passed to hooks.
+    """
+
+    keep: KeepPolicy | int | None
+    thinking: Thinking | None
+    summarizer: WriterLike | None
+    fallback: WriterLike | None
+    listeners: Iterable[Listener]
+    hooks: Hooks | Mapping[str, Any] | None
+    providers: Providers | None
+    template: str
+    redact: Callable[[str], str] | None
+    session_id: str
+    cwd: str
+
+
+class CompactionOptions(SummaryOptions, total=False):
+    """The options of every compaction, by name.
+
+    Attributes:
+        model: The model that continues: its window decides how much is kept. `None`: that of the session, or else a window
+            of 200 000 tokens.
+        instructions: What the summary should focus on, in the user's words; empty: nothing.
+        target_tokens: Most tokens of the new context's messages; system prompt and tools are not counted
+            (`CompactionReport.overhead_tokens`). Half is for the kept messages: large results there are cut in the middle first (in
+            bare messages; the lines of a transcript stay whole), then less is kept, then the summary is shorter. A target that is too
+            small for what must stay (an unanswered message, the newest message, rules, pins) is refused. `None`: no limit.
+        cancel: Anything with `is_set()`; checked between steps.
+        trigger: `manual`: failures are raised. `auto`: they are outcomes, and the summary tells the model to continue.
+        direction: `full`, or `from` the message `at` to the end, or `up_to` that message.
+        at: For the latter two: a position among the items, or a uuid.
+        policy: Thresholds, or the name of a preset; `None`: the default.
+        pins: `Pin`s to carry verbatim.
         memory: Notes of the session, tried before a summary is written; `None`: there are none.
         window_tokens: Context window; `None`: the model's.
         trigger_tokens: Where the next automatic compaction would start; `None`: the model's.
@@ -62,24 +81,13 @@ class CompactionOptions(TypedDict, total=False):
 
     model: str | None
     instructions: str
-    keep: KeepPolicy | int | None
     target_tokens: int | None
-    thinking: Thinking | None
-    summarizer: WriterLike | None
-    fallback: WriterLike | None
     cancel: CancelToken | None
-    listeners: Iterable[Listener]
     trigger: Literal["manual", "auto"]
     direction: Direction
     at: int | str | None
     policy: Policy | str | None
-    hooks: Hooks | Mapping[str, Any] | None
-    providers: Providers | None
     pins: Iterable[Pin]
-    template: str
-    redact: Callable[[str], str] | None
-    session_id: str
-    cwd: str
     memory: Memory | None
     window_tokens: int | None
     trigger_tokens: int | None

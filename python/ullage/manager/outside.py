@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ullage.compaction.context_providers import Providers
+from ullage.compaction.options import SummaryOptions
 from ullage.compaction.recollection import KeptNotes
 from ullage.counting.models import ModelTable
 from ullage.counting.window_settings import WindowSettings
 from ullage.levels.level import Level
 from ullage.messages import SystemPrompt, Tools
-from ullage.observe.hooks import Hooks
-from ullage.policy import KeepPolicy
-from ullage.providers.manual_thinking import Thinking
 from ullage.providers.registry import AnyProvider
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import WriterLike
 
 if TYPE_CHECKING:
-    from ullage.observe.events import Listener
     from ullage.transcript.log import TranscriptLog
 
 __all__ = ["Log", "Outside", "Surroundings"]
@@ -29,34 +25,23 @@ Log: TypeAlias = "str | PathLike[str] | TranscriptLog"
 """A log's file, or the open log of it."""
 
 
-class Surroundings(TypedDict, total=False):
+class Surroundings(SummaryOptions, total=False):
     """All arguments of `ContextManager` but `model`, `table`, `policy` and `log`, by name; what each means is said there."""
 
     provider: AnyProvider | None
     system: SystemPrompt | None
     tools: Tools
-    summarizer: WriterLike | None
     line_summarizer: WriterLike | None
-    fallback: WriterLike | None
     store: OffloadStore | None
     settings: WindowSettings | None
     source: str
     memory: KeptNotes | None
-    hooks: Hooks | Mapping[str, Any] | None
-    providers: Providers | None
-    listeners: Iterable[Listener]
     levels: Sequence[Level]
     context_management: Mapping[str, Any] | None
     context_window: int | None
     max_output_tokens: int | None
-    thinking: Thinking | None
     clock: Callable[[], int | None] | None
-    keep: KeepPolicy | int | None
-    redact: Callable[[str], str] | None
-    template: str
-    session_id: str
     transcript_path: str
-    cwd: str
 
 
 class Outside(Surroundings, total=False):
