@@ -23,6 +23,7 @@ __all__ = [
     "is_too_large",
     "members",
     "points_in",
+    "shared",
     "tools_of",
 ]
 
@@ -60,6 +61,20 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     yield from _cache_points(messages, system, listed)
     yield from _many_media(messages)
     yield from check_unicode(messages, system=system, tools=request.tools)
+
+
+def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str | None]:
+    """As that of the chat form: ids of calls. Cache points and documents are counted, large images are refused among many."""
+    for item in items:
+        for _, call in _of(item, "toolUse"):
+            yield str(call.get("toolUseId"))
+        nested = (part for _, result in _of(item, "toolResult") for part in content_of(result))
+        if any(
+            block_kind(each) in ("cachePoint", "document") for each in (*content_of(item), *nested)
+        ):
+            yield ""
+        if any(is_too_large(image, many=True) for _, image in _images(item)):
+            yield None
 
 
 def tools_of(request: RuleRequest) -> Any:

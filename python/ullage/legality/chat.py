@@ -14,7 +14,7 @@ from ullage.legality.ledgers import read_ledger
 from ullage.legality.rule_request import RuleRequest
 from ullage.legality.unicode import check_unicode
 
-__all__ = ["check", "facts_of"]
+__all__ = ["check", "facts_of", "shared"]
 
 _FORBIDS = "deepseek-r1"
 
@@ -45,6 +45,18 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     yield from core.check(ledger, request.provider.rules, {**facts_of(request), "skip": skip})
     yield from _arguments(messages)
     yield from check_unicode(messages, system=request.system, tools=request.tools)
+
+
+def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str | None]:
+    """Keys that no other part of a list may have, if each is to be judged by itself; empty: a part with the rest, `None`: every one.
+
+    Args:
+        messages: A part in the internal view.
+        items: The same in this form.
+    """
+    for item in items:
+        for call in item.get("tool_calls") or ():
+            yield str(call.get("id"))
 
 
 def _thinks(params: Mapping[str, Any]) -> bool:

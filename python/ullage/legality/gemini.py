@@ -17,6 +17,7 @@ __all__ = [
     "part_kind",
     "parts_of",
     "role_of",
+    "shared",
     "signatures_needed",
     "turn_start",
 ]
@@ -48,6 +49,11 @@ def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     if request.original is not None:
         yield from _originals(contents, request.original)
     yield from check_unicode(contents, system=request.system, tools=request.tools)
+
+
+def shared(messages: Sequence[Any], items: Sequence[Any]) -> tuple[()]:
+    """As that of the chat form: nothing but ids of the internal view."""
+    return ()
 
 
 def _error(rule: str, index: int, part: int, detail: str) -> Violation:

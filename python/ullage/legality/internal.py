@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,10 +16,12 @@ from ullage.legality.unicode import check_unicode
 from ullage.providers.native_lists import FormList, read_form
 from ullage.providers.registry import provider_of
 
-__all__ = ["check", "inner", "readable"]
+__all__ = ["check", "inner", "readable", "shared"]
 
 RULES: Final = ("A01", "A02", "A05", "A06", "T01")
 """Messages there are and can be read, none is empty, calls and results pair, text is Unicode."""
+
+_PLAIN: Final = ("text", "tool_use", "tool_result")
 
 
 def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
@@ -34,6 +36,15 @@ def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
         at = form.owner(found.message) if found.message >= 0 else -1
         yield found._replace(message=at, block=-1)
     yield from check_unicode(items, system=request.system, tools=request.tools)
+
+
+def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str]:
+    """As that of the chat form: blocks of which nobody says what the form does with them are judged with the rest."""
+    for message in messages:
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            if not isinstance(block, Mapping) or block.get("type") not in _PLAIN:
+                yield ""
 
 
 def readable(items: Sequence[Any], request: RuleRequest) -> tuple[FormList, list[int]]:

@@ -18,6 +18,7 @@ __all__ = [
     "made_by_model",
     "name_of",
     "output_of",
+    "shared",
 ]
 
 CALLS = (
@@ -45,6 +46,20 @@ def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     if original is not None:
         yield from _originals(items, known_items(original), params)
     yield from check_unicode(items, system=request.system, tools=request.tools)
+
+
+def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str | None]:
+    """As that of the chat form: ids of items, and of the calls that are items of their own."""
+    names: set[str] = set()
+    for item in items:
+        kind = kind_of(item)
+        if isinstance(item.get("id"), str) and item["id"]:
+            yield f"id {item['id']}"
+        if kind in CALLS:
+            names.add(f"{kind} {item.get('call_id')}")
+        elif output_of(kind) and f"{output_of(kind)} {item.get('call_id')}" not in names:
+            yield ""
+    yield from names
 
 
 def _error(rule: str, index: int, detail: str) -> Violation:

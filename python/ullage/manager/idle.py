@@ -29,7 +29,7 @@ class IdleTurns:
     """
 
     __slots__ = (
-        "_answered", "_chars", "_count", "_given", "_longest", "_plain", "_results", "_rules", "enabled",
+        "_answered", "_chars", "_count", "_longest", "_plain", "_results", "_rules", "enabled",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -42,8 +42,6 @@ class IdleTurns:
         self._count, self._plain, self._answered = count, True, False
         self._longest = self._chars = 0
         self._results: list[str] = []
-        # Items of another provider's form, as long as each is what its message would be written as.
-        self._given: list[Any] | None = []
 
     # ---- messages ----------------------------------------------------------------------------
 
@@ -70,17 +68,10 @@ class IdleTurns:
         """Add a plain item of another provider's form; False: it is not plain, nothing has changed."""
         form = machine.provider.plain_form
         message = None if form is None else form.read_plain(item)
-        if form is None or message is None or not self._taken(machine, message, at_ms):
-            return False
-        if self._given is not None and form.reads_back(item, message):
-            self._given.append(item)
-        else:
-            self._given = None
-        return True
+        return message is not None and self._taken(machine, message, at_ms)
 
     def add(self, machine: Machine, message: Item, at_ms: int | None) -> None:
         """Add a message that was read, whatever it is, as `Machine.add` does."""
-        self._given = None
         if not self._taken(machine, message, at_ms):
             self._plain = False
             machine.add(message, at_ms=at_ms)
@@ -158,7 +149,7 @@ class IdleTurns:
             return None
         if rest.pause_ms < NEVER.pause_ms and self._paused(machine, rest.pause_ms, now_ms):
             return None
-        return tokens if writer.grows(self._given) else None
+        return tokens
 
     def request(
         self, machine: Machine, writer: RequestWriter, tokens: int, now_ms: int | None

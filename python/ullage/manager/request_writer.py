@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage.legality.repairs import Repair, Repaired, Repairer
 from ullage.levels.level import Extras
 from ullage.levels.report import StageReport
 from ullage.levels.view import View
-from ullage.manager.form_tail import FormTail
 from ullage.manager.machine import Machine
 from ullage.manager.values import Request
+from ullage.manager.written_form import WrittenForm
 from ullage.messages import Item, SystemPrompt, as_sent
 from ullage.providers import Loss, anthropic
 from ullage.providers.manual_thinking import Thinking
@@ -20,6 +20,7 @@ from ullage.providers.registry import AnyProvider, provider_of
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
+    from ullage.requests.to_request import Outgoing
 
 __all__ = ["RequestWriter"]
 
@@ -32,7 +33,7 @@ class _Written(NamedTuple):
     repairs: Sequence[Repair]
     losses: Sequence[Loss]
     params: Mapping[str, Any]
-    renamed: bool = False
+    whole: Callable[[], Outgoing] | None = None  # says what was repaired and lost
 
 
 class RequestWriter:
@@ -84,7 +85,8 @@ class RequestWriter:
         self._own_list = True  # what is repaired is the view's own list
         self._previous: Sequence[Any] = ()
         self._count = 0
-        self._tail: FormTail | None = None  # of another provider's form
+        # Of another provider.
+        self._form = None if own else WrittenForm(self._provider, model, system)
 
     @property
     def system(self) -> SystemPrompt | None:
@@ -127,18 +129,12 @@ class RequestWriter:
         items, count = machine.view.snapshot()
         tools = [*self._tools, *extras.tools]
         if self.light:
-            written, self._tail = _Written(items, {}, (), (), {}), None
-        elif self._provider.internal:
+            written = _Written(items, {}, (), (), {})
+        elif self._form is None:
             done, losses = self._repaired(machine)
             written = _Written(done.messages, self._parts(tools), done.repairs, losses, done.params)
         else:
-            written = self._translated(items[:count], tools)
-            touched = written.repairs or written.losses or written.renamed or extras.tools
-            # Stand-ins for definitions name what has been called so far: the next call may need another.
-            stands_in = not tools and self._provider.tools_at[0] in written.parts
-            clean = not (touched or stands_in) and items[count - 1].get("role") == "user"
-            whole = FormTail(self._provider, items, written.messages, written.parts)
-            self._tail = whole if clean else None
+            written = self._translated(self._form, machine.view, tools)
         count = count if written.messages is items else len(written.messages)
         changed = self._changed(machine.view.mark_sent(), written.messages, count)
         tokens = machine.tokens
@@ -160,20 +156,14 @@ class RequestWriter:
             rewritten_from=changed,
             provider=self._provider.name,
             list_key=self._provider.list_key,
+            whole=written.whole,
         )
 
     def follows(self, view: View) -> bool:
         """Whether the newest request was the view's own list, unchanged, so that the next one can be what was added to it."""
         if self.light:
             return False
-        if self._tail is not None:
-            return self._tail.follows(view.messages)
-        own = self._provider.internal and self._own_list
-        return own and self._previous is view.messages
-
-    def grows(self, given: Sequence[Any] | None) -> bool:
-        """Whether what was added is in the provider's form as it stands; then it has been written. `given`: see `FormTail.grow`."""
-        return self._tail is None or self._tail.grow(given)
+        return self._form is not None or (self._own_list and self._previous is view.messages)
 
     def plain_request(self, machine: Machine, tokens: int, now_ms: int | None) -> Request:
         """As `request`, after plain messages were added to what it follows, and no level did anything.
@@ -186,8 +176,8 @@ class RequestWriter:
         view, done = machine.view, None
         messages: Sequence[Item]
         messages, count = view.snapshot()
-        if self._tail is not None:
-            return self._grown(self._tail, machine, tokens, now_ms)
+        if self._form is not None:
+            return self._grown(self._form, machine, tokens, now_ms)
         if not self._repairer.passes(messages, view.ledger):
             done = self._repairer.repair(messages, ledger=view.ledger)
             messages, count = done.messages, len(done.messages)
@@ -204,13 +194,18 @@ class RequestWriter:
             made.rewritten_from = changed
         return made
 
-    def _grown(self, tail: FormTail, machine: Machine, tokens: int, now_ms: int | None) -> Request:
+    def _grown(
+        self, form: WrittenForm, machine: Machine, tokens: int, now_ms: int | None
+    ) -> Request:
         """The request in the provider's form, with what was added since the newest one."""
+        written = self._translated(form, machine.view, self._tools)
         machine.view.mark_sent()
-        self._previous, self._count = tail.items, len(tail.items)
-        number = machine.made(self._count, tokens, now_ms)
-        made = Request.grown(tail.items, self._count, number, tokens, self._provider)
-        made.parts = dict(tail.parts)
+        count = len(written.messages)
+        changed = self._changed(None, written.messages, count)
+        number = machine.made(count, tokens, now_ms)
+        made = Request.grown(written.messages, count, number, tokens, self._provider, written.whole)
+        made.parts = dict(written.parts)
+        made.rewritten_from = changed
         return made
 
     def _parts(self, tools: Sequence[Any]) -> dict[str, Any]:
@@ -228,21 +223,11 @@ class RequestWriter:
         ledger = view.ledger if self._own_list else None
         return self._repairer.repair(sent, ledger=ledger), [*self._head_losses, *losses]
 
-    def _translated(self, items: Sequence[Any], tools: Sequence[Any]) -> _Written:
-        from ullage.requests.to_request import outgoing
-
-        done = outgoing(
-            items,
-            provider=self._provider,
-            model=self._model,
-            system=self._system,
-            tools=tools or None,
-        )
-        messages = done.messages
-        parts = {name: value for name, value in done.parts.items() if value is not messages}
-        return _Written(
-            messages, parts, done.repairs, done.losses, {}, bool(done.ids or done.names)
-        )
+    def _translated(self, form: WrittenForm, view: View, tools: Sequence[Any]) -> _Written:
+        items, count = view.snapshot()
+        form.write(items, view.ledger, tools)
+        whole = (lambda: form.whole(items[:count], tools)) if form.noted else None
+        return _Written(form.items, form.parts, (), (), {}, whole)
 
     def note_answer(self, machine: Machine) -> None:
         """If the newest message answers the newest request, its thinking is bound to that request."""
@@ -296,8 +281,8 @@ class RequestWriter:
         if not machine.requests or view.changed_from is not None:
             return
         sent: Sequence[Any] = list(view.messages[: view.sent])
-        if not self._provider.internal:
-            sent = self._translated(sent, self._tools).messages
+        if self._form is not None:
+            sent = self._form.whole(sent, self._tools).messages if sent else ()
         elif not self._own_list:
             sent, _ = anthropic.AnthropicWriter().whole(sent)
         self._previous, self._count = sent, len(sent)
@@ -314,7 +299,8 @@ class RequestWriter:
         if sent is before and in_view is None:
             return None
         end = length if in_view is None else min(in_view, length)
-        for at in range(end):
+        same = 0 if self._form is None or self.light else self._form.same
+        for at in range(min(same, end), end):
             if at >= count or (sent[at] is not before[at] and sent[at] != before[at]):
                 return at
         return in_view

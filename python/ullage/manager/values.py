@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ from ullage.providers.registry import Provider
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.legality.repairs import Repair
+    from ullage.requests.to_request import Outgoing
 
 __all__ = ["Decided", "Recovery", "Request", "Usage"]
 
@@ -134,6 +135,7 @@ class Request:
         "_items",
         "_list",
         "_list_key",
+        "_whole",
         "applied_edits",
         "cache_edits",
         "compaction",
@@ -170,12 +172,15 @@ class Request:
         applied_edits: Sequence[Mapping[str, Any]] = (),
         cache_edits: Sequence[str] = (),
         rewritten_from: int | None = None,
+        whole: Callable[[], Outgoing] | None = None,
     ) -> None:
         self._items, self._count = items, count
         self._list: list[Item] | None = None
         self.number, self.tokens = number, tokens
-        self.reports, self.compaction, self.repairs = tuple(reports), compaction, tuple(repairs)
-        self.losses, self.cache_edits = tuple(losses), tuple(cache_edits)
+        self.reports, self.compaction = tuple(reports), compaction
+        self.cache_edits, self._whole = tuple(cache_edits), whole
+        if whole is None:
+            self.repairs, self.losses = tuple(repairs), tuple(losses)
         self.provider, self._list_key = provider, list_key
         self.rewritten_from = rewritten_from
         if parts:
@@ -191,21 +196,34 @@ class Request:
 
     @classmethod
     def grown(
-        cls, items: Sequence[Item], count: int, number: int, tokens: int, form: Provider
+        cls,
+        items: Sequence[Item],
+        count: int,
+        number: int,
+        tokens: int,
+        form: Provider,
+        whole: Callable[[], Outgoing] | None = None,
     ) -> Request:
         """The request before, with what was added at its end: nothing was done to make it fit. Without the constructor, which costs more than all else."""
         made = cls.__new__(cls)
         made._items, made._count, made._list = items, count, None
         made.number, made.tokens = number, tokens
         made.provider, made._list_key = form.name, form.list_key
-        made.reports = made.repairs = made.losses = made.cache_edits = ()
+        made.reports = made.cache_edits = ()
+        made._whole = whole
+        if whole is None:
+            made.repairs = made.losses = ()
         made.compaction = made.rewritten_from = None
         return made
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """What most requests have none of: an empty one is made when it is read."""
+            """What most requests have none of, and what few readers ask for: it is made when it is read."""
+            if name in ("repairs", "losses") and self._whole is not None:
+                done, self._whole = self._whole(), None
+                self.repairs, self.losses = done.repairs, done.losses
+                return getattr(self, name)
             made = _EMPTY.get(name)
             if made is None:
                 raise AttributeError(name, name=name, obj=self)

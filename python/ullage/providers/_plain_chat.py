@@ -13,7 +13,7 @@ from ullage.messages import Block, Item
 from ullage.providers._common import FOREIGN, USER_FILLER
 from ullage.providers._json import arguments_in, arguments_out
 
-__all__ = ["read_plain", "reads_back", "write_plain"]
+__all__ = ["read_plain", "write_plain"]
 
 _FORM: Final = "openai_chat"
 _MAX_ID_CHARS: Final = 40
@@ -79,17 +79,6 @@ def _call_in(call: Any) -> Block | None:
     return {**block, FOREIGN: {_FORM: kept}} if kept else block
 
 
-def reads_back(item: Item, message: Item) -> bool:
-    """Whether `write_plain` would make an equal item of the message that `read_plain` made of it."""
-    if len(item) == 2 or message["role"] != "assistant":
-        return True
-    if item["content"] == "" or not item["tool_calls"]:
-        return False
-    return all(
-        len(block) != 5 or "arguments" in block[FOREIGN][_FORM] for block in message["content"]
-    )
-
-
 def write_plain(messages: Sequence[Item]) -> list[Item] | None:
     """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
 
@@ -121,7 +110,7 @@ def _answer_out(content: Any) -> dict[str, Any] | None:
     said: Any = None
     calls: list[dict[str, Any]] = []
     for block in content:
-        if block["type"] == "tool_use":
+        if block.get("type") == "tool_use":
             made = _call_out(block)
             if made is None:
                 return None

@@ -9,7 +9,7 @@ from ullage.messages import Block, Item
 from ullage.providers._common import FOREIGN
 from ullage.providers._json import arguments_in, arguments_out
 
-__all__ = ["read_plain", "reads_back", "write_plain"]
+__all__ = ["read_plain", "write_plain"]
 
 _FORM: Final = "openai_responses"
 _MAX_ID_CHARS: Final = 64
@@ -68,14 +68,6 @@ def _call_in(item: dict[str, Any], call: str) -> Item | None:
     return {"role": "assistant", "content": [block]}
 
 
-def reads_back(item: Item, message: Item) -> bool:
-    """Whether `write_plain` would make an equal item of the message that `read_plain` made of it."""
-    if item.get("type") != "function_call":
-        return True
-    block = message["content"][0]
-    return len(block) != 5 or "unparsed" not in block[FOREIGN][_FORM]
-
-
 def write_plain(messages: Sequence[Item]) -> list[Item] | None:
     """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
 
@@ -97,7 +89,7 @@ def write_plain(messages: Sequence[Item]) -> list[Item] | None:
 
 
 def _said_out(block: Block) -> dict[str, Any] | None:
-    if block["type"] == "tool_use":
+    if block.get("type") == "tool_use":
         return _call_out(block)
     if block.keys() != _TEXT:
         return None

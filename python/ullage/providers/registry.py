@@ -43,9 +43,6 @@ class PlainForm(Protocol):
     def read_plain(self, item: Item, /) -> Item | None:
         """One item as the one message that the form's reader makes of it; `None`: it is not plain."""
 
-    def reads_back(self, item: Item, message: Item, /) -> bool:
-        """Whether `write_plain` would make this very item of the message that `read_plain` made of it."""
-
     def write_plain(self, messages: Sequence[Item], /) -> list[Item] | None:
         """Whole rounds as the form's writer writes them after others; `None`: they are not all plain."""
 

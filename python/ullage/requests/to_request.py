@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage
@@ -17,7 +17,7 @@ from ullage.providers._common import Loss, Shaped, blocks_of
 from ullage.providers._placed import BROKEN, refused
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 
-__all__ = ["Outgoing", "outgoing", "rules_model", "shaped"]
+__all__ = ["Outgoing", "continued", "outgoing", "rules_model", "shaped"]
 
 T = TypeVar("T")
 
@@ -147,6 +147,45 @@ def outgoing(
         waits,
         form.shape.names,
         form.shape.ids,
+    )
+
+
+_BEFORE: Final = {"role": "user", "content": "."}
+"""Stands for all that came before: what follows is never the beginning of a conversation."""
+
+
+def continued(
+    messages: Sequence[Item], *, provider: Provider, model: str | None, parts: Mapping[str, Any]
+) -> Outgoing | None:
+    """What `outgoing` adds for messages at the end of a conversation, where they can be written by themselves.
+
+    Args:
+        messages: Of the internal view; the first is an answer to words or results of the user.
+        provider: Whose form.
+        model: As `rules_model` gives it.
+        parts: Of the body around the conversation.
+
+    Returns:
+        `None`: the first message is joined to the one before it.
+    """
+    shape = provider.shape.to_provider([_BEFORE, *messages])
+    before, *given = shape.parts[provider.list_key]
+    if before != provider.user_message("."):
+        return None
+    waits = messages[-1].get("role") != "user" and _waits(given, provider)
+    asked = [before, *given, before] if waits else [before, *given]
+    first, *nested = provider.tools_at
+    params = {first: parts[first]} if nested and first in parts else {}
+    done = _on_each(
+        lambda items: repair(items, provider=provider, model=model, params=params), asked
+    )
+    sent = list(done.messages[1:-1] if waits else done.messages[1:])
+    return Outgoing(
+        provider.name,
+        {**shape.parts, provider.list_key: sent},
+        provider.list_key,
+        done.repairs,
+        shape.losses,
     )
 
 

@@ -1,0 +1,282 @@
+"""A conversation in another provider's form, of which each part is written and repaired once.
+
+A part begins with an answer of the model, and ends where the next answer follows the user's words or results; only the first may
+begin otherwise. Forms join neighbours of one side and pair calls with results: neither reaches over such a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from operator import is_
+from typing import Any, Final, NamedTuple
+
+from ullage._late import pattern
+from ullage.legality.capabilities import json_of
+from ullage.messages import Item
+from ullage.providers.registry import Provider
+from ullage.requests.to_request import Outgoing, continued, outgoing, rules_model
+
+__all__ = ["WrittenForm"]
+
+_ANSWERS: Final = ("assistant", "model")
+_NAME: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
+_PLAIN: Final = {"role", "content"}
+
+
+class _Part(NamedTuple):
+    """Neighbours in the view, and what they are written as."""
+
+    messages: Sequence[Item]
+    items: Sequence[Any]
+    keys: Sequence[str | None]  # see `shared` of the rules
+    lossy: bool
+
+    @property
+    def closed(self) -> bool:
+        """Whether the user has the last word, so that the next answer begins a part."""
+        last = self.items[-1] if self.items else {}
+        return self.messages[-1].get("role") == "user" and _side(last) == "user"
+
+
+class WrittenForm:
+    """The view in a provider's form; a request costs what is new in it, or has changed.
+
+    Args:
+        provider: Whose form.
+        model: Name of the model.
+        system: The system prompt.
+
+    Attributes:
+        items: Of the newest request. A list that was handed out only grows.
+        parts: Of its body, besides the items.
+        same: How many of the items are those of the request before.
+    """
+
+    def __init__(self, provider: Provider, model: str, system: Any) -> None:
+        self._provider, self._system = provider, system
+        self._name, self._model = model, rules_model(model, provider)
+        self._shared = getattr(import_module(provider.check), "shared", _unknown)
+        self._tools: Sequence[Any] = ()
+        self._ledger: Any = None
+        self._version = self._end = self._count = self._lossy = self.same = 0
+        self._known: list[_Part] = []
+        self._keys: set[str | None] = set()
+        self.items: list[Any] = []
+        self.parts: Mapping[str, Any] = {}
+
+    @property
+    def noted(self) -> bool:
+        """Whether something was repaired, or lost."""
+        return self._lossy > 0 or None in self._keys
+
+    def write(self, messages: Sequence[Item], ledger: Any, tools: Sequence[Any]) -> None:
+        """Write what is new, or is not as it was.
+
+        Args:
+            messages: All of the view.
+            ledger: A ledger of exactly this list; it tells what has changed since the last call.
+            tools: Definitions in the internal view.
+        """
+        grown = ledger is self._ledger and tools == self._tools and None not in self._keys
+        start = int(ledger.changed_since(self._version)) if grown else 0
+        self._ledger, self._version, self._tools = ledger, ledger.version, tools
+        self.same = len(self.items)
+        spare = self._back_to(start) if start < self._end else {}
+        while self._end < len(messages):
+            if not self._goes_on(messages, spare if grown else {}):
+                self._begin(messages)
+
+    def _back_to(self, start: int) -> dict[int, _Part]:
+        """Take back the parts from the one that holds a message on; by their first message, as they may fit again."""
+        spare = {}
+        while self._known and self._end > start:
+            part = self._pop()
+            if self._known:  # the first holds the system prompt of some forms
+                spare[id(part.messages[0])] = part
+        return spare
+
+    def _pop(self) -> _Part:
+        part = self._known.pop()
+        self._end -= len(part.messages)
+        self._count -= len(part.items)
+        self._lossy -= part.lossy
+        self._keys.difference_update(part.keys)
+        self._keys.add("")
+        self.same = min(self.same, self._count)
+        return part
+
+    def _goes_on(self, messages: Sequence[Item], spare: Mapping[int, _Part]) -> bool:
+        """Write the next part; False: it takes writing all."""
+        if self._known and not (self._known[-1].closed and _answers(messages[self._end])):
+            self._pop()
+        if not self._known:
+            return False
+        at = self._end
+        part = spare.get(id(messages[at]))
+        if part is None or not _stands(part, messages, at):
+            part = self._new(messages[at : _until(messages, at, spare)])
+        if part is None or None in part.keys or not self._keys.isdisjoint(part.keys):
+            return False
+        if len(self.items) > self._count:
+            self.items = self.items[: self._count]
+        self.items += part.items
+        self._take(part)
+        return True
+
+    def _new(self, messages: Sequence[Item]) -> _Part | None:
+        form, name = self._provider.plain_form, self._provider.name
+        quick = form.write_plain(messages) if form and _are_rounds(messages, name) else None
+        if quick is not None and json_of(
+            quick
+        ):  # surrogates that no JSON holds take the longer way
+            return self._part(messages, quick, Outgoing(name, {}))
+        done = continued(messages, provider=self._provider, model=self._model, parts=self.parts)
+        if done is None or self._lacks(done.parts):
+            return None
+        items = done.messages
+        return self._part(messages, items, done) if items and _answers(items[0]) else None
+
+    def _lacks(self, parts: Mapping[str, Any]) -> bool:
+        """Whether what is new needs stand-ins for definitions that the body has not, as Converse does with the first call."""
+        if self._tools:
+            return False
+        known, new = (_at(each, self._provider.tools_at) for each in (self.parts, parts))
+        return any(each not in known for each in new)
+
+    def _begin(self, messages: Sequence[Item]) -> None:
+        """Write all as one part."""
+        self._known, self._end, self._count, self._lossy, self.same = [], 0, 0, 0, 0
+        self._keys = {""}
+        done = self.whole(messages, self._tools)
+        self.items = list(done.messages)
+        self.parts = {name: each for name, each in done.parts.items() if each is not done.messages}
+        self._take(self._part(messages, done.messages, done))
+
+    def whole(self, messages: Sequence[Item], tools: Sequence[Any]) -> Outgoing:
+        """What `outgoing` makes of all of them."""
+        head: Any = {"provider": self._provider, "model": self._name, "system": self._system}
+        return outgoing(messages, **head, tools=tools or None)
+
+    def _part(self, messages: Sequence[Item], items: Sequence[Any], done: Outgoing) -> _Part:
+        # What a step of the repairs does to one message may depend on any other.
+        whole = (None,) if done.repairs else ()
+        keys = [*_calls(messages), *self._shared(messages, items), *whole]
+        return _Part(messages, items, keys, bool(done.losses))
+
+    def _take(self, part: _Part) -> None:
+        self._known.append(part)
+        self._end += len(part.messages)
+        self._count += len(part.items)
+        self._lossy += part.lossy
+        self._keys.update(part.keys)
+
+
+def _unknown(messages: Sequence[Item], items: Sequence[Any]) -> tuple[str]:
+    return ("",)
+
+
+def _side(item: Mapping[str, Any]) -> str:
+    """Whose an item is; empty: neither the user's nor the model's."""
+    role = item.get("role")
+    if role is None:
+        return "user" if str(item.get("type")).endswith("_output") else "model"
+    return "user" if role in ("user", "tool") else "model" if role in _ANSWERS else ""
+
+
+def _answers(item: Mapping[str, Any]) -> bool:
+    return _side(item) == "model"
+
+
+def _calls(messages: Iterable[Item]) -> Iterator[str]:
+    """Ids of calls; empty: there is a result of another part's call."""
+    names = set()
+    for message in messages:
+        content = message.get("content")
+        for block in content if type(content) is list else ():
+            kind = block.get("type") if isinstance(block, Mapping) else None
+            if kind == "tool_use":
+                names.add(str(block.get("id")))
+                yield str(block.get("id"))
+            elif kind == "tool_result" and str(block.get("tool_use_id")) not in names:
+                yield ""
+
+
+def _stands(part: _Part, messages: Sequence[Item], at: int) -> bool:
+    """Whether the messages from there on are those of the part."""
+    stop = at + len(part.messages)
+    return stop <= len(messages) and all(map(is_, part.messages, messages[at:stop]))
+
+
+def _until(messages: Sequence[Item], at: int, spare: Mapping[int, _Part]) -> int:
+    """Where the next part that may fit again begins; the end, if none does."""
+    later = range(at + 1, len(messages)) if spare else ()
+    found = (
+        each
+        for each in later
+        if (part := spare.get(id(messages[each]))) and _stands(part, messages, each)
+    )
+    return next(found, len(messages))
+
+
+def _at(parts: Any, way: Iterable[str]) -> Sequence[Any]:
+    for step in way:
+        parts = parts.get(step) or {}
+    return parts or ()
+
+
+# ---- rounds of plain messages ----------------------------------------------------------------
+
+
+def _are_rounds(messages: Sequence[Item], form: str) -> bool:
+    """Whether they are whole rounds of plain messages: each call is answered in its turn, by results alone.
+
+    Args:
+        messages: The first is an answer.
+        form: Name of the provider's form; in that of Responses each piece of an answer is an item of its own.
+    """
+    calls: list[str] = []
+    spoken = "user"  # who spoke last
+    for message in messages:
+        role, content = message.get("role"), message.get("content")
+        if not message.keys() <= _PLAIN:
+            return False
+        if role == "assistant":
+            new = _called(content)
+            if new is None or (spoken == role and form != "openai_responses"):
+                return False
+            if spoken == "user" and calls:
+                return False
+            calls += new
+        elif role != "user" or not _answers_in_turn(content, calls, spoken):
+            return False
+        spoken = role
+    return spoken == "user" and not calls
+
+
+def _called(content: Any) -> list[str] | None:
+    """Ids of the calls of an answer; `None`: it may not go as it is."""
+    if type(content) is not list:
+        return [] if type(content) is str and content and not content.isspace() else None
+    names: list[str] = []
+    for block in content:
+        if type(block) is not dict:
+            return None
+        if block.get("type") == "tool_use":
+            if type(block.get("id")) is not str or not _NAME.fullmatch(str(block.get("name"))):
+                return None
+            names.append(block["id"])
+        elif names or type(block.get("text")) is not str or block["text"].isspace():
+            return None
+    return names
+
+
+def _answers_in_turn(content: Any, calls: list[str], spoken: str) -> bool:
+    """Whether words follow an answer without calls, or results the next calls; those are no longer open."""
+    if type(content) is str:
+        return not calls and spoken == "assistant" and bool(content) and not content.isspace()
+    names = [type(block) is dict and block.get("tool_use_id") for block in content or ()]
+    if not names or calls[: len(names)] != names:
+        return False
+    del calls[: len(names)]
+    return True
