@@ -8,7 +8,7 @@ from typing import Any, Final
 
 __all__ = ["as_json", "camel_cased", "without_nulls"]
 
-_ATOMS: Final = (str, int, float, bool, type(None))
+_ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 _GIVEN: Final = ("input", "args", "arguments")
 """What a model calls a tool with: JSON already, and nobody's to change."""
 
@@ -22,7 +22,7 @@ def as_json(value: Any) -> Any:
     Fields that are `None` are left out, as the SDKs do it; those of a call's arguments stay.
     """
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in _ATOMS or _is_json(value):
         return value
     if kind is list or kind is tuple:
         made = [as_json(each) for each in value]
@@ -35,6 +35,16 @@ def as_json(value: Any) -> Any:
         }
         return {**value, **changed} if changed else value
     return _dumped(value)
+
+
+def _is_json(value: Any) -> bool:
+    """Whether it is plain JSON for sure; nearly all that comes is, and a look costs less than a copy."""
+    kind = type(value)
+    if kind is not dict and kind is not list:
+        return False
+    return all(
+        type(each) in _ATOMS or _is_json(each) for each in (value.values() if kind is dict else value)
+    )
 
 
 def _dumped(value: Any) -> Any:
@@ -101,6 +111,8 @@ def camel_cased(value: Any, key: str = "") -> Any:
         value: JSON, or what `model_dump` makes of an object.
         key: Under which it stands, in the API's spelling; empty: it is the whole.
     """
+    if _is_camel_cased(value, key):
+        return value
     if isinstance(value, Mapping):
         named = key in _BY_NAME
         told = ((name if named else _camel(name), each) for name, each in value.items())
@@ -114,6 +126,23 @@ def camel_cased(value: Any, key: str = "") -> Any:
     if isinstance(value, list | tuple):
         return [camel_cased(each, key) for each in value]
     return value.value if isinstance(value, enum.Enum) else _text_of(value)
+
+
+def _is_camel_cased(value: Any, key: str) -> bool:
+    """Whether it is as the API spells it for sure."""
+    if type(value) is list:
+        return all(_is_camel_cased(each, key) for each in value)
+    if type(value) is not dict:
+        return type(value) in _ATOMS and value is not None
+    if key in _BY_NAME:
+        return False
+    return all(
+        type(name) is str
+        and "_" not in name
+        and (type(each) is str or name in _VERBATIM or _is_camel_cased(each, name))
+        and each is not None
+        for name, each in value.items()
+    )
 
 
 def _camel(name: Any) -> Any:
