@@ -93,7 +93,8 @@ def idle(form: str, messages: list[Message], *, levels: bool = False) -> Contend
         levels: Every level is asked each time.
     """
     manager = ContextManager(model=MODEL, provider=form, context_window=100_000_000)
-    manager._turns.enabled = not levels
+    if levels:
+        manager._marks.hold = lambda *_: False
     added = list(messages)
     for message in in_form(form, messages):
         manager.add(message)

@@ -11,7 +11,7 @@ A level is a `Level`: a name, `run(context)`, and what else it takes part in.
 - `drain` is asked in place of `run` when a provider refused a request as too long: `context.goal` says what must be reached.
 - `observe` sees each answer of the model, `reset` is called after a compaction, `rewind` after newest messages were taken back.
 - `rest` says how long `run` will have nothing to do: until then a request is made without asking the level. A level without
-  it is run for every request. What `run` notes of new messages even then, `catch_up` does later, for all of them at once.
+  it is run for every request, the others are not for that. What `run` notes of new messages even then, `catch_up` does later, for all of them at once.
 
 What is sent besides the messages (parameters, headers, tools for the model) a level puts into `context.extras`, on
 every request again.

@@ -24,7 +24,7 @@ from ullage.levels import (
     tool_budget,
     turn_snip,
 )
-from ullage.levels.level import NEVER, NOW, Context, Level, LevelState, Outcome, Rest
+from ullage.levels.level import NEVER, Context, Level, LevelState, Outcome, Rest
 from ullage.levels.report import StageReport
 
 __all__ = ["ORDER", "checked", "fresh_states", "resorts", "resting", "run", "take"]
@@ -73,25 +73,33 @@ def fresh_states(levels: tuple[Level, ...] = ORDER) -> dict[str, LevelState]:
     return {level.name: level.state() for level in levels if level.state is not None}
 
 
-def run(levels: tuple[Level, ...], context: Context, note: Note) -> Flow[None]:
+def run(
+    levels: tuple[Level, ...], context: Context, note: Note, *, at_rest: bool = False
+) -> Flow[None]:
     """Run the levels for a request.
 
     Args:
         levels: In order.
+        at_rest: All marks hold: until a level has changed something, only those are asked that state none.
         context: What they are given; takes the reports of those that acted.
         note: Takes each report into account as soon as its level has acted, and gives it back complete.
     """
+    edits = context.view.edits
     for level in levels:
+        at_rest = at_rest and context.view.edits == edits and not context.reports
+        if at_rest and level.rest is not None:
+            continue
         outcome = level.run(context)
         if outcome is not None:
             yield from take(outcome, context, note)
 
 
 def resting(levels: tuple[Level, ...], context: Context) -> Rest:
-    """Until when no level has anything to do, asked just after a request was made."""
+    """Until when no level that states marks has anything to do."""
     found = NEVER
     for level in levels:
-        found = found.both(NOW if level.rest is None else level.rest(context))
+        if level.rest is not None:
+            found = found.both(level.rest(context))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ullage._engine.digests import BlockFlag, Role
 from ullage.messages import Item, message_of
 
-__all__ = ["Result", "Results", "fresh_from", "is_marker"]
+__all__ = ["Result", "Results", "fresh_from", "is_marker", "is_replaced"]
 
 
 _PATH_KEYS = (
@@ -31,7 +31,12 @@ def is_marker(block: Any) -> bool:
 
     A tool can print what our markers begin with. Of so short a text nothing is won by it.
     """
-    return bool(block.flags & _SHORTENED) and block.chars <= LONGEST_MARKER
+    return is_replaced(block.chars, block.flags)
+
+
+def is_replaced(chars: int, flags: int) -> bool:
+    """The same by a result's length and flags."""
+    return bool(flags & _SHORTENED) and chars <= LONGEST_MARKER
 
 
 def fresh_from(ledger: Any) -> int:
@@ -100,7 +105,7 @@ class Results:
         for name, at, block, call, tool, chars, tokens, flags in ledger.results(self._upto):
             given = _NOTHING if call is None else _input_of(originals[call[0]], call[1])
             error, media = bool(flags & _IS_ERROR), bool(flags & _NESTED_MEDIA)
-            stands = name in replaced or (chars <= LONGEST_MARKER and bool(flags & _SHORTENED))
+            stands = name in replaced or is_replaced(chars, flags)
             path = _path(given) if given else ""
             self.found.append(
                 Result(name, at, block, tool, given, chars, tokens, error, media, stands, path)

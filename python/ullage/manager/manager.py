@@ -15,15 +15,15 @@ from ullage.levels import context_edits, pipeline
 from ullage.levels.level import Level
 from ullage.levels.pins import pin_of, unpin
 from ullage.levels.report import StageReport
-from ullage.manager import compactions, prepare
+from ullage.manager import compactions, plain_messages, prepare
 from ullage.manager.clock import new_uuid, now_in_ms
 from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed
 from ullage.manager.host import Host, names_of, overhead_of
-from ullage.manager.idle import IdleTurns
 from ullage.manager.known import check_arguments, first_form, form_is_open
 from ullage.manager.lighter import Lighter, too_many_told
 from ullage.manager.machine import Machine
+from ullage.manager.marks import Marks
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
 from ullage.manager.whole_list import WholeLists
@@ -195,7 +195,7 @@ class ContextManager(WholeLists):
         if memory is not None and hasattr(memory, "listen"):
             memory.listen(self.host.listeners)
         self._exclusive, self._lighter = ExclusiveGuard(), Lighter()
-        self._turns = IdleTurns()
+        self._marks = Marks(levels)
         if context_management is not None:
             self.machine.state(context_edits.ContextEdits).config = dict(context_management)
         self._outside, self._followed = given, Followed()
@@ -225,7 +225,7 @@ class ContextManager(WholeLists):
         if looks and internal:
             self._look_at_form([message])
         with self._locked(), self.machine.whole_or_nothing():
-            self.machine.take(message, at_ms=self._clock(), add=self._turns.add)
+            self.machine.take(message, at_ms=self._clock(), add=plain_messages.add)
             written = self._journal is None or self._journal.added(self.machine)
             self._writer.note_answer(self.machine)
             if not written:
@@ -251,7 +251,7 @@ class ContextManager(WholeLists):
         if looks and internal:
             self._look_at_form([response])
         with self._locked(), self.machine.whole_or_nothing():
-            newest = self.machine.observe(response, at_ms=self._clock(), add=self._turns.add)
+            newest = self.machine.observe(response, at_ms=self._clock(), add=plain_messages.add)
             self._writer.note_answer(self.machine)
             compactions.answered(self.machine, self.host, newest)
             self._commit("observe")
@@ -296,11 +296,11 @@ class ContextManager(WholeLists):
         self._exclusive.enter("prepare")
         try:
             self.host.beside.stop_task()
-            request = self._idle(now_ms)
+            request = self._at_rest(now_ms)
             if request is None:
                 with self._whole("prepare", careful=cancel is not None):
                     request = self._run(self._prepare(now_ms), cancel)
-                self._turns.begin(self.machine.view.sent)
+            self._marks.begin(self.machine)
             self._sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
             return request
@@ -312,11 +312,11 @@ class ContextManager(WholeLists):
     ) -> Request:
         """`prepare`, without blocking the event loop; messages added meanwhile are kept."""
         with self._exclusive("aprepare"):
-            request = self._idle(now_ms)
+            request = self._at_rest(now_ms)
             if request is None:
                 with self._whole("prepare"):
                     request = await self._arun(self._prepare(now_ms), cancel)
-                self._turns.begin(self.machine.view.sent)
+            self._marks.begin(self.machine)
             self._sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
         return request
@@ -466,32 +466,38 @@ class ContextManager(WholeLists):
         """Add a message that needs no second look, whole or not at all; False: it takes one, nothing has changed."""
         machine = self.machine
         count, known = len(machine.history), len(machine.view.sources)
-        take = self._turns.observe if answers else self._turns.take
+        take = plain_messages.observe if answers else plain_messages.take
         try:
-            return take(machine, self._writer, message, self._clock())
+            plain = take(machine, message, self._clock())
+            if plain:
+                self._writer.note_answer(machine)
+            return plain
         except BaseException:
             if len(machine.history) > count or len(machine.view.ledger) > known:
                 machine.forget(count)
             raise
 
-    def _idle(self, now_ms: int | None) -> Request | None:
-        """The next request, if no level has anything to do for it."""
-        turns, machine = self._turns, self.machine
+    def _at_rest(self, now_ms: int | None) -> Request | None:
+        """The next request, if no level has anything to do for it, and none has to be asked."""
+        machine = self.machine
+        if not self._marks.suffice:
+            return None
         now = self._clock() if now_ms is None else now_ms
-        tokens = turns.tokens(machine, self.host, self._writer, now)
-        if tokens is None:
+        if not self._marks.hold(machine, self.host, now):
             return None
         if self._journal is None:
-            request = turns.request(machine, self._writer, tokens, now)
+            request = prepare.at_rest(machine, self._writer, now)
             if too_many_told(machine):
                 self._lighten()
             return request
         with self._whole("prepare"):
-            return turns.request(machine, self._writer, tokens, now)
+            return prepare.at_rest(machine, self._writer, now)
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms
-        return prepare.prepare(*self._conversation, now)
+        marks = self._marks  # where they suffice, they were asked already
+        at_rest = not marks.suffice and marks.hold(self.machine, self.host, now)
+        return prepare.prepare(*self._conversation, now, at_rest=at_rest)
 
     @property
     def _conversation(self) -> tuple[Machine, Host, RequestWriter]:

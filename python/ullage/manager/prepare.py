@@ -7,7 +7,7 @@ from ullage.exceptions import ContextTooLarge, InvalidMessage
 from ullage.levels import collapse, pipeline
 from ullage.levels.collapse import Collapse
 from ullage.levels.drop_stale_thinking import after
-from ullage.levels.level import Goal
+from ullage.levels.level import Extras, Goal
 from ullage.levels.report import StageReport
 from ullage.manager.compactions import Autocompaction, job_for
 from ullage.manager.host import Host
@@ -16,13 +16,18 @@ from ullage.manager.machine import Machine
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Request
 
-__all__ = ["expand", "prepare", "stage_ahead", "write_ahead"]
+__all__ = ["at_rest", "expand", "prepare", "stage_ahead", "write_ahead"]
 
 
 def prepare(
-    machine: Machine, host: Host, writer: RequestWriter, now_ms: int | None
+    machine: Machine,
+    host: Host,
+    writer: RequestWriter,
+    now_ms: int | None,
+    *,
+    at_rest: bool = False,
 ) -> Flow[Request]:
-    """Run every level and build the request.
+    """Run every level and build the request; `at_rest`: see `pipeline.run`.
 
     Raises:
         ContextTooLarge: What has to stay does not fit; names the smallest possible size.
@@ -35,12 +40,19 @@ def prepare(
     goal = Goal(machine.last_resort_tokens if compaction else None)
     compactor = Autocompaction(machine, host)
     context = machine.context(host, now_ms, goal=goal, compactor=compactor)
-    yield from pipeline.run(machine.levels, context, machine.noted)
+    yield from pipeline.run(machine.levels, context, machine.noted, at_rest=at_rest)
     compactor.ended()
     if context.tokens() > machine.window.prompt:
         hint = "" if compaction else "compaction is turned off: unset DISABLE_COMPACT"
         raise ContextTooLarge(context.tokens(), machine.window.prompt, hint=hint)
     return writer.request(machine, context.reports, compactor.result, context.extras, now_ms)
+
+
+def at_rest(machine: Machine, writer: RequestWriter, now_ms: int | None) -> Request:
+    """Build the request where no level has anything to do."""
+    writer.note_imported(machine)
+    machine.now_ms = now_ms
+    return writer.request(machine, (), None, Extras(), now_ms)
 
 
 # ---- context collapse ------------------------------------------------------------------------

@@ -79,6 +79,7 @@ class RequestWriter:
         if head is not None:
             self._options["system"] = head.parts.get("system")
             self._options["tools"] = head.parts["tools"] or None
+        self._head = self._parts(self._tools) if own else {}
         self._repairer = Repairer(**self._options)
         self._writer = anthropic.AnthropicWriter()
         self.light = False  # requests are not translated: somebody else writes the list
@@ -127,12 +128,13 @@ class RequestWriter:
     ) -> Request:
         """The current request; from now on it counts as sent."""
         items, count = machine.view.snapshot()
-        tools = [*self._tools, *extras.tools]
+        tools = [*self._tools, *extras.tools] if extras.tools else self._tools
         if self.light:
             written = _Written(items, {}, (), (), {})
         elif self._form is None:
             done, losses = self._repaired(machine)
-            written = _Written(done.messages, self._parts(tools), done.repairs, losses, done.params)
+            parts = self._parts(tools) if extras.tools else self._head
+            written = _Written(done.messages, parts, done.repairs, losses, done.params)
         else:
             written = self._translated(self._form, machine.view, tools)
         count = count if written.messages is items else len(written.messages)
@@ -159,58 +161,7 @@ class RequestWriter:
             whole=written.whole,
         )
 
-    def follows(self, view: View) -> bool:
-        """Whether the newest request was the view's own list, unchanged, so that the next one can be what was added to it."""
-        if self.light:
-            return False
-        return self._form is not None or (self._own_list and self._previous is view.messages)
-
-    def plain_request(self, machine: Machine, tokens: int, now_ms: int | None) -> Request:
-        """As `request`, after plain messages were added to what it follows, and no level did anything.
-
-        Args:
-            machine: Its view's new messages are plain: they are read only for what breaks a rule.
-            tokens: As `Machine.tokens`.
-            now_ms: The host's clock.
-        """
-        view, done = machine.view, None
-        messages: Sequence[Item]
-        messages, count = view.snapshot()
-        if self._form is not None:
-            return self._grown(self._form, machine, tokens, now_ms)
-        if not self._repairer.passes(messages, view.ledger):
-            done = self._repairer.repair(messages, ledger=view.ledger)
-            messages, count = done.messages, len(done.messages)
-        changed = self._changed(view.mark_sent(), messages, count)
-        number = machine.made(count, tokens, now_ms)
-        made = Request.grown(messages, count, number, tokens, self._provider)
-        if done is not None:
-            made.repairs, made.params = tuple(done.repairs), dict(done.params)
-        if self._tools or self._system:
-            made.parts = self._parts(self._tools)
-        if self._head_losses:
-            made.losses = tuple(self._head_losses)
-        if changed is not None:
-            made.rewritten_from = changed
-        return made
-
-    def _grown(
-        self, form: WrittenForm, machine: Machine, tokens: int, now_ms: int | None
-    ) -> Request:
-        """The request in the provider's form, with what was added since the newest one."""
-        written = self._translated(form, machine.view, self._tools)
-        machine.view.mark_sent()
-        count = len(written.messages)
-        changed = self._changed(None, written.messages, count)
-        number = machine.made(count, tokens, now_ms)
-        made = Request.grown(written.messages, count, number, tokens, self._provider, written.whole)
-        made.parts = dict(written.parts)
-        made.rewritten_from = changed
-        return made
-
-    def _parts(self, tools: Sequence[Any]) -> dict[str, Any]:
-        if not tools and not self._system:
-            return {}
+    def _parts(self, tools: Sequence[Any]) -> Mapping[str, Any]:
         given = anthropic.to_provider((), system=self._system, tools=tools).parts
         return {name: given[name] for name in ("system", "tools") if given.get(name)}
 
@@ -220,6 +171,8 @@ class RequestWriter:
         sent, losses = self._writer.write(view.messages, view.ledger)
         # Another list than the view's has digests of its own.
         self._own_list = sent is view.messages
+        if self._own_list and self._repairer.passes(sent, view.ledger):
+            return Repaired(sent), [*self._head_losses]
         ledger = view.ledger if self._own_list else None
         return self._repairer.repair(sent, ledger=ledger), [*self._head_losses, *losses]
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ullage.levels.report import StageReport
 from ullage.messages import Item
 from ullage.providers import Loss
-from ullage.providers.registry import Provider
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
@@ -193,28 +192,6 @@ class Request:
             self.tools = list(tools)
         if applied_edits:
             self.applied_edits = list(applied_edits)
-
-    @classmethod
-    def grown(
-        cls,
-        items: Sequence[Item],
-        count: int,
-        number: int,
-        tokens: int,
-        form: Provider,
-        whole: Callable[[], Outgoing] | None = None,
-    ) -> Request:
-        """The request before, with what was added at its end: nothing was done to make it fit. Without the constructor, which costs more than all else."""
-        made = cls.__new__(cls)
-        made._items, made._count, made._list = items, count, None
-        made.number, made.tokens = number, tokens
-        made.provider, made._list_key = form.name, form.list_key
-        made.reports = made.cache_edits = ()
-        made._whole = whole
-        if whole is None:
-            made.repairs = made.losses = ()
-        made.compaction = made.rewritten_from = None
-        return made
 
     if not TYPE_CHECKING:
 

@@ -14,9 +14,9 @@ from ullage.levels.report import StageReport
 from ullage.manager import prepare
 from ullage.manager.exclusive import ExclusiveGuard
 from ullage.manager.followed import Followed, print_of
-from ullage.manager.idle import IdleTurns
 from ullage.manager.keeping import Keeping
 from ullage.manager.known import shown_form
+from ullage.manager.marks import Marks
 from ullage.manager.values import Request
 from ullage.messages import Item, SystemPrompt, Tools, message_of
 from ullage.policy import Policy
@@ -44,7 +44,7 @@ class WholeLists(Keeping):
     _arun: Callable[..., Any]
     _prepare: Callable[[int | None], Flow[Request]]
     _exclusive: ExclusiveGuard
-    _turns: IdleTurns
+    _marks: Marks
     add: Callable[[Item], None]
     observe: Callable[[object], None]
     _form_is_open: bool
@@ -270,7 +270,7 @@ class WholeLists(Keeping):
     def _request(self) -> Flow[Request]:
         with self._light():
             request = yield from self._prepare(None)
-        self._turns.begin(-1)  # what it worked out was for another request
+        self._marks.forget()  # what it worked out was for another request
         self._followed.asked, self._followed.mark = len(self._followed.prints), self._mark()
         if request.reports or request.number % OFTEN == 0:
             self._note_point()
@@ -406,7 +406,7 @@ class WholeLists(Keeping):
             self.machine.provider, self._form_is_open = before, True
             raise
         self._outside["provider"], self.machine.rest = form, None
-        self._turns.begin(-1)
+        self._marks.forget()
 
     def _meet(self, system: Any, tools: Any, model: str | None) -> None:
         """Count with this system prompt, these tools and this model from now on."""

@@ -57,6 +57,7 @@ class WrittenForm:
         self._provider, self._system = provider, system
         self._name, self._model = model, rules_model(model, provider)
         self._shared = getattr(import_module(provider.check), "shared", _unknown)
+        self._stands = provider.user_message(".")
         self._tools: Sequence[Any] = ()
         self._ledger: Any = None
         self._version = self._end = self._count = self._lossy = self.same = 0
@@ -131,7 +132,8 @@ class WrittenForm:
             quick
         ):  # surrogates that no JSON holds take the longer way
             return self._part(messages, quick, Outgoing(name, {}))
-        done = continued(messages, provider=self._provider, model=self._model, parts=self.parts)
+        head: Any = {"provider": self._provider, "model": self._model, "parts": self.parts}
+        done = continued(messages, stands=self._stands, **head)
         if done is None or self._lacks(done.parts):
             return None
         items = done.messages

@@ -43,7 +43,8 @@ def _is_json(value: Any) -> bool:
     if kind is not dict and kind is not list:
         return False
     return all(
-        type(each) in _ATOMS or _is_json(each) for each in (value.values() if kind is dict else value)
+        type(each) in _ATOMS or _is_json(each)
+        for each in (value.values() if kind is dict else value)
     )
 
 

@@ -155,7 +155,12 @@ _BEFORE: Final = {"role": "user", "content": "."}
 
 
 def continued(
-    messages: Sequence[Item], *, provider: Provider, model: str | None, parts: Mapping[str, Any]
+    messages: Sequence[Item],
+    *,
+    provider: Provider,
+    model: str | None,
+    parts: Mapping[str, Any],
+    stands: Any,
 ) -> Outgoing | None:
     """What `outgoing` adds for messages at the end of a conversation, where they can be written by themselves.
 
@@ -164,13 +169,14 @@ def continued(
         provider: Whose form.
         model: As `rules_model` gives it.
         parts: Of the body around the conversation.
+        stands: What the form's `user_message(".")` is: it stands for all that came before, while the messages are written.
 
     Returns:
         `None`: the first message is joined to the one before it.
     """
     shape = provider.shape.to_provider([_BEFORE, *messages])
     before, *given = shape.parts[provider.list_key]
-    if before != provider.user_message("."):
+    if before != stands:
         return None
     waits = messages[-1].get("role") != "user" and _waits(given, provider)
     asked = [before, *given, before] if waits else [before, *given]
