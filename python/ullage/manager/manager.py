@@ -486,12 +486,12 @@ class ContextManager(WholeLists):
         if not self._marks.hold(machine, self.host, now):
             return None
         if self._journal is None:
-            request = prepare.at_rest(machine, self._writer, now)
+            request = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
             if too_many_told(machine):
                 self._lighten()
             return request
         with self._whole("prepare"):
-            return prepare.at_rest(machine, self._writer, now)
+            return prepare.at_rest(machine, self._writer, self._marks.tokens, now)
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms

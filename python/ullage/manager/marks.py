@@ -24,12 +24,13 @@ class Marks:
 
     Attributes:
         suffice: All of them state marks; else the others are asked for every request.
+        tokens: Size of the next request, as `hold` has just found it.
     """
 
     def __init__(self, levels: Sequence[Level]) -> None:
         self.suffice = all(level.rest is not None for level in levels)
         self._rules: tuple[Any, ...] = ()
-        self._edits = -1
+        self._edits, self.tokens = -1, 0
 
     def begin(self, machine: Machine) -> None:
         """A request was just made, by whichever way."""
@@ -45,8 +46,8 @@ class Marks:
         if self._edits != view.edits or not machine.requests:
             return False
         rest = self._rest(machine, host)
-        fill, tokens = machine.sizes()
-        if not rest.least_fill <= fill < rest.fill or tokens >= rest.tokens:
+        fill, self.tokens = machine.sizes()
+        if not rest.least_fill <= fill < rest.fill or self.tokens >= rest.tokens:
             return False
         if rest.pause_ms < NEVER.pause_ms and self._paused(machine, rest.pause_ms, now_ms):
             return False
@@ -77,7 +78,7 @@ def _resting(machine: Machine, host: Host) -> Rest:
 
 
 def _results_pass(machine: Machine, rest: Rest) -> bool:
-    """Whether no new result is empty, or longer than a mark allows; then the model is shown them whole (BUD-2)."""
+    """Whether no new result is empty, or longer than a mark allows; then the model is shown them whole."""
     view, shown, chars = machine.view, list[str](), 0
     for name, _, _, _, _, length, _, flags in view.ledger.results(view.sent):
         chars += length

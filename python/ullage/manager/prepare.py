@@ -7,7 +7,7 @@ from ullage.exceptions import ContextTooLarge, InvalidMessage
 from ullage.levels import collapse, pipeline
 from ullage.levels.collapse import Collapse
 from ullage.levels.drop_stale_thinking import after
-from ullage.levels.level import Extras, Goal
+from ullage.levels.level import Goal
 from ullage.levels.report import StageReport
 from ullage.manager.compactions import Autocompaction, job_for
 from ullage.manager.host import Host
@@ -45,14 +45,14 @@ def prepare(
     if context.tokens() > machine.window.prompt:
         hint = "" if compaction else "compaction is turned off: unset DISABLE_COMPACT"
         raise ContextTooLarge(context.tokens(), machine.window.prompt, hint=hint)
-    return writer.request(machine, context.reports, compactor.result, context.extras, now_ms)
+    return writer.request(machine, context.reports, compactor.result, context.extras, now_ms=now_ms)
 
 
-def at_rest(machine: Machine, writer: RequestWriter, now_ms: int | None) -> Request:
-    """Build the request where no level has anything to do."""
+def at_rest(machine: Machine, writer: RequestWriter, tokens: int, now_ms: int | None) -> Request:
+    """Build the request, of this size, where no level has anything to do."""
     writer.note_imported(machine)
     machine.now_ms = now_ms
-    return writer.request(machine, (), None, Extras(), now_ms)
+    return writer.request(machine, now_ms=now_ms, tokens=tokens)
 
 
 # ---- context collapse ------------------------------------------------------------------------

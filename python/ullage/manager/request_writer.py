@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ullage.legality.repairs import Repair, Repaired, Repairer
 from ullage.levels.level import Extras
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ullage.requests.to_request import Outgoing
 
 __all__ = ["RequestWriter"]
+
+
+_NO_EXTRAS: Final = Extras()
 
 
 class _Written(NamedTuple):
@@ -121,12 +124,14 @@ class RequestWriter:
     def request(
         self,
         machine: Machine,
-        reports: Sequence[StageReport],
-        compaction: CompactionResult | None,
-        extras: Extras,
+        reports: Sequence[StageReport] = (),
+        compaction: CompactionResult | None = None,
+        extras: Extras = _NO_EXTRAS,
+        *,
         now_ms: int | None = None,
+        tokens: int | None = None,
     ) -> Request:
-        """The current request; from now on it counts as sent."""
+        """The current request; from now on it counts as sent. `tokens`: its size, as far as it is known."""
         items, count = machine.view.snapshot()
         tools = [*self._tools, *extras.tools] if extras.tools else self._tools
         if self.light:
@@ -139,7 +144,7 @@ class RequestWriter:
             written = self._translated(self._form, machine.view, tools)
         count = count if written.messages is items else len(written.messages)
         changed = self._changed(machine.view.mark_sent(), written.messages, count)
-        tokens = machine.tokens
+        tokens = machine.tokens if tokens is None else tokens
         return Request(
             written.messages,
             count,
