@@ -17,10 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.kit.transcripts import Layout, session_file
+from benches import bodies
+
 from ullage import ContextManager, compact
 from ullage._engine import core
 from ullage.batch import find_transcripts, inspect_file
@@ -110,6 +114,40 @@ def other_form(count: int) -> tuple[Callable[[], object], int]:
     return run, TURNS
 
 
+def take(manager: ContextManager, given: bodies.Turn) -> None:
+    for item in [given.answer] if given.whole else given.answer:
+        (manager.observe if given.whole else manager.add)(item)
+    for item in given.results:
+        manager.add(item)
+
+
+def in_form(count: int, form: str, *, ugly: bool) -> tuple[Callable[[], object], int]:
+    """Turns at the end of a conversation of so many messages, as the provider's server gives them."""
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("Bash", "Read")]
+    manager = ContextManager(
+        model=bodies.FORMS[form][0],
+        provider=form,
+        context_window=WINDOW,
+        tools=tools,
+        system="Build.",
+    )
+    numbers = iter(range(count + 20 * TURNS))
+    manager.add(bodies.opening(form))
+    while len(manager.messages) < count:
+        for number in islice(numbers, 50):
+            take(manager, bodies.turn(form, number, ugly=ugly))
+    manager.prepare()
+    coming = [bodies.turn(form, number, ugly=ugly) for number in numbers]
+    turns = iter(coming)
+
+    def run() -> None:
+        for each in islice(turns, TURNS):
+            take(manager, each)
+            manager.prepare()
+
+    return run, TURNS
+
+
 def acting(count: int) -> tuple[Callable[[], object], int]:
     """The first request of a conversation that is over its window: results are shortened, the older part is folded."""
     messages = talk(count)
@@ -159,6 +197,11 @@ CURVES = (
     Curve("add all and the first request, a message", first_request),
     Curve("an idle turn", idle_turns),
     Curve("an idle turn in the chat form", other_form, longest=10_000),
+    *(
+        Curve(f"a turn, {form}, {shape}", partial(in_form, form=form, ugly=ugly), longest=10_000)
+        for form in bodies.FORMS
+        for ugly, shape in ((False, "bare messages"), (True, "bodies of servers"))
+    ),
     Curve("levels that act, a message", acting, longest=10_000),
     Curve("compact without a model, a message", extractive, longest=3_162),
     Curve("compact of a chat without a model, a message", chat, longest=3_162),
