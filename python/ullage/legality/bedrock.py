@@ -39,6 +39,7 @@ KINDS = (
     "reasoningContent",
     "citationsContent",
 )
+_KINDS = frozenset(KINDS)
 MAX_CACHE_POINTS = 4
 MAX_IMAGES = 20
 MAX_DOCUMENTS = 5
@@ -89,20 +90,23 @@ def _error(rule: str, index: int, block: int, detail: str) -> Violation:
 
 def content_of(message: Any) -> list[Any]:
     """Content blocks of a message; empty if it has none."""
-    content = message.get("content") if isinstance(message, Mapping) else None
+    known = type(message) is dict or isinstance(message, Mapping)  # dicts are recognised at once
+    content = message.get("content") if known else None
     return list(content) if isinstance(content, list | tuple) else []
 
 
 def block_kind(block: Any) -> str:
     """The member of the union that a block is, "" if none is known."""
-    if not isinstance(block, Mapping):
-        return ""
-    return next((name for name in KINDS if block.get(name) is not None), "")
+    found = members(block)
+    return found[0] if found else ""
 
 
 def members(block: Any) -> list[str]:
     """All members of the union that are set; a block may have one."""
-    return [name for name in KINDS if isinstance(block, Mapping) and block.get(name) is not None]
+    if type(block) is not dict and not isinstance(block, Mapping):
+        return []
+    found = [name for name in block if name in _KINDS and block[name] is not None]
+    return found if len(found) < 2 else sorted(found, key=KINDS.index)
 
 
 def role_of(message: Any) -> str:
@@ -112,6 +116,9 @@ def role_of(message: Any) -> str:
 
 def _of(message: Any, kind: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for position, block in enumerate(content_of(message)):
+        # Few blocks have the key at all.
+        if type(block) is dict and kind not in block:
+            continue
         if block_kind(block) == kind and isinstance(block[kind], Mapping):
             yield position, block[kind]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ullage._late import orjson
@@ -130,6 +131,7 @@ def facts_for(
     return RequestFacts({**core, **facts}, bound, drop, betas)
 
 
+@lru_cache(64)
 def known_model(name: str | None) -> Model | None:
     """The row of a model; an unknown one is judged by the rules of the newest, without limits."""
     return ModelTable.builtin().find(name) if name else None

@@ -35,6 +35,8 @@ _DATA = (
     "toolResponse",
 )
 
+_NAMES = frozenset(_DATA)
+
 
 def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks contents; signatures are demanded from Gemini 3 on, and where no model is named."""
@@ -68,20 +70,23 @@ def signatures_needed(model: str | None) -> bool:
 
 def parts_of(content: Any) -> list[Any]:
     """Parts of a content; empty if it has none."""
-    parts = content.get("parts") if isinstance(content, Mapping) else None
+    known = type(content) is dict or isinstance(content, Mapping)  # dicts are recognised at once
+    parts = content.get("parts") if known else None
     return list(parts) if isinstance(parts, list | tuple) else []
 
 
 def part_kind(part: Any) -> str:
     """The data field of a part, "" if it has none."""
-    if not isinstance(part, Mapping):
-        return ""
-    return next((name for name in _DATA if part.get(name) is not None), "")
+    found = data_of(part)
+    return found[0] if found else ""
 
 
 def data_of(part: Any) -> list[str]:
     """All data fields that are set; a part may have one."""
-    return [name for name in _DATA if isinstance(part, Mapping) and part.get(name) is not None]
+    if type(part) is not dict and not isinstance(part, Mapping):
+        return []
+    found = [name for name in part if name in _NAMES and part[name] is not None]
+    return found if len(found) < 2 else sorted(found, key=_DATA.index)
 
 
 def named(call: Any) -> bool:

@@ -15,7 +15,7 @@ from ullage._late import pattern
 from ullage.legality.capabilities import json_of
 from ullage.messages import Item
 from ullage.providers.registry import Provider
-from ullage.requests.to_request import Outgoing, continued, outgoing, rules_model
+from ullage.requests.to_request import Continued, Outgoing, outgoing
 
 __all__ = ["WrittenForm"]
 
@@ -55,9 +55,9 @@ class WrittenForm:
 
     def __init__(self, provider: Provider, model: str, system: Any) -> None:
         self._provider, self._system = provider, system
-        self._name, self._model = model, rules_model(model, provider)
+        self._model = model
         self._shared = getattr(import_module(provider.check), "shared", _unknown)
-        self._stands = provider.user_message(".")
+        self._writer = Continued(provider, model, {})
         self._tools: Sequence[Any] = ()
         self._ledger: Any = None
         self._version = self._end = self._count = self._lossy = self.same = 0
@@ -132,8 +132,7 @@ class WrittenForm:
             quick
         ):  # surrogates that no JSON holds take the longer way
             return self._part(messages, quick, Outgoing(name, {}))
-        head: Any = {"provider": self._provider, "model": self._model, "parts": self.parts}
-        done = continued(messages, stands=self._stands, **head)
+        done = self._writer.write(messages)
         if done is None or self._lacks(done.parts):
             return None
         items = done.messages
@@ -153,11 +152,12 @@ class WrittenForm:
         done = self.whole(messages, self._tools)
         self.items = list(done.messages)
         self.parts = {name: each for name, each in done.parts.items() if each is not done.messages}
+        self._writer = Continued(self._provider, self._model, self.parts)
         self._take(self._part(messages, done.messages, done))
 
     def whole(self, messages: Sequence[Item], tools: Sequence[Any]) -> Outgoing:
         """What `outgoing` makes of all of them."""
-        head: Any = {"provider": self._provider, "model": self._name, "system": self._system}
+        head: Any = {"provider": self._provider, "model": self._model, "system": self._system}
         return outgoing(messages, **head, tools=tools or None)
 
     def _part(self, messages: Sequence[Item], items: Sequence[Any], done: Outgoing) -> _Part:
@@ -258,8 +258,8 @@ def _are_rounds(messages: Sequence[Item], form: str) -> bool:
 
 def _called(content: Any) -> list[str] | None:
     """Ids of the calls of an answer; `None`: it may not go as it is."""
-    if type(content) is not list:
-        return [] if type(content) is str and content and not content.isspace() else None
+    if type(content) is not list or not content:
+        return [] if type(content) is str and content.strip() else None
     names: list[str] = []
     for block in content:
         if type(block) is not dict:
@@ -268,7 +268,7 @@ def _called(content: Any) -> list[str] | None:
             if type(block.get("id")) is not str or not _NAME.fullmatch(str(block.get("name"))):
                 return None
             names.append(block["id"])
-        elif names or type(block.get("text")) is not str or block["text"].isspace():
+        elif names or type(block.get("text")) is not str or not block["text"].strip():
             return None
     return names
 
@@ -276,7 +276,7 @@ def _called(content: Any) -> list[str] | None:
 def _answers_in_turn(content: Any, calls: list[str], spoken: str) -> bool:
     """Whether words follow an answer without calls, or results the next calls; those are no longer open."""
     if type(content) is str:
-        return not calls and spoken == "assistant" and bool(content) and not content.isspace()
+        return not calls and spoken == "assistant" and bool(content.strip())
     names = [type(block) is dict and block.get("tool_use_id") for block in content or ()]
     if not names or calls[: len(names)] != names:
         return False

@@ -11,13 +11,14 @@ from ullage.exceptions import InvalidMessage
 from ullage.legality import Report, Violation, validate
 from ullage.legality.originals import Original
 from ullage.legality.parameters import RequestParameters, parameters
-from ullage.legality.repairs import Repair, repair
+from ullage.legality.repairs import Repair, Repaired, repair
+from ullage.legality.rule_request import RuleRequest, found_in
 from ullage.messages import Item, SystemPrompt, listed, message_of
 from ullage.providers._common import Loss, Shaped, blocks_of
 from ullage.providers._placed import BROKEN, refused
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 
-__all__ = ["Outgoing", "continued", "outgoing", "rules_model", "shaped"]
+__all__ = ["Continued", "Outgoing", "outgoing", "rules_model", "shaped"]
 
 T = TypeVar("T")
 
@@ -154,45 +155,40 @@ _BEFORE: Final = {"role": "user", "content": "."}
 """Stands for all that came before: what follows is never the beginning of a conversation."""
 
 
-def continued(
-    messages: Sequence[Item],
-    *,
-    provider: Provider,
-    model: str | None,
-    parts: Mapping[str, Any],
-    stands: Any,
-) -> Outgoing | None:
-    """What `outgoing` adds for messages at the end of a conversation, where they can be written by themselves.
+class Continued:
+    """Writes what is added at the end of a conversation, as `outgoing` would, without what stands before it.
 
     Args:
-        messages: Of the internal view; the first is an answer to words or results of the user.
         provider: Whose form.
-        model: As `rules_model` gives it.
+        model: Name of the model.
         parts: Of the body around the conversation.
-        stands: What the form's `user_message(".")` is: it stands for all that came before, while the messages are written.
-
-    Returns:
-        `None`: the first message is joined to the one before it.
     """
-    shape = provider.shape.to_provider([_BEFORE, *messages])
-    before, *given = shape.parts[provider.list_key]
-    if before != stands:
-        return None
-    waits = messages[-1].get("role") != "user" and _waits(given, provider)
-    asked = [before, *given, before] if waits else [before, *given]
-    first, *nested = provider.tools_at
-    params = {first: parts[first]} if nested and first in parts else {}
-    done = _on_each(
-        lambda items: repair(items, provider=provider, model=model, params=params), asked
-    )
-    sent = list(done.messages[1:-1] if waits else done.messages[1:])
-    return Outgoing(
-        provider.name,
-        {**shape.parts, provider.list_key: sent},
-        provider.list_key,
-        done.repairs,
-        shape.losses,
-    )
+
+    def __init__(self, provider: Provider, model: str, parts: Mapping[str, Any]) -> None:
+        first, *nested = provider.tools_at
+        params = {first: parts[first]} if nested and first in parts else {}
+        rules = rules_model(model, provider)
+        self._provider, self._stands = provider, provider.user_message(str(_BEFORE["content"]))
+        self._options: dict[str, Any] = {"provider": provider, "model": rules, "params": params}
+        self._rules = RuleRequest(**self._options)
+
+    def write(self, messages: Sequence[Item]) -> Outgoing | None:
+        """Messages of the internal view, of which the first is an answer; `None`: it is joined to what stands before it."""
+        provider = self._provider
+        shape = provider.shape.to_provider([_BEFORE, *messages])
+        given = shape.parts[provider.list_key]
+        if given[0] != self._stands:
+            return None
+        waits = messages[-1].get("role") != "user" and _waits(given, provider)
+        asked = [*given, self._stands] if waits else given
+        done = _on_each(self._repaired, asked)
+        sent = list(done.messages[1:-1] if waits else done.messages[1:])
+        parts = {**shape.parts, provider.list_key: sent}
+        return Outgoing(provider.name, parts, provider.list_key, done.repairs, shape.losses)
+
+    def _repaired(self, items: Sequence[Any]) -> Repaired:
+        legal = found_in(items, self._rules).ok
+        return Repaired(items) if legal else repair(items, **self._options)
 
 
 def shaped(

@@ -26,10 +26,10 @@ __all__ = ["repair"]
 
 def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     """Repairs messages of the chat form."""
-    rules, facts, orphans = request.provider.chat, facts_of(request), request.orphans
     report = request.report(messages)
     if report.ok:
         return Repaired(messages)
+    rules, facts, orphans = request.provider.chat, facts_of(request), request.orphans
     strict = rules.strict or bool(facts.get("strict"))
     plan: list[RepairStep] = steps(
         ("O06 O04 O03 O05 O07 O08 D02 O10", lambda w: normal(w, rules, strict)),
