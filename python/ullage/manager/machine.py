@@ -41,7 +41,7 @@ __all__ = ["Machine"]
 S = TypeVar("S")
 Adder = Callable[["Machine", Item, int | None], None]
 
-_UNCONCERNED = (None, provider_clearing.observe)
+_UNCONCERNED = (provider_clearing.observe,)
 """What levels do with an answer that says nothing of `context_management`."""
 
 
@@ -158,6 +158,7 @@ class Machine:
         *,
         at_ms: int | None = None,
         add: Adder | None = None,
+        checked: bool = False,
     ) -> list[Item]:
         """Append an item in the provider's format; returns the messages that it became.
 
@@ -166,14 +167,16 @@ class Machine:
             about: `id` and `usage` of the response that it is of.
             at_ms: When it came, in milliseconds since the epoch; `None`: unknown.
             add: Does what `add` does; `None`: that.
+            checked: It is JSON, without nulls, and was checked.
 
         Raises:
             InvalidMessage: The message is malformed; state is unchanged.
         """
         from ullage.providers.native_lists import read_item
 
-        item = given_as_json(item, self.provider)
-        check_item(item, self.provider)
+        if not checked:
+            item = given_as_json(item, self.provider)
+            check_item(item, self.provider)
         found = read_item(
             item, self.provider, position=len(self.history), open_calls=self._open_calls
         )
@@ -218,7 +221,7 @@ class Machine:
         taken: list[Item] = []
         for number, item in enumerate(items):
             told = about if number + 1 == len(items) else piece
-            taken += self.take(item, told, at_ms=at_ms, add=add)
+            taken += self.take(item, told, at_ms=at_ms, add=add, checked=item is body)
         newest = taken[-1] if taken else {}
         # First what the provider left out: its figure is judged without that.
         if self.watched or "context_management" in (message_of(body) or body):
@@ -232,7 +235,10 @@ class Machine:
     @property
     def watched(self) -> bool:
         """Whether a level looks at every answer, not only at what one says of `context_management`."""
-        return any(each.observe not in _UNCONCERNED for each in self.levels)
+        for each in self.levels:
+            if each.observe is not None and each.observe not in _UNCONCERNED:
+                return True
+        return False
 
     def answered(self, newest: Item, before: int) -> None:
         """The model has answered, with this newest message; `before`: estimate of the messages without the answer."""

@@ -75,6 +75,8 @@ def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
     if data.get("unparsed") and isinstance(value, Mapping) and set(value) == {"arguments"}:
         return value["arguments"]
     text = data.get("arguments")
-    if isinstance(text, str) and loads_object(text) == value:
-        return text
+    if isinstance(text, str):
+        known = _read_quickly(text)
+        if (loads_object(text) if known is None else known[0]) == value:
+            return text
     return dumps({} if value is None else value)

@@ -42,10 +42,10 @@ def _is_json(value: Any) -> bool:
     kind = type(value)
     if kind is not dict and kind is not list:
         return False
-    return all(
-        type(each) in _ATOMS or _is_json(each)
-        for each in (value.values() if kind is dict else value)
-    )
+    for each in value.values() if kind is dict else value:
+        if type(each) not in _ATOMS and not _is_json(each):
+            return False
+    return True
 
 
 def _dumped(value: Any) -> Any:
@@ -89,7 +89,8 @@ def without_nulls(value: Any) -> Any:
 
     The content of a message and of a compaction block may be null.
     """
-    if not isinstance(value, Mapping) or None not in value.values():
+    known = type(value) is dict or isinstance(value, Mapping)  # dicts are recognised at once
+    if not known or None not in value.values():
         return value
     return {key: each for key, each in value.items() if each is not None or key == "content"}
 
@@ -137,13 +138,12 @@ def _is_camel_cased(value: Any, key: str) -> bool:
         return type(value) in _ATOMS and value is not None
     if key in _BY_NAME:
         return False
-    return all(
-        type(name) is str
-        and "_" not in name
-        and (type(each) is str or name in _VERBATIM or _is_camel_cased(each, name))
-        and each is not None
-        for name, each in value.items()
-    )
+    for name, each in value.items():
+        if type(name) is not str or "_" in name or each is None:
+            return False
+        if type(each) is not str and name not in _VERBATIM and not _is_camel_cased(each, name):
+            return False
+    return True
 
 
 def _camel(name: Any) -> Any:
