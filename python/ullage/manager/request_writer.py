@@ -11,18 +11,24 @@ from ullage.levels.report import StageReport
 from ullage.levels.view import View
 from ullage.manager.machine import Machine
 from ullage.manager.values import Request
-from ullage.manager.written_form import WrittenForm
 from ullage.messages import Item, SystemPrompt, as_sent
 from ullage.providers import Loss, anthropic
 from ullage.providers.manual_thinking import Thinking
 from ullage.providers.native_tools import read_tools
-from ullage.providers.registry import AnyProvider, provider_of
+from ullage.providers.registry import AnyProvider, Provider, provider_of
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
+    from ullage.manager.written_form import WrittenForm
     from ullage.requests.to_request import Outgoing
 
 __all__ = ["RequestWriter"]
+
+
+def _written_form(provider: Provider, model: str, system: Any) -> WrittenForm:
+    from ullage.manager.written_form import WrittenForm  # with the rules, for other forms alone
+
+    return WrittenForm(provider, model, system)
 
 
 _NO_EXTRAS: Final = Extras()
@@ -89,8 +95,7 @@ class RequestWriter:
         self._own_list = True  # what is repaired is the view's own list
         self._previous: Sequence[Any] = ()
         self._count = 0
-        # Of another provider.
-        self._form = None if own else WrittenForm(self._provider, model, system)
+        self._form = None if own else _written_form(self._provider, model, system)
 
     @property
     def system(self) -> SystemPrompt | None:
@@ -202,12 +207,13 @@ class RequestWriter:
 
     def note_imported(self, machine: Machine) -> None:
         """Before levels change anything: responses to requests that were not prepared here are bound to the current list."""
-        view = machine.view
-        new = view.messages[view.sent :]
-        said = [message.get("role") == "assistant" for message in new]
-        answers = next((at for at, spoken in enumerate(said) if not spoken), len(said))
-        if any(said[answers:]):
-            self._repaired(machine)
+        view, heard = machine.view, False  # somebody else has spoken since the newest request
+        for message in view.messages[view.sent :]:
+            if message.get("role") != "assistant":
+                heard = True
+            elif heard:
+                self._repaired(machine)
+                return
 
     def dump(self, machine: Machine) -> dict[str, Any]:
         """The state that cannot be derived from the view, as plain JSON."""
