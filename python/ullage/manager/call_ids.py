@@ -28,6 +28,7 @@ class CallIds:
     Attributes:
         calls: Ids of calls, each with the id of its response.
         answered: Ids that a result names.
+        waiting: Ids of calls that no later result names, in order.
         given: By the id of its own that a call got here, the one it came with.
 
     Args:
@@ -37,6 +38,7 @@ class CallIds:
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self.calls: dict[str, str | None] = {}
         self.answered: set[str] = set()
+        self.waiting: dict[str, None] = {}
         self.given: dict[str, str] = dict(given or ())
         self._newest: dict[
             str, str
@@ -100,6 +102,7 @@ class CallIds:
         if name in self.calls:
             return
         self.calls[name] = response if isinstance(response, str) else None
+        self.waiting[name] = None
         came = self.given.get(name, name)
         if came is not name:
             self._newest[came] = name
@@ -107,6 +110,7 @@ class CallIds:
 
     def _answered(self, name: str) -> None:
         self.answered.add(name)
+        self.waiting.pop(name, None)
         waiting = self._open.get(self.given.get(name, name))
         if waiting and name in waiting:
             waiting.remove(name)

@@ -190,8 +190,9 @@ class Machine:
 
     def _open_calls(self) -> list[tuple[str, str]]:
         ledger = self.view.ledger
-        blocks = (ledger.blocks(message)[block] for message, block in ledger.open_calls())
-        return [(ledger.string(block.id), ledger.string(block.name)) for block in blocks]
+        found = ((name, ledger.find_call(name)) for name in self.call_ids.waiting)
+        shown = ((name, ledger.blocks(at[0])[at[1]]) for name, at in found if at is not None)
+        return [(name, ledger.string(block.name)) for name, block in shown]
 
     def add(self, message: Item, *, at_ms: int | None = None, uuid: str = "") -> None:
         """Append a message of the internal view.
