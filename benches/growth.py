@@ -22,9 +22,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.kit.transcripts import Layout, session_file
 from benches import bodies
 
+from tests.kit.transcripts import Layout, session_file
 from ullage import ContextManager, compact
 from ullage._engine import core
 from ullage.batch import find_transcripts, inspect_file
