@@ -20,8 +20,10 @@ from ullage.levels.view_state import Dumped, dump_next
 from ullage.manager.delta import diff, view_change
 from ullage.manager.machine import Machine
 from ullage.manager.saved_state import FORMAT, state_of, told_since
+from ullage.manager.values import Request
 from ullage.messages import Item, message_of
-from ullage.transcript.log import TranscriptLog, iso_of
+from ullage.transcript.log import TranscriptLog, iso_of, line_of
+from ullage.transcript.record import Recorder, fingerprint
 from ullage.transcript.records import snip
 from ullage.transcript.render import rendered
 from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines
@@ -49,6 +51,8 @@ class Journal:
         log: Open; this manager alone appends to it.
         owned: Whether closing the manager closes the log.
         ids: Where uuids come from.
+        record: Whether each request is recorded, for `ullage-check`.
+        model: What writes summaries, for the records; empty: code does.
 
     Attributes:
         state: The state according to the log.
@@ -56,7 +60,15 @@ class Journal:
         offsets: Where the line of each begins, in bytes; negative: it has none of its own.
     """
 
-    def __init__(self, log: TranscriptLog, *, owned: bool, ids: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        log: TranscriptLog,
+        *,
+        owned: bool,
+        ids: Callable[[], str],
+        record: bool = False,
+        model: str = "",
+    ) -> None:
         self.log, self.owned, self._ids = log, owned, ids
         self.state: dict[str, Any] = {}
         self.messages = self.reports = self.records = 0
@@ -64,6 +76,7 @@ class Journal:
         self._base = False
         self._dumped: Dumped | None = None
         self.made: dict[str, str] = {}  # uuids of what levels made, by key
+        self.recorder, self.model = Recorder() if record else None, model
 
     def goes_on(self, machine: Machine, state: Mapping[str, Any], offsets: Iterable[int]) -> None:
         """The log holds this state already, and all that the machine holds."""
@@ -84,12 +97,17 @@ class Journal:
         """
         if len(machine.history) - self.messages != 1:
             return False
-        self._wrote(self.log.write(self._messages(machine, waits=False)))
+        self._wrote(self._write(self._messages(machine, waits=False)))
         self.messages += 1
         return True
 
     def commit(
-        self, machine: Machine, beside: Mapping[str, Any], what: str, more: Sequence[Line] = ()
+        self,
+        machine: Machine,
+        beside: Mapping[str, Any],
+        what: str,
+        more: Sequence[Line] = (),
+        request: Request | None = None,
     ) -> None:
         """Write all that has changed since the last line, if anything has.
 
@@ -98,6 +116,7 @@ class Journal:
             beside: State of the parts outside of the machine.
             what: Which call it was.
             more: Lines that go before the state.
+            request: What was made, to be recorded; `None`: nothing was.
 
         Raises:
             InvalidMessage: See `added`.
@@ -115,14 +134,16 @@ class Journal:
             now = {**state_of(machine, dumped.state), **beside, "made": {**self.made, **made}}
             change = self._change(now, dumped)
             account = told_since(machine, self.reports, self.records)
-            if not (change or lines or told or any(account.values())):
+            if not (change or lines or told or any(account.values()) or request):
                 return
             head = {"type": STATE, "format": FORMAT, "what": what, "sessionId": self.log.session_id}
             if self._base:
                 head["base"] = True
             if what == "begin" and machine.let_go[0]:
                 head["let_go"] = list(machine.let_go)
-            starts = self.log.write([*lines, *told, {**head, "state": change, **account}])
+            state = {**head, "state": change, **account}
+            record = self._recorded(machine, request, now["made"]) if request else None
+            starts = self._write([*lines, *told, state], record)
             self._wrote(starts[: len(machine.history) - self.messages])
             self.state, self.made, self._base = now, now["made"], False
             self._dumped = dumped
@@ -130,6 +151,57 @@ class Journal:
             self.reports, self.records = len(machine.reports), len(machine.records)
         if durable:
             self.log.sync()
+
+    def _write(
+        self, lines: Sequence[Line], record: Callable[[Recorder], Line] | None = None
+    ) -> list[int]:
+        """Write lines, and after them a record if one is kept."""
+        recorder = self.recorder
+        if recorder is None:
+            return self.log.write(lines)
+
+        def last(written: Sequence[bytes]) -> Sequence[bytes]:
+            recorder.follow(written, self.log.lines)
+            return [] if record is None else [line_of(recorder.sealed(record(recorder)), 0)]
+
+        try:
+            return self.log.write(lines, last)
+        except BaseException:
+            self.recorder = Recorder()  # it is ahead of the log
+            raise
+
+    def _recorded(
+        self, machine: Machine, request: Request, made: Iterable[str]
+    ) -> Callable[[Recorder], Line]:
+        """How a request is recorded: as it is sent; where that is another form, as it was before."""
+        view, named = machine.view, set(made)
+        internal = machine.provider.internal
+        logged = [
+            each for key, each in zip(view.sources, view.messages, strict=True) if key in named
+        ]
+        acts = [
+            [each.stage, each.why, each.tokens_before, each.tokens_after]
+            for each in machine.reports[self.reports :]
+        ]
+        repairs = sorted({each.rule for each in request.repairs})
+        return lambda recorder: recorder.record(
+            machine.history,
+            request.messages if internal else view.messages,
+            view.messages,
+            view.sources,
+            logged=logged,
+            pins={name: pin.text for name, pin in machine.pins.items()},
+            acts=acts,
+            model=self.model,
+            tokens=request.tokens,
+            head=fingerprint({**request.parts, **request.params}),
+            **({"repairs": repairs} if repairs else {}),
+            **(
+                {}
+                if internal
+                else {"form": request.provider, "wire": fingerprint(request.messages)}
+            ),
+        )
 
     def _change(self, now: Mapping[str, Any], dumped: Dumped) -> dict[str, Any]:
         """The difference from the state in the log."""

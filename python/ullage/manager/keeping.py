@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ullage.manager.journal import Journal
     from ullage.manager.journal_read import Added, Found
     from ullage.manager.outside import Log, Outside
+    from ullage.manager.values import Request
     from ullage.transcript.log import TranscriptLog
 
 __all__ = ["Keeping"]
@@ -38,6 +39,8 @@ class Keeping(Accessors):
     _ids: Callable[[], str]
     _journal: Journal | None = None
     _lighter: Lighter
+    _sent: Request | None = None  # the newest request, and the newest that is recorded
+    _recorded: Request | None = None
 
     # ---- state as JSON -----------------------------------------------------------------------
 
@@ -166,12 +169,11 @@ class Keeping(Accessors):
         policy: Policy | str | None,
         outside: Mapping[str, Any],
     ) -> Self:
-        from ullage.manager.journal import Journal
         from ullage.manager.journal_read import ms_of, uuids_of
         from ullage.manager.saved_state import load_account, set_state
 
         made = cls._of_state(found.state, policy, outside)
-        machine, journal = made.machine, Journal(log, owned=False, ids=made._ids)
+        machine, journal = made.machine, made._new_journal(log)
         set_state(machine, found.state, [each.item for each in found.history])
         machine.view.uuids = uuids_of(found.history)
         account = {"reports": found.reports, "records": found.records, "let_go": found.let_go}
@@ -191,8 +193,6 @@ class Keeping(Accessors):
     def _begun(
         cls, log: TranscriptLog, policy: Policy | str | None, outside: Mapping[str, Any]
     ) -> Self:
-        from ullage.manager.journal import Journal
-
         if "model" not in outside:
             raise InvalidPolicy(
                 "model",
@@ -205,10 +205,19 @@ class Keeping(Accessors):
         made: Self = make(policy=policy, **outside)
         for entry in entries:
             made.machine.add(entry)
-        journal = Journal(log, owned=False, ids=made._ids)
+        journal = made._new_journal(log)
         journal.begin(made.machine, made._beside(), base=True)
         made._use(journal)
         return made
+
+    def _new_journal(self, log: TranscriptLog, *, owned: bool = False) -> Journal:
+        from ullage.manager.journal import Journal
+        from ullage.summarizers.extractive import ExtractiveSummarizer
+
+        writer = self.host.summarizer
+        model = "" if isinstance(writer, ExtractiveSummarizer | None) else type(writer).__name__
+        record = bool(self._outside.get("record"))
+        return Journal(log, owned=owned, ids=self._ids, record=record, model=model)
 
     def _use(self, journal: Journal) -> None:
         """From now on the conversation is kept there; its path is passed to hooks and to the model."""
@@ -219,7 +228,6 @@ class Keeping(Accessors):
 
     def _keep_in(self, log: Log) -> None:
         """Begin a log with this conversation, which is still empty."""
-        from ullage.manager.journal import Journal
         from ullage.manager.journal_read import read_journal
 
         owned = isinstance(log, str | PathLike)
@@ -232,7 +240,7 @@ class Keeping(Accessors):
                     f"{opened.name}: the log holds a conversation already",
                     hint="ContextManager.resume(path) continues it",
                 )
-            journal = Journal(opened, owned=owned, ids=self._ids)
+            journal = self._new_journal(opened, owned=owned)
             journal.begin(self.machine, self._beside())
             self._use(journal)
         except BaseException:
@@ -311,9 +319,12 @@ class Keeping(Accessors):
         """Write what has changed; if that fails, nothing has."""
         if self._journal is None:
             return
+        made = self._sent if self._sent is not self._recorded else None
         try:
-            self._journal.commit(self.machine, self._beside(), what, more)
+            self._journal.commit(self.machine, self._beside(), what, more, made)
+            self._recorded = self._sent
         except BaseException:
+            self._sent = self._recorded
             self._go_back(self._journal.state, self._journal.messages)
             raise
 

@@ -88,6 +88,7 @@ class ContextManager(WholeLists):
         log: Where the conversation is kept: the path of a new file, or an open and empty `TranscriptLog`. Everything added,
             observed and decided is in it when a call returns; `ContextManager.resume` continues from it. Only the manager
             appends to it. `None`: the host saves the state with `save`.
+        record: Write a record of each request into the log, from which `ullage-check` rebuilds it.
         clock: Returns the time in milliseconds since the epoch, for levels that depend on it; messages are stamped with it
             when they are added. `None`: the system's clock. If it returns `None`, nothing happens by time.
         keep: Newest part that a compaction leaves verbatim: tokens, a `KeepPolicy`, or `None` for the policy's.
@@ -139,6 +140,7 @@ class ContextManager(WholeLists):
         max_output_tokens: int | None = None,
         thinking: Thinking | None = None,
         log: Log | None = None,
+        record: bool = False,
         clock: Callable[[], int | None] | None = None,
         keep: KeepPolicy | int | None = None,
         redact: Callable[[str], str] | None = None,
@@ -199,7 +201,6 @@ class ContextManager(WholeLists):
         if context_management is not None:
             self.machine.state(context_edits.ContextEdits).config = dict(context_management)
         self._outside, self._followed = given, Followed()
-        self._sent: Request | None = None  # the newest request
         self._clock, self._ids = clock or now_in_ms, new_uuid
         if log is not None:
             self._keep_in(log)
@@ -299,7 +300,7 @@ class ContextManager(WholeLists):
             request = self._at_rest(now_ms)
             if request is None:
                 with self._whole("prepare", careful=cancel is not None):
-                    request = self._run(self._prepare(now_ms), cancel)
+                    self._sent = request = self._run(self._prepare(now_ms), cancel)
             self._marks.begin(self.machine)
             self._sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
@@ -315,7 +316,7 @@ class ContextManager(WholeLists):
             request = self._at_rest(now_ms)
             if request is None:
                 with self._whole("prepare"):
-                    request = await self._arun(self._prepare(now_ms), cancel)
+                    self._sent = request = await self._arun(self._prepare(now_ms), cancel)
             self._marks.begin(self.machine)
             self._sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
@@ -491,7 +492,8 @@ class ContextManager(WholeLists):
                 self._lighten()
             return request
         with self._whole("prepare"):
-            return prepare.at_rest(machine, self._writer, self._marks.tokens, now)
+            self._sent = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
+            return self._sent
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms

@@ -42,6 +42,7 @@ class Surroundings(SummaryOptions, total=False):
     max_output_tokens: int | None
     clock: Callable[[], int | None] | None
     transcript_path: str
+    record: bool
 
 
 class Outside(Surroundings, total=False):

@@ -249,8 +249,16 @@ class TranscriptLog:
             tail["timestamp"] = iso_of(self._clock())
         return {**head, "isSidechain": False, **self._envelope, **found, **tail}
 
-    def write(self, entries: Sequence[Mapping[str, Any]]) -> list[int]:
+    def write(
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        last: Callable[[Sequence[bytes]], Sequence[bytes]] | None = None,
+    ) -> list[int]:
         """Writes finished entries as they are, with one write.
+
+        Args:
+            entries: In order.
+            last: Given the lines of these, returns those that follow in the same write; `None`: none do.
 
         Returns:
             Where each line begins, in bytes from the file's beginning.
@@ -264,6 +272,7 @@ class TranscriptLog:
             return []
         lines = [line_of(entry, at) for at, entry in enumerate(entries)]
         with self.one_writer:
+            lines += last(lines) if last is not None else ()
             self._file.append(b"".join(lines))
             ends = [*accumulate(map(len, lines))]
             start = self._file.end - ends[-1]

@@ -1,0 +1,317 @@
+"""The record of what was sent and why (`docs/record.md`): a line for each request, from which `ullage-check` rebuilds it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from ullage import check
+from ullage.check import b64, blocks, canonical, hashed, reading, typed
+from ullage.messages import Item
+from ullage.transcript.log import line_of
+
+__all__ = ["Recorder", "compaction_record", "fingerprint", "redacted"]
+
+_SHORT = 6
+"""Bytes of each hash in the list of the input: they find a message; the hash of the request proves it."""
+
+_LEAST = 12
+"""Characters of a copy that a record names the place of."""
+
+Record = dict[str, Any]
+
+
+class _Row(NamedTuple):
+    message: Item
+    digest: bytes
+    text: str  # empty for those of the request before
+    size: int
+    origin: int | str
+
+
+class Recorder:
+    """Describes one request after another: what it shares with the one before, what is new, rewritten, made."""
+
+    def __init__(self) -> None:
+        self._lines: bytes | None = None
+        self._seal = b""
+        self._input: list[bytes] = []
+        self._before: list[_Row] = []
+        self._removed: set[int] = set()
+        self._pins: Mapping[str, str] = {}
+
+    def follow(self, lines: Iterable[bytes], earlier: Callable[[], Iterable[bytes]]) -> None:
+        """Take in lines of the log, which the next seal covers.
+
+        Args:
+            lines: That are written now.
+            earlier: What the log held when this began to follow it.
+        """
+        if self._lines is None:
+            lines, self._lines = [*earlier(), *lines], b""
+        for line in lines:
+            entry = check.parsed(line) if b'"seal"' in line or b'"redacted"' in line else None
+            if isinstance(entry, dict) and entry.get("type") == check.RECORD:
+                self._seal, self._lines = check.unb64(entry["seal"]), b""
+            else:
+                self._lines += check.line_hash(line, entry)
+
+    def sealed(self, record: Record) -> Record:
+        """The record with its seal; from now on it counts as written."""
+        self._seal = check.seal(self._seal, self._lines or b"", record)
+        self._lines = b""
+        return {**record, "seal": b64(self._seal)}
+
+    def record(
+        self,
+        history: Sequence[Item],
+        messages: Sequence[Item],
+        shown: Sequence[Item],
+        sources: Sequence[int | str],
+        *,
+        logged: Iterable[Item] = (),
+        pins: Mapping[str, str] | None = None,
+        acts: Sequence[Sequence[Any]] = (),
+        model: str = "",
+        tokens: int = 0,
+        **more: Any,
+    ) -> Record:
+        """Describe a request.
+
+        Args:
+            history: All messages that were added.
+            messages: As they are sent.
+            shown: As they were before they were repaired.
+            sources: For each of these its position in the history, or the key of what made it.
+            logged: Messages that were made and stand in the log: the record does not repeat them.
+            pins: Texts that have to be in the request, by name.
+            acts: What levels did since the newest record: name, reason, tokens before and after.
+            model: What writes the summaries; empty: code does.
+            tokens: Of the request, by estimate.
+            **more: Further keys of the record.
+        """
+        base = not self._input
+        new = [hashed(canonical(check.sent(item))) for item in history[len(self._input) :]]
+        self._input += new
+        rows = self._rows(messages, _origins(messages, shown, sources))
+        held = {hashed(canonical(check.sent(item))) for item in logged}
+        ops = self._ops(rows, history, held, model)
+        record = {"type": check.RECORD, "v": 1, **({"base": True} if base else {})}
+        record |= {"input": b64(b"".join(each[:_SHORT] for each in new)), "list": ops}
+        record |= {"acts": acts} if acts else {}
+        first = len(self._input) - len(new)
+        if ops != [[0, len(self._before)], {"in": [first, len(self._input)]}]:
+            record |= self._losses(rows, history, ops, pins or {})
+        self._before = [row._replace(text="") for row in rows]
+        size = [len(rows), sum(row.size for row in rows), tokens]
+        sha = b64(hashed(b"".join(row.digest for row in rows), 32))
+        return {**record, **more, "size": size, "sha": sha}
+
+    def _rows(self, messages: Sequence[Item], sources: Sequence[int | str]) -> list[_Row]:
+        rows = []
+        for at, (message, origin) in enumerate(zip(messages, sources, strict=True)):
+            before = self._before[at] if at < len(self._before) else None
+            if before is not None and before.message is message and before.origin == origin:
+                rows.append(before)
+                continue
+            text = canonical(check.sent(message))
+            rows.append(_Row(message, hashed(text), text, len(text), origin))
+        return rows
+
+    def _ops(
+        self, rows: Sequence[_Row], history: Sequence[Item], held: set[bytes], model: str
+    ) -> list[Any]:
+        """What each message is, runs of them in one."""
+        places = {(row.origin, row.digest): at for at, row in enumerate(self._before)}
+        ops: list[Any] = []
+        for row in rows:
+            at = places.get((row.origin, row.digest))
+            if at is not None:
+                _run(ops, None, at)
+            elif isinstance(row.origin, int) and self._input[row.origin] == row.digest:
+                _run(ops, "in", row.origin)
+            elif isinstance(row.origin, int):
+                put = delta(canonical(check.sent(history[row.origin])), row.text)
+                ops.append({"in": row.origin, "sha": b64(row.digest), "put": put})
+            else:
+                ops.append(_made(row, history, row.digest in held, model))
+        return ops
+
+    def _losses(
+        self,
+        rows: Sequence[_Row],
+        history: Sequence[Item],
+        ops: Sequence[Any],
+        pins: Mapping[str, str],
+    ) -> Record:
+        """What was removed since the record before: handles by position, results by id, the user's messages that no line quotes."""
+        removed = set(range(len(self._input))) - {row.origin for row in rows}
+        new, self._removed = sorted(removed - self._removed), removed
+        put = [op for op in ops if isinstance(op, dict) and "in" in op and "put" in op]
+        results = [name for op in put for name in _changed(history[op["in"]], rows, op["in"])]
+        quoted = {at for op in ops if isinstance(op, dict) for at in op.get("lines", ())[1::4]}
+        now = " ".join(reading(check.sent(row.message)) for row in rows) if new or pins else ""
+        # A pin counts from where it first stands in a request.
+        pins = {
+            name: text
+            for name, text in pins.items()
+            if name in self._pins or check.plain(text) in now
+        }
+        heads = {at: reading(typed(check.sent(history[at])))[:40] for at in new if at not in quoted}
+        found = {
+            "removed": _spans(new),
+            "results": results,
+            "unquoted": [at for at, head in heads.items() if head and head not in now],
+            "pins": dict(pins),
+            "unpinned": sorted(self._pins.keys() - pins.keys()),
+        }
+        self._pins = dict(pins)
+        return {key: each for key, each in found.items() if each}
+
+
+def fingerprint(value: Any) -> str:
+    """The hash of a value's canonical JSON."""
+    return b64(hashed(canonical(value)))
+
+
+def _origins(
+    messages: Sequence[Item], shown: Sequence[Item], sources: Sequence[int | str]
+) -> list[int | str]:
+    """Where each message of a request comes from, though some were repaired, put in, or taken out."""
+    if len(messages) == len(shown):
+        return list(sources)
+    places, at = {id(item): at for at, item in enumerate(shown)}, -1
+    found: list[int | str] = []
+    for item in messages:
+        at = places.get(id(item), at + 1)
+        found.append(sources[at] if at < len(sources) else f"repair:{len(found)}")
+    return [
+        one if found.index(one) == place else f"repair:{place}" for place, one in enumerate(found)
+    ]
+
+
+def _spans(places: Iterable[int]) -> list[list[int]]:
+    """Rising positions as [first, last]."""
+    found: list[list[int]] = []
+    for at in places:
+        if found and found[-1][1] == at - 1:
+            found[-1][1] = at
+        else:
+            found.append([at, at])
+    return found
+
+
+def _run(ops: list[Any], key: str | None, at: int) -> None:
+    """One message more: at the end of a run that it continues, or in one of its own."""
+    last = ops[-1] if ops else None
+    run = last if key is None else last.get(key) if isinstance(last, dict) else None
+    if isinstance(run, list) and run[1] == at:
+        run[1] = at + 1
+    else:
+        ops.append([at, at + 1] if key is None else {key: [at, at + 1]})
+
+
+def _changed(item: Item, rows: Sequence[_Row], place: int) -> list[str]:
+    """Ids of results that are shown otherwise than they were added."""
+    shown = next(row.message for row in rows if row.origin == place)
+    old, new = (
+        {str(b.get("tool_use_id")): b for b in blocks(check.sent(each)) if "tool_use_id" in b}
+        for each in (item, shown)
+    )
+    return [name for name in old if old[name] != new.get(name)]
+
+
+def delta(source: str, target: str) -> list[Any]:
+    """A text as spans [start, stop] of another, and texts in between."""
+    most = min(len(source), len(target))
+    head = next((at for at in range(most) if source[at] != target[at]), most)
+    tail = next(
+        (at for at in range(most - head) if source[-1 - at] != target[-1 - at]), most - head
+    )
+    put: list[Any] = [[0, head]] if head else []
+    rest = target[head : len(target) - tail]
+    while rest:
+        line, end, _ = rest.partition("\\n")
+        at = source.find(line + end) if len(line) >= _LEAST else -1
+        stop = at + len(line + end)
+        rest = rest[len(line + end) :]
+        if at < 0:
+            put += [line + end]
+        elif put and isinstance(put[-1], list) and put[-1][1] == at:
+            put[-1][1] = stop
+        else:
+            put.append([at, stop])
+    texts: list[Any] = []
+    for each in put:
+        if isinstance(each, str) and texts and isinstance(texts[-1], str):
+            texts[-1] += each
+        else:
+            texts.append(each)
+    return texts + ([[len(source) - tail, len(source)]] if tail else [])
+
+
+def _made(row: _Row, history: Sequence[Item], held: bool, model: str) -> Record:
+    """What a level made, and for each line of a summary where in the history it was copied from."""
+    op: Record = {"made": row.origin, "sha": b64(row.digest)}
+    if not held:
+        op["put"] = [row.text]
+    if model:
+        return {**op, "model": model, "lines": []}
+    order = sorted(range(len(history)), key=lambda at: not typed(check.sent(history[at]) or {}))
+    readings = [reading(check.sent(history[at])) for at in order]
+    starts = [0, *accumulate(len(each) + 1 for each in readings)]
+    source, lines, loose = "\n".join(readings), [], []
+    for number, line in enumerate(check.text_of(check.sent(row.message)).split("\n")):
+        found, unknown = check.copies(line, source)
+        first, last = max(found, key=lambda span: span[1] - span[0], default=(0, 0))
+        if last - first >= _LEAST:
+            at = bisect_right(starts, first) - 1
+            lines += [number, order[at], first - starts[at], last - starts[at]]
+        if unknown:
+            loose.append(number)
+    return {**op, "lines": lines, **({"loose": loose} if loose else {})}
+
+
+def compaction_record(items: Sequence[Item], result: Any, *, model: str = "") -> Record:
+    """The record of one compaction of a list or a session, a line to write next to it.
+
+    Args:
+        items: What was compacted.
+        result: The `CompactionResult`.
+        model: What wrote the summary; empty: code did.
+    """
+    shown = [item for item in result.messages if check.sent(item) is not None]
+    places = {id(item): at for at, item in enumerate(items)}
+    left = {fingerprint(check.sent(item)): at for at, item in reversed([*enumerate(items)])}
+    sources = [
+        places.get(id(item), left.pop(fingerprint(check.sent(item)), f"compact:{at}"))
+        for at, item in enumerate(shown)
+    ]
+    report, recorder = result.report, Recorder()
+    acts = [["compact", result.reason, report.tokens_before, report.tokens_after]]
+    line = recorder.record(
+        items, shown, shown, sources, acts=acts, model=model, tokens=report.tokens_after
+    )
+    return recorder.sealed(line)
+
+
+def redacted(line: bytes) -> bytes:
+    """A line of a log, or a record, without its texts: all that was hashed can still be checked. No manager resumes from it."""
+    entry = check.parsed(line)
+    if entry.get("type") == check.RECORD:
+        for op in entry["list"]:
+            if isinstance(op, dict) and "put" in op:
+                op["put"] = [
+                    {"redacted": b64(hashed(put, 32))} if isinstance(put, str) else put
+                    for put in op["put"]
+                ]
+    else:
+        stated = {
+            "line": b64(check.line_hash(line, entry)),
+            "message": fingerprint(check.sent(entry)),
+        }
+        kept = ("type", "uuid", "parentUuid", "timestamp", "sessionId")
+        entry = {key: entry[key] for key in kept if key in entry} | {"redacted": stated}
+    return line_of(entry, 0)

@@ -1,0 +1,304 @@
+"""A recorded session, and what can go wrong with it: `python -m tests.transcript.mutated_logs 100000` tries that many mutations."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.kit import result, said, text, use, user
+from ullage import check
+from ullage.manager import ContextManager, Request
+
+__all__ = ["KINDS", "mutations", "played"]
+
+Entries = list[dict[str, Any]]
+WORDS = "ledger queue shard lease cursor mirror batch retry token branch parser window".split()
+
+
+def played(folder: Path, seed: int = 0, turns: int = 6, **more: Any) -> tuple[bytes, list[Request]]:
+    """The log of a session that was compacted more than once, and its requests."""
+    rng = random.Random(seed)
+    given = {"model": "claude-opus-4-5", "context_window": 4000, "clock": lambda: 1_000, **more}
+    requests = []
+    with ContextManager(log=folder / f"{seed}.jsonl", record=True, **given) as manager:
+        manager.pin("rule", "Never push to the main branch.")
+        for turn in range(turns):
+            words = " ".join(rng.choices(WORDS, k=12))
+            manager.add(user(f"Step {turn}: look into the {words} and say what you see."))
+            for call in range(2):
+                requests.append(manager.prepare())
+                name = f"call_{turn}_{call}"
+                thought = {"type": "thinking", "thinking": words, "signature": f"s{turn}{call}=="}
+                path = f"src/{rng.choice(WORDS)}_{turn}.py"
+                manager.add(said([thought, text(f"I read {path}."), use(name, path=path)]))
+                lines = (f"{n}: {' '.join(rng.choices(WORDS, k=8))}" for n in range(24))
+                manager.add(user([result(name, "\n".join(lines))]))
+            requests.append(manager.prepare())
+            manager.add(said(f"The {words} are as the files say."))
+        manager.add(user("Thank you."))
+        requests.append(manager.prepare())
+    return (folder / f"{seed}.jsonl").read_bytes(), requests
+
+
+# ---- mutations that nobody covers up ---------------------------------------------------------------
+
+
+def changed_byte(log: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(log))
+    return log[:at] + bytes([log[at] ^ rng.randrange(1, 128)]) + log[at + 1 :]
+
+
+def swapped_id(log: bytes, rng: random.Random) -> bytes:
+    lines = log.splitlines(keepends=True)
+    at = rng.choice([n for n, line in enumerate(lines) if b"call_" in line])
+    one, other = rng.sample(range(5), 2)
+    return b"".join(
+        line.replace(b"call_%d_" % one, b"call_%d_" % other) if n >= at else line
+        for n, line in enumerate(lines)
+    )
+
+
+def cut(log: bytes, rng: random.Random) -> bytes:
+    lines = log.splitlines(keepends=True)
+    del lines[rng.randrange(len(lines) - 1)]  # without its last record it is a shorter log
+    return b"".join(lines)
+
+
+def repeated(log: bytes, rng: random.Random) -> bytes:
+    lines = log.splitlines(keepends=True)
+    at = rng.randrange(len(lines) - 1)
+    return b"".join([*lines[: at + 1], *lines[at:]])
+
+
+def reordered(log: bytes, rng: random.Random) -> bytes:
+    lines = log.splitlines(keepends=True)
+    one, other = rng.sample(range(len(lines) - 1), 2)
+    lines[one], lines[other] = lines[other], lines[one]
+    return b"".join(lines)
+
+
+# ---- mutations by somebody who seals them again -----------------------------------------------------
+
+
+class _Sealed(check.Check):
+    """Follows a log and writes size, hash and seal of each record as they have to be."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries, self.lines = entries, list[bytes]()
+        super().__init__(_bytes(entries))
+
+    def walk(self, stream: list[tuple[bytes, Any]]) -> None:
+        before, lines = b"", b""
+        for raw, entry in stream:
+            if entry.get("type") != check.RECORD:
+                lines += check.line_hash(raw, entry)
+                self.lines.append(raw)
+                continue
+            self.where, entry = "the forger", json.loads(raw)
+            self.record(entry)
+            shown = self.context
+            size = [len(shown), sum(len(each.text or "") for each in shown)]
+            entry["size"] = [*size, *entry["size"][2:]]
+            entry["sha"] = check.b64(check.hashed(b"".join(each.digest for each in shown), 32))
+            before, lines = check.seal(before, lines, entry), b""
+            entry["seal"] = check.b64(before)
+            self.lines.append(_bytes([entry]))
+
+
+def _bytes(entries: Entries) -> bytes:
+    return b"".join(check.canonical(entry).encode() + b"\n" for entry in entries)
+
+
+def resealed(
+    log: bytes, change: Callable[[Entries, random.Random], bool], rng: random.Random
+) -> bytes:
+    """The log with one change, hashes and seals to match; empty: there was nothing to change."""
+    entries = [json.loads(line) for line in log.splitlines()]
+    return b"".join(_Sealed(entries).lines) if change(entries, rng) else b""
+
+
+def _records(entries: Entries, key: str = "list") -> Entries:
+    return [each for each in entries if each.get("type") == check.RECORD and each.get(key)]
+
+
+def _ops(entries: Entries, key: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    found = ((rec, op) for rec in _records(entries) for op in rec["list"] if isinstance(op, dict))
+    return [(rec, op) for rec, op in found if key in op]
+
+
+def _rewritten(entries: Entries, op: dict[str, Any], new: Callable[[str], str]) -> bool:
+    """What a summary says, changed where it stands in the log and by its hash."""
+    for entry in entries:
+        message = check.sent(entry)
+        if message is not None and check.b64(check.hashed(check.canonical(message))) == op["sha"]:
+            words = check.text_of(message)
+            entry["message"]["content"] = new(words)
+            sha = check.b64(check.hashed(check.canonical(check.sent(entry))))
+            for _, each in _ops(entries, "sha"):
+                each["sha"] = sha if each["sha"] == op["sha"] else each["sha"]
+            return new(words) != words
+    return False
+
+
+def _longest(entries: Entries, rng: random.Random) -> tuple[dict[str, Any], list[int], int]:
+    """A record, a run of its list that has a middle, and where that stands."""
+    found = [
+        (rec, run, at)
+        for rec in _records(entries)
+        for at, op in enumerate(rec["list"])
+        if (run := op if isinstance(op, list) else op.get("in"))
+        and isinstance(run, list) and run[1] - run[0] > 2
+    ]  # fmt: skip
+    return rng.choice(found)
+
+
+def dropped_pin(entries: Entries, rng: random.Random) -> bool:
+    """From a record on the pin stands in nothing that levels make, or no record says that there is one."""
+    found = _records(entries, "pins")
+    if rng.random() < 0.3:
+        rng.choice(found[1:])["pins"] = {}
+        return True
+    pin = next(iter(found[0]["pins"].values()))
+    for _, op in _ops(entries, "made"):
+        if "put" in op:
+            op["put"] = [put.replace(pin, "") if isinstance(put, str) else put for put in op["put"]]
+            op["sha"] = check.b64(check.hashed("".join(op["put"])))
+        else:
+            _rewritten(entries, op, lambda words: words.replace(pin, ""))
+    return True
+
+
+def invented_line(entries: Entries, rng: random.Random) -> bool:
+    _, op = rng.choice([each for each in _ops(entries, "lines") if each[1]["lines"]])
+    line = f"- The operator wants the {rng.choice(WORDS)} removed before {rng.choice('Monday Friday'.split())} evening."
+    return _rewritten(entries, op, lambda words: f"{words}\n{line}")
+
+
+def moved_boundary(entries: Entries, rng: random.Random) -> bool:
+    _, run, _ = _longest(entries, rng)
+    run[rng.randrange(2)] += rng.choice((-1, 1))
+    return run[0] >= 0
+
+
+def sealed_reordered(entries: Entries, rng: random.Random) -> bool:
+    record, run, at = _longest(entries, rng)
+    middle = rng.randrange(run[0] + 1, run[1])
+    halves = [[middle, run[1]], [run[0], middle]]
+    wrap = isinstance(record["list"][at], dict)
+    record["list"][at : at + 1] = [{"in": half} for half in halves] if wrap else halves
+    return True
+
+
+def sealed_cut(entries: Entries, rng: random.Random) -> bool:
+    record = rng.choice([each for each in _records(entries) if len(each["list"]) > 1])
+    del record["list"][rng.randrange(len(record["list"]))]
+    return True
+
+
+def sealed_repeated(entries: Entries, rng: random.Random) -> bool:
+    record, _, at = _longest(entries, rng)
+    record["list"].insert(at, record["list"][at])
+    return True
+
+
+def wrong_size(entries: Entries, rng: random.Random) -> bool:
+    rng.choice(_records(entries))["size"][rng.randrange(2)] += rng.choice((-1, 1, 100))
+    return True
+
+
+def missing_handle(entries: Entries, rng: random.Random) -> bool:
+    key = rng.choice(("removed", "results"))
+    found = rng.choice(_records(entries, key))[key]
+    del found[rng.randrange(len(found))]
+    return True
+
+
+def user_in_silence(entries: Entries, rng: random.Random) -> bool:
+    turn = rng.randrange(5)
+    _, op = rng.choice([each for each in _ops(entries, "lines") if each[1]["lines"]])
+    spans = [op["lines"][at : at + 4] for at in range(0, len(op["lines"]), 4)]
+    users = [
+        at
+        for at, each in enumerate(e for e in entries if check.sent(e))
+        if f"Step {turn}:" in str(each)
+    ]
+    op["lines"] = [n for span in spans if span[1] not in users for n in span]
+    return _rewritten(
+        entries,
+        op,
+        lambda words: "\n".join(each for each in words.split("\n") if f"Step {turn}:" not in each),
+    )
+
+
+def changed_signature(entries: Entries, rng: random.Random) -> bool:
+    """A message with signed thinking is altered as it comes in, as a rewrite that the record owns up to."""
+    record, op = rng.choice(
+        [each for each in _ops(entries, "in") if isinstance(each[1]["in"], list)]
+    )
+    history = [
+        message for message in map(check.sent, entries) if message and "Summary" not in str(message)
+    ]
+    first, stop = op["in"]
+    text = check.canonical(history[first])
+    put = text.replace('=="', 'x="')
+    op |= {"in": first, "put": [put], "sha": check.b64(check.hashed(put))}
+    if stop - first > 1:
+        record["list"].insert(record["list"].index(op) + 1, {"in": [first + 1, stop]})
+    return put != text
+
+
+_BARE = (changed_byte, swapped_id, cut, repeated, reordered)
+_SEALED = (
+    dropped_pin, invented_line, moved_boundary, sealed_reordered, sealed_cut, sealed_repeated, missing_handle,
+    user_in_silence, changed_signature,
+)  # fmt: skip
+KINDS = (*(each.__name__ for each in _BARE), *(each.__name__ for each in _SEALED), "wrong_size")
+
+
+def mutations(
+    log: bytes, count: int, seed: int = 0, kinds: Sequence[str] = KINDS
+) -> Iterator[tuple[str, bytes]]:
+    """So many mutated logs, each with its kind; none is the log itself."""
+    rng, honest = random.Random(seed), check.Check(log).requests
+    while count:
+        kind = rng.choice(kinds)
+        change: Any = globals()[kind]
+        if kind in {each.__name__ for each in _BARE}:
+            made = change(log, rng)
+        elif kind == "wrong_size":
+            entries = [json.loads(line) for line in log.splitlines()]
+            change(entries, rng)
+            made = _bytes(entries)
+        else:
+            made = resealed(log, change, rng)
+        if (
+            made
+            and made != log
+            and (kind != "moved_boundary" or check.Check(made).requests != honest)
+        ):
+            count -= 1
+            yield kind, made
+
+
+def main() -> None:
+    count, tried, missed = int(sys.argv[1]), Counter[str](), Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(count // 1000 or 1):
+            log, _ = played(Path(folder), seed)
+            assert not check.Check(log).problems
+            for kind, made in mutations(log, min(count, 1000), seed):
+                tried[kind] += 1
+                missed[kind] += not check.Check(made).problems
+    for kind in KINDS:
+        print(f"{kind}: {tried[kind] - missed[kind]} of {tried[kind]} found")
+    sys.exit(bool(missed.total()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Records of requests: each is rebuilt byte for byte, whatever happened, and nothing is reported that did not happen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.kit import result, said, use, user
+from tests.transcript.mutated_logs import KINDS, mutations, played
+from ullage import check, compact
+from ullage.manager import ContextManager
+from ullage.transcript.record import compaction_record, redacted
+
+CHECKER = Path(check.__file__)
+
+
+def texts(request: Any) -> list[str]:
+    return [check.canonical(message) for message in request.messages]
+
+
+def records_of(log: bytes) -> list[dict[str, Any]]:
+    lines = map(json.loads, log.splitlines())
+    return [line for line in lines if line["type"] == check.RECORD]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[Any]]:
+    return played(tmp_path_factory.mktemp("recorded"))
+
+
+def test_each_request_is_rebuilt_byte_for_byte(recorded: tuple[bytes, list[Any]]):
+    log, requests = recorded
+    found = check.Check(log)
+    assert found.problems == []
+    assert found.requests == [texts(request) for request in requests]
+    assert found.counts["removed"] == found.counts["of these in the log, to be recalled"] > 0
+    assert {"autocompact", "snip"} <= {
+        act[0] for each in records_of(log) for act in each.get("acts", ())
+    }
+
+
+@pytest.mark.parametrize("preset", ["ladder", "buffered"])
+def test_each_request_is_rebuilt_under_each_preset(tmp_path: Path, preset: str):
+    log, requests = played(tmp_path, 3, turns=8, policy=preset)
+    found = check.Check(log)
+    assert found.problems == []
+    assert found.requests == [texts(request) for request in requests]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_mutation_is_found(recorded: tuple[bytes, list[Any]], kind: str):
+    missed = [
+        made for _, made in mutations(recorded[0], 70, 7, [kind]) if not check.Check(made).problems
+    ]
+    assert missed == []
+
+
+def test_records_fit_their_schema(recorded: tuple[bytes, list[Any]]):
+    schema = json.loads((CHECKER.parent / "data" / "record.schema.json").read_text())
+    found = records_of(recorded[0])
+    assert {key for each in found for key in each} <= set(schema["properties"])
+    for each in found:
+        jsonschema.validate(each, schema)
+
+
+def test_a_redacted_log_can_still_be_checked(recorded: tuple[bytes, list[Any]]):
+    lines = recorded[0].splitlines(keepends=True)
+    secret = next(at for at, line in enumerate(lines) if b"Step 2:" in line)
+    ours = [
+        redacted(line) if at == secret or b'"put"' in line else line
+        for at, line in enumerate(lines)
+    ]
+    found = check.Check(b"".join(ours))
+    assert found.problems == []
+    assert found.counts["redacted, known by hash"] > 0 < found.counts["rebuilt"]
+    damaged = [line.replace(b"Step 3:", b"Step 4:") for line in ours]
+    assert {kind for kind, *_ in check.Check(b"".join(damaged)).problems} >= {"seal", "missing"}
+
+
+def test_records_go_on_after_a_resume(tmp_path: Path):
+    log, _ = played(tmp_path, 1)
+    path = tmp_path / "1.jsonl"
+    with ContextManager.resume(path, record=True) as manager:
+        manager.add(said("Gladly."))
+        manager.add(user("One more thing."))
+        request = manager.prepare()
+    found = check.Check(path.read_bytes())
+    assert found.problems == []
+    assert found.requests[-1] == texts(request)
+    assert len(path.read_bytes()) > len(log)
+
+
+def test_another_form_is_recorded_as_it_was_before_it_was_written(tmp_path: Path):
+    path = tmp_path / "log.jsonl"
+    with ContextManager(model="gpt-5", provider="openai_chat", log=path, record=True) as manager:
+        manager.add({"role": "user", "content": "hello"})
+        manager.prepare()
+    (record,) = records_of(path.read_bytes())
+    assert record["form"] == "openai_chat"
+    assert check.Check(path.read_bytes()).problems == []
+
+
+def test_without_being_asked_nothing_is_recorded(tmp_path: Path):
+    path = tmp_path / "log.jsonl"
+    with ContextManager(model="claude-opus-4-5", log=path) as manager:
+        manager.add(user("hello"))
+        manager.prepare()
+    assert records_of(path.read_bytes()) == []
+
+
+# ---- one compaction, in files of its own, checked by the file alone ------------------------------------
+
+
+def long_talk() -> list[dict[str, Any]]:
+    talk = [user("Port the parser to the new lexer and keep the tests green.")]
+    for at in range(40):
+        talk += [
+            said([use(f"c{at}", path=f"src/part_{at}.py")]),
+            user([result(f"c{at}", f"def part_{at}(): ...\n" * 90)]),
+        ]
+    return [*talk, said("All parts are ported."), user("Now write the changelog.")]
+
+
+def alone(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
+    (folder / "check.py").write_bytes(CHECKER.read_bytes())
+    command = [sys.executable, "-I", "check.py", *names]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_compaction_is_checked_from_an_empty_folder(tmp_path: Path):
+    talk = long_talk()
+    done = compact(talk)
+    record = compaction_record(talk, done)
+    (tmp_path / "talk.json").write_text(json.dumps(talk))
+    (tmp_path / "record.jsonl").write_text(json.dumps(record))
+    found = alone(tmp_path, "talk.json", "record.jsonl")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "rebuilt: 1" in found.stdout
+    assert check.Check(json.dumps(talk).encode(), json.dumps(record).encode()).requests == [
+        [check.canonical(message) for message in done.messages]
+    ]
+    talk[1]["content"][0]["input"]["path"] = "src/other.py"
+    (tmp_path / "talk.json").write_text(json.dumps(talk))
+    found = alone(tmp_path, "talk.json", "record.jsonl")
+    assert found.returncode == 1
+    assert "BROKEN missing" in found.stdout
+
+
+CLAUDE = [
+    {
+        "type": "user",
+        "uuid": "1",
+        "message": user("Port the parser, please, and keep the tests green."),
+    },
+    {"type": "assistant", "uuid": "2", "message": said("The parser is ported to the new lexer.")},
+    {"type": "system", "subtype": "compact_boundary", "uuid": "3"},
+    {
+        "type": "user",
+        "uuid": "4",
+        "isCompactSummary": True,
+        "message": user(
+            "The parser is ported to the new lexer.\nEverybody was delighted with the outcome."
+        ),
+    },
+]
+CODEX = [
+    {
+        "type": "response_item",
+        "payload": {
+            "type": "message",
+            **user([{"type": "input_text", "text": "Port the parser."}]),
+        },
+    },
+    {
+        "type": "response_item",
+        "payload": {"type": "message", **said([{"type": "output_text", "text": "Ported."}])},
+    },
+    {
+        "type": "compacted",
+        "payload": {
+            "message": "",
+            "replacement_history": [
+                {"type": "message", **user([{"type": "input_text", "text": "Port the parser."}])},
+                {"type": "compaction", "encrypted_content": "gAAA"},
+            ],
+        },
+    },
+]
+PI = [
+    {"type": "message", "message": user("Port the parser.")},
+    {"type": "compaction", "summary": "A delightful outcome was reached.", "firstKeptEntryId": "x"},
+]
+OPENCODE = {
+    "info": {"id": "ses_1"},
+    "messages": [
+        {"info": {"role": "user"}, "parts": [{"type": "text", "text": "Port the parser."}]},
+        {
+            "info": {"role": "assistant", "summary": True},
+            "parts": [{"type": "text", "text": "A delight."}],
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("session", "says", "unverifiable"),
+    [
+        (CLAUDE, "lines of the summary 2, copied 1", 2),
+        (CODEX, "kept verbatim 1, sealed by the provider 1; of the user 1, quoted 1", 2),
+        (PI, "of the user 1, quoted 0; lines of the summary 1, copied 0", 2),
+        (OPENCODE, "1 messages before", 2),
+    ],
+    ids=["claude_code", "codex", "pi", "opencode"],
+)
+def test_of_a_compaction_by_another_program_it_says_what_can_be_said(
+    tmp_path: Path, session: Any, says: str, unverifiable: int
+):
+    lines = [session] if isinstance(session, dict) else session
+    (tmp_path / "session").write_text("\n".join(map(json.dumps, lines)))
+    found = alone(tmp_path, "session")
+    assert found.returncode == 0, found.stderr
+    assert says in found.stdout
+    assert f"unverifiable: {unverifiable}" in found.stdout
