@@ -15,10 +15,11 @@ import sys
 from collections import Counter
 from functools import cache
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RECORD = "ullage-record"
+RECORD, SHORT_HASH = "ullage-record", 5  # bytes of a hash in the list of the input: they find a message, `sha` proves it
 LOCAL = frozenset("id type model usage stop_reason stop_sequence stop_details container context_management diagnostics uuid timestamp".split())
 OPAQUE = ("thinking", "redacted_thinking", "compaction")  # signed: changed by a byte, they are refused
 # ---- how things are written, hashed and read ---------------------------------------------------------------
@@ -142,7 +143,7 @@ class Check:
         entries = listed if isinstance(listed, list) else [entry for _, entry in lines]
         for entry in entries:
             self.learn(entry)
-        self.short = {digest[:6]: digest for digest in self.known}
+        self.short = {digest[:SHORT_HASH]: digest for digest in self.known}
         self.walk(lines if records is None else [(raw, parsed(raw)) for raw in records.splitlines(keepends=True)])
         if not self.counts["records"]:
             self.foreign(entries)
@@ -176,11 +177,11 @@ class Check:
         if record.get("base"):
             self.input, self.context, self.removed = [], [], set()
         short = unb64(record["input"])
-        for digest in (self.short.get(short[at : at + 6]) for at in range(0, len(short), 6)):
+        for digest in (self.short.get(short[at : at + SHORT_HASH]) for at in range(0, len(short), SHORT_HASH)):
             self.broken("missing", digest is None, f"message {len(self.input)} of the input is not in the log as it was")
             self.input.append(Shown(digest or b"", self.known.get(digest or b""), len(self.input)))
         ops = record["list"]
-        grown = ops == [[0, len(self.context)], {"in": [len(self.input) - len(short) // 6, len(self.input)]}]
+        grown = ops == [[0, len(self.context)], {"in": [len(self.input) - len(short) // SHORT_HASH, len(self.input)]}]
         self.context = shown = [each for op in ops for each in self.made(op)]
         self.requests.append([each.text for each in shown])
         texts = [each.text for each in shown if each.text is not None]
@@ -207,7 +208,6 @@ class Check:
         text = None if None in put else "".join(map(str, put))
         self.broken("changed", text is not None and hashed(text) != digest, f"message {origin}, rewritten, is not what the record names")
         return [Shown(digest, text, origin)]
-
     def in_order(self, shown: list[Shown], whole: bool) -> None:
         """Each message once, in the order in which they were said; each call before its result, and with it."""
         places = [each.origin for each in shown if isinstance(each.origin, int)]
@@ -250,16 +250,16 @@ class Check:
         """Each line of a summary: copied from where the record says, or from anywhere, or of fixed words; a model's: counted."""
         source = "\n".join([*(words_of(each.text) for each in self.input), *map(plain, pins.values())])
         lines, hidden = text_of(message).split("\n") if message else [], any(each.text is None for each in self.input)
-        for at, where, first, last in zip(*[iter(op["lines"])] * 4, strict=True) if message else ():
-            span = words_of(self.input[where].text)[first:last]
-            copied = span and span in plain(lines[at])
+        at, copied_from = 0, [*zip(*[iter(op["lines"])] * 4, strict=True), (len(lines),)]
+        for (step, where, first, size), (following, *_) in pairwise(copied_from) if message else ():
+            at, span = at + step, words_of(self.input[where].text)[first : first + size]
+            copied = span and span in plain(" ".join(lines[at : at + following]))
             self.broken("verbatim", self.input[where].text and not copied, f"line {at} is not the copy that the record calls it")
         for at, line in enumerate(lines):
             unknown = [] if op.get("model") else copies(line, source)[1]
             excused = hidden or at in op.get("loose", ())
             self.counts["unverifiable"] += bool(op.get("model") or (unknown and excused))
             self.broken("line", unknown and not excused, f"line {at} stands nowhere in the source: {' '.join(unknown)[:60]}")
-
     def foreign(self, entries: list[Any]) -> None:
         """What a log says of compactions that no record describes: Claude Code's, Codex's, OpenCode's, pi's."""
         said: list[Any] = []

@@ -222,17 +222,21 @@ def missing_handle(entries: Entries, rng: random.Random) -> bool:
 def user_in_silence(entries: Entries, rng: random.Random) -> bool:
     turn = rng.randrange(5)
     _, op = rng.choice([each for each in _ops(entries, "lines") if each[1]["lines"]])
-    spans = [op["lines"][at : at + 4] for at in range(0, len(op["lines"]), 4)]
-    users = [
-        at
-        for at, each in enumerate(e for e in entries if check.sent(e))
-        if f"Step {turn}:" in str(each)
-    ]
-    op["lines"] = [n for span in spans if span[1] not in users for n in span]
+    lines, at = op["lines"], 0
+    talk = [str(entry) for entry in entries if check.sent(entry)]
+    while at < len(lines):
+        if f"Step {turn}:" not in talk[lines[at + 1]]:
+            at += 4
+            continue
+        step, *_ = lines[at : at + 4]
+        del lines[at : at + 4]
+        lines[at : at + 1] = [each + step for each in lines[at : at + 1]]
     return _rewritten(
         entries,
         op,
-        lambda words: "\n".join(each for each in words.split("\n") if f"Step {turn}:" not in each),
+        lambda words: "\n".join(
+            "" if f"Step {turn}:" in each else each for each in words.split("\n")
+        ),
     )
 
 

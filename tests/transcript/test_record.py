@@ -15,6 +15,7 @@ from tests.kit import result, said, use, user
 from tests.transcript.mutated_logs import KINDS, mutations, played
 from ullage import check, compact
 from ullage.manager import ContextManager
+from ullage.sessions import compact_session, open_session
 from ullage.transcript.record import compaction_record, redacted
 
 CHECKER = Path(check.__file__)
@@ -150,6 +151,27 @@ def test_a_compaction_is_checked_from_an_empty_folder(tmp_path: Path):
     found = alone(tmp_path, "talk.json", "record.jsonl")
     assert found.returncode == 1
     assert "BROKEN missing" in found.stdout
+
+
+def test_a_compacted_session_is_checked_against_its_file(tmp_path: Path):
+    entries = [
+        {
+            "type": each["role"],
+            "uuid": f"u{at}",
+            "parentUuid": f"u{at - 1}" if at else None,
+            "message": each,
+        }
+        for at, each in enumerate(long_talk())
+    ]
+    (tmp_path / "talk.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    session, path = open_session(tmp_path / "talk.jsonl"), tmp_path / "out.jsonl"
+    done = compact_session(session, output=path).result
+    log = path.read_bytes()
+    record = compaction_record(session.items, done, log=map(json.loads, log.splitlines()))
+    found = check.Check(log, json.dumps(record).encode())
+    assert found.problems == []
+    assert found.counts["rebuilt"] == 1
+    assert found.counts["removed"] == found.counts["of these in the log, to be recalled"] > 0
 
 
 CLAUDE = [

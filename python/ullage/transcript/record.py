@@ -14,9 +14,6 @@ from ullage.transcript.log import line_of
 
 __all__ = ["Recorder", "compaction_record", "fingerprint", "redacted"]
 
-_SHORT = 6
-"""Bytes of each hash in the list of the input: they find a message; the hash of the request proves it."""
-
 _LEAST = 12
 """Characters of a copy that a record names the place of."""
 
@@ -99,7 +96,7 @@ class Recorder:
         held = {hashed(canonical(check.sent(item))) for item in logged}
         ops = self._ops(rows, history, held, model)
         record = {"type": check.RECORD, "v": 1, **({"base": True} if base else {})}
-        record |= {"input": b64(b"".join(each[:_SHORT] for each in new)), "list": ops}
+        record |= {"input": b64(b"".join(each[: check.SHORT_HASH] for each in new)), "list": ops}
         record |= {"acts": acts} if acts else {}
         first = len(self._input) - len(new)
         if ops != [[0, len(self._before)], {"in": [first, len(self._input)]}]:
@@ -233,16 +230,13 @@ def delta(source: str, target: str) -> list[Any]:
     put: list[Any] = [[0, head]] if head else []
     rest = target[head : len(target) - tail]
     while rest:
-        line, end, _ = rest.partition("\\n")
-        at = source.find(line + end) if len(line) >= _LEAST else -1
-        stop = at + len(line + end)
-        rest = rest[len(line + end) :]
-        if at < 0:
-            put += [line + end]
-        elif put and isinstance(put[-1], list) and put[-1][1] == at:
-            put[-1][1] = stop
-        else:
-            put.append([at, stop])
+        line = "".join(rest.partition("\\n")[:2])
+        rest = rest[len(line) :]
+        if put and isinstance(put[-1], list) and source.startswith(line, put[-1][1]):
+            put[-1][1] += len(line)
+            continue
+        at = source.find(line) if len(line) >= _LEAST else -1
+        put.append(line if at < 0 else [at, at + len(line)])
     texts: list[Any] = []
     for each in put:
         if isinstance(each, str) and texts and isinstance(texts[-1], str):
@@ -262,39 +256,58 @@ def _made(row: _Row, history: Sequence[Item], held: bool, model: str) -> Record:
     order = sorted(range(len(history)), key=lambda at: not typed(check.sent(history[at]) or {}))
     readings = [reading(check.sent(history[at])) for at in order]
     starts = [0, *accumulate(len(each) + 1 for each in readings)]
-    source, lines, loose = "\n".join(readings), [], []
+    source, before, last = "\n".join(readings), 0, 0
+    lines: list[int] = []
+    loose: list[int] = []
     for number, line in enumerate(check.text_of(check.sent(row.message)).split("\n")):
-        found, unknown = check.copies(line, source)
-        first, last = max(found, key=lambda span: span[1] - span[0], default=(0, 0))
-        if last - first >= _LEAST:
+        words = check.plain(line)
+        if lines and words and source.startswith(" " + words, last):
+            last, lines[-1] = last + len(words) + 1, lines[-1] + len(words) + 1
+            continue
+        first, last, unknown = _longest(words, line, source)
+        named = last - first >= _LEAST
+        if named:
             at = bisect_right(starts, first) - 1
-            lines += [number, order[at], first - starts[at], last - starts[at]]
+            lines += [number - before, order[at], first - starts[at], last - first]
+            before = number
+        if not (named and words.endswith(source[first:last])):
+            last = len(source)  # the next line does not go on from there
         if unknown:
             loose.append(number)
     return {**op, "lines": lines, **({"loose": loose} if loose else {})}
 
 
-def compaction_record(items: Sequence[Item], result: Any, *, model: str = "") -> Record:
+def _longest(words: str, line: str, source: str) -> tuple[int, int, list[str]]:
+    """Where the longest copy in a line begins and ends, and what of the line stands nowhere."""
+    at = source.find(words) if len(words) >= _LEAST else -1
+    if at >= 0:
+        return at, at + len(words), []
+    found, unknown = check.copies(line, source)
+    return *max(found, key=lambda span: span[1] - span[0], default=(0, 0)), unknown
+
+
+def compaction_record(
+    items: Sequence[Item], result: Any, *, log: Iterable[Item] = (), model: str = ""
+) -> Record:
     """The record of one compaction of a list or a session, a line to write next to it.
 
     Args:
         items: What was compacted.
         result: The `CompactionResult`.
+        log: Lines of the transcript that the checker will read, as JSON objects; none: it reads `items`.
         model: What wrote the summary; empty: code did.
     """
+    lines = {line.get("uuid"): line for line in log} or None
+    held = [item for item in items if lines is None or item.get("uuid") in lines]
+    history = held if lines is None else [lines[item["uuid"]] for item in held]
+    places = {id(item): at for at, item in enumerate(held)}
     shown = [item for item in result.messages if check.sent(item) is not None]
-    places = {id(item): at for at, item in enumerate(items)}
-    left = {fingerprint(check.sent(item)): at for at, item in reversed([*enumerate(items)])}
-    sources = [
-        places.get(id(item), left.pop(fingerprint(check.sent(item)), f"compact:{at}"))
-        for at, item in enumerate(shown)
-    ]
+    sources = [places.get(id(item), f"compact:{at}") for at, item in enumerate(shown)]
     report, recorder = result.report, Recorder()
     acts = [["compact", result.reason, report.tokens_before, report.tokens_after]]
-    line = recorder.record(
-        items, shown, shown, sources, acts=acts, model=model, tokens=report.tokens_after
-    )
-    return recorder.sealed(line)
+    tokens = report.tokens_after
+    made = recorder.record(history, shown, shown, sources, acts=acts, model=model, tokens=tokens)
+    return recorder.sealed(made)
 
 
 def redacted(line: bytes) -> bytes:
