@@ -203,7 +203,7 @@ class Check:
         if "put" not in op:
             self.broken("missing", digest not in self.known, f"what {origin} made is not in the log")
             return [Shown(digest, self.known.get(digest), origin)]
-        source = self.input[origin].text if isinstance(origin, int) else None
+        source = self.input[op.get("in", op.get("of"))].text if "in" in op or "of" in op else None
         put = [p if isinstance(p, str) else source[p[0] : p[1]] if isinstance(p, list) and source else None for p in op["put"]]
         text = None if None in put else "".join(map(str, put))
         self.broken("changed", text is not None and hashed(text) != digest, f"message {origin}, rewritten, is not what the record names")

@@ -28,13 +28,17 @@ def test_every_request_is_rebuilt(corpus_file: Path, preset: str, tmp_path: Path
     if not script.messages:
         pytest.skip("nothing was said")
     made: list[list[str]] = []
+    managers: list[ContextManager] = []
 
     def seen(manager: ContextManager, request: Request) -> None:
+        managers[:] = [manager]
         made.append([check.canonical(message) for message in request.messages])
 
     log = tmp_path / "log.jsonl"
     policy = Policy.ladder() if preset == "ladder" else Policy.buffered()
     replay_session(script, policy, model=MODEL, seen=seen, log=log, record=True)
+    for manager in managers:
+        manager.close()
     found = check.Check(log.read_bytes())
     assert found.problems == []
     assert found.requests == made

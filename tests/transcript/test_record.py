@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import jsonschema
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from tests.kit import result, said, use, user
 from tests.transcript.mutated_logs import KINDS, mutations, played
 from ullage import check, compact
+from ullage.exceptions import StoreError
+from ullage.facts.sections import HEADINGS
 from ullage.manager import ContextManager
 from ullage.sessions import compact_session, open_session
 from ullage.transcript.record import compaction_record, redacted
@@ -97,6 +100,64 @@ def test_records_go_on_after_a_resume(tmp_path: Path):
     assert len(path.read_bytes()) > len(log)
 
 
+def test_after_a_failed_write_records_begin_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "log.jsonl"
+    with ContextManager(model="claude-opus-4-5", log=path, record=True) as manager:
+        manager.add(user("hello"))
+        manager.prepare()
+        manager.add(said("hello"))
+        manager.add(user("again"))
+        with monkeypatch.context() as patched:
+            patched.setattr(type(manager.log._file), "append", Mock(side_effect=StoreError("full")))
+            with pytest.raises(StoreError):
+                manager.prepare()
+        request = manager.prepare()
+    found = check.Check(path.read_bytes())
+    assert found.problems == []
+    assert found.requests[-1] == texts(request)
+    assert [each.get("base") for each in records_of(path.read_bytes())] == [True, True]
+
+
+def test_a_record_of_a_long_talk_takes_less_than_one_percent(tmp_path: Path):
+    talk = [*long_talk(400)[:-2], *long_talk(400)[1:]]
+    record = compaction_record(talk, compact(talk, keep=2000))
+    texts_of = [put for op in record["list"] if isinstance(op, dict) for put in op.pop("put", ())]
+    whole = sum(len(check.canonical(message)) for message in talk)
+    assert sum(map(len, filter(lambda put: isinstance(put, str), texts_of))) > 0
+    assert len(check.canonical(record)) < whole / 100
+
+
+def test_a_rewind_a_manual_compaction_and_a_models_summary_are_recorded(tmp_path: Path):
+    path = tmp_path / "log.jsonl"
+    made = []
+    given: dict[str, Any] = {
+        "model": "claude-opus-4-5",
+        "context_window": 30_000,
+        "log": path,
+        "record": True,
+    }
+    with ContextManager(summarizer=lambda asked: SUMMARY, **given) as manager:
+        for message in long_talk(60):
+            manager.add(message)
+            if message["role"] == "user":
+                made.append(manager.prepare())
+        manager.compact()
+        made.append(manager.prepare())
+        manager.rewind(7)
+        manager.add(said("Well."))
+        manager.add(user("Go on."))
+        made.append(manager.prepare())
+    found = check.Check(path.read_bytes())
+    assert found.problems == []
+    assert found.requests == [texts(request) for request in made]
+    assert found.counts["unverifiable"] > 0
+
+
+SUMMARY = "\n\n".join(
+    f"## {n}. {title}\nSomething about {title.lower()}." for n, title in enumerate(HEADINGS, 1)
+)
+
+
 def test_another_form_is_recorded_as_it_was_before_it_was_written(tmp_path: Path):
     path = tmp_path / "log.jsonl"
     with ContextManager(model="gpt-5", provider="openai_chat", log=path, record=True) as manager:
@@ -118,12 +179,12 @@ def test_without_being_asked_nothing_is_recorded(tmp_path: Path):
 # ---- one compaction, in files of its own, checked by the file alone ------------------------------------
 
 
-def long_talk() -> list[dict[str, Any]]:
+def long_talk(lines: int = 90) -> list[dict[str, Any]]:
     talk = [user("Port the parser to the new lexer and keep the tests green.")]
     for at in range(40):
         talk += [
             said([use(f"c{at}", path=f"src/part_{at}.py")]),
-            user([result(f"c{at}", f"def part_{at}(): ...\n" * 90)]),
+            user([result(f"c{at}", f"def part_{at}(): ...\n" * lines)]),
         ]
     return [*talk, said("All parts are ported."), user("Now write the changelog.")]
 
@@ -136,7 +197,8 @@ def alone(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_compaction_is_checked_from_an_empty_folder(tmp_path: Path):
     talk = long_talk()
-    done = compact(talk)
+    done = compact(talk, keep=2000)
+    assert done.compacted
     record = compaction_record(talk, done)
     (tmp_path / "talk.json").write_text(json.dumps(talk))
     (tmp_path / "record.jsonl").write_text(json.dumps(record))
@@ -165,7 +227,7 @@ def test_a_compacted_session_is_checked_against_its_file(tmp_path: Path):
     ]
     (tmp_path / "talk.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     session, path = open_session(tmp_path / "talk.jsonl"), tmp_path / "out.jsonl"
-    done = compact_session(session, output=path).result
+    done = compact_session(session, output=path, keep=2000).result
     log = path.read_bytes()
     record = compaction_record(session.items, done, log=map(json.loads, log.splitlines()))
     found = check.Check(log, json.dumps(record).encode())

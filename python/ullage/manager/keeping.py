@@ -18,6 +18,7 @@ from ullage.manager.request_writer import RequestWriter
 from ullage.manager.rewind import rewind
 from ullage.messages import Item
 from ullage.policy import Policy
+from ullage.transcript.record import Recorder
 
 if TYPE_CHECKING:
     from ullage.manager.journal import Journal
@@ -400,6 +401,7 @@ class Keeping(Accessors):
         if journal is None:
             return
         journal.messages = min(journal.messages, count)
+        journal.recorder = journal.recorder and Recorder()
         self._commit("rewind", journal.without(names, "taken back"))
 
     def fork(

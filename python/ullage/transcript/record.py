@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -249,10 +250,8 @@ def delta(source: str, target: str) -> list[Any]:
 def _made(row: _Row, history: Sequence[Item], held: bool, model: str) -> Record:
     """What a level made, and for each line of a summary where in the history it was copied from."""
     op: Record = {"made": row.origin, "sha": b64(row.digest)}
-    if not held:
-        op["put"] = [row.text]
     if model:
-        return {**op, "model": model, "lines": []}
+        return {**op, **({} if held else {"put": [row.text]}), "model": model, "lines": []}
     order = sorted(range(len(history)), key=lambda at: not typed(check.sent(history[at]) or {}))
     readings = [reading(check.sent(history[at])) for at in order]
     starts = [0, *accumulate(len(each) + 1 for each in readings)]
@@ -274,11 +273,15 @@ def _made(row: _Row, history: Sequence[Item], held: bool, model: str) -> Record:
             last = len(source)  # the next line does not go on from there
         if unknown:
             loose.append(number)
+    if not held:
+        of = Counter(lines[1::4]).most_common(1)
+        op |= {"of": of[0][0]} if of else {}
+        op["put"] = delta(canonical(check.sent(history[of[0][0]])) if of else "", row.text)
     return {**op, "lines": lines, **({"loose": loose} if loose else {})}
 
 
 def _longest(words: str, line: str, source: str) -> tuple[int, int, list[str]]:
-    """Where the longest copy in a line begins and ends, and what of the line stands nowhere."""
+    """Where the longest copy in a line begins and ends, and words of the line that stand nowhere."""
     at = source.find(words) if len(words) >= _LEAST else -1
     if at >= 0:
         return at, at + len(words), []
