@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ullage.compaction.recollection import SESSION_MEMORY
 from ullage.levels import collapse, fold, hard_truncation
@@ -23,10 +23,12 @@ from ullage.manager.saved_state import FORMAT, state_of, told_since
 from ullage.manager.values import Request
 from ullage.messages import Item, message_of
 from ullage.transcript.log import TranscriptLog, iso_of, line_of
-from ullage.transcript.record import Recorder, fingerprint
 from ullage.transcript.records import snip
 from ullage.transcript.render import rendered
 from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines
+
+if TYPE_CHECKING:
+    from ullage.transcript.record import Recorder
 
 __all__ = ["ITEM", "MARK", "STATE", "Journal"]
 
@@ -76,7 +78,12 @@ class Journal:
         self._base = False
         self._dumped: Dumped | None = None
         self.made: dict[str, str] = {}  # uuids of what levels made, by key
-        self.recorder, self.model = Recorder() if record else None, model
+        self.recorder: Recorder | None = None
+        self.model = model
+        if record:
+            from ullage.transcript.record import Recorder
+
+            self.recorder = Recorder()
 
     def goes_on(self, machine: Machine, state: Mapping[str, Any], offsets: Iterable[int]) -> None:
         """The log holds this state already, and all that the machine holds."""
@@ -134,6 +141,7 @@ class Journal:
             now = {**state_of(machine, dumped.state), **beside, "made": {**self.made, **made}}
             change = self._change(now, dumped)
             account = told_since(machine, self.reports, self.records)
+            request = request if self.recorder else None
             if not (change or lines or told or any(account.values()) or request):
                 return
             head = {"type": STATE, "format": FORMAT, "what": what, "sessionId": self.log.session_id}
@@ -167,7 +175,7 @@ class Journal:
         try:
             return self.log.write(lines, last)
         except BaseException:
-            self.recorder = Recorder()  # it is ahead of the log
+            self.recorder = recorder.again()  # it is ahead of the log
             raise
 
     def _recorded(
@@ -183,7 +191,6 @@ class Journal:
             [each.stage, each.why, each.tokens_before, each.tokens_after]
             for each in machine.reports[self.reports :]
         ]
-        repairs = sorted({each.rule for each in request.repairs})
         return lambda recorder: recorder.record(
             machine.history,
             request.messages if internal else view.messages,
@@ -194,13 +201,9 @@ class Journal:
             acts=acts,
             model=self.model,
             tokens=request.tokens,
-            head=fingerprint({**request.parts, **request.params}),
-            **({"repairs": repairs} if repairs else {}),
-            **(
-                {}
-                if internal
-                else {"form": request.provider, "wire": fingerprint(request.messages)}
-            ),
+            head={**request.parts, **request.params},
+            form={} if internal else {request.provider: request.messages},
+            repairs={each.rule for each in request.repairs},
         )
 
     def _change(self, now: Mapping[str, Any], dumped: Dumped) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from ullage.manager.request_writer import RequestWriter
 from ullage.manager.rewind import rewind
 from ullage.messages import Item
 from ullage.policy import Policy
-from ullage.transcript.record import Recorder
 
 if TYPE_CHECKING:
     from ullage.manager.journal import Journal
@@ -401,7 +400,7 @@ class Keeping(Accessors):
         if journal is None:
             return
         journal.messages = min(journal.messages, count)
-        journal.recorder = journal.recorder and Recorder()
+        journal.recorder = journal.recorder and journal.recorder.again()
         self._commit("rewind", journal.without(names, "taken back"))
 
     def fork(

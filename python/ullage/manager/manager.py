@@ -88,7 +88,7 @@ class ContextManager(WholeLists):
         log: Where the conversation is kept: the path of a new file, or an open and empty `TranscriptLog`. Everything added,
             observed and decided is in it when a call returns; `ContextManager.resume` continues from it. Only the manager
             appends to it. `None`: the host saves the state with `save`.
-        record: Write a record of each request into the log, from which `ullage-check` rebuilds it.
+        record: Write a record of each request into the log, from which `ullage-check` rebuilds it; without a log, nothing.
         clock: Returns the time in milliseconds since the epoch, for levels that depend on it; messages are stamped with it
             when they are added. `None`: the system's clock. If it returns `None`, nothing happens by time.
         keep: Newest part that a compaction leaves verbatim: tokens, a `KeepPolicy`, or `None` for the policy's.

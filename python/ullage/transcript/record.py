@@ -40,6 +40,10 @@ class Recorder:
         self._removed: set[int] = set()
         self._pins: Mapping[str, str] = {}
 
+    def again(self) -> Recorder:
+        """One that begins from nothing."""
+        return type(self)()
+
     def follow(self, lines: Iterable[bytes], earlier: Callable[[], Iterable[bytes]]) -> None:
         """Take in lines of the log, which the next seal covers.
 
@@ -74,7 +78,9 @@ class Recorder:
         acts: Sequence[Sequence[Any]] = (),
         model: str = "",
         tokens: int = 0,
-        **more: Any,
+        head: object = None,
+        form: Mapping[str, object] | None = None,
+        repairs: Iterable[str] = (),
     ) -> Record:
         """Describe a request.
 
@@ -88,7 +94,9 @@ class Recorder:
             acts: What levels did since the newest record: name, reason, tokens before and after.
             model: What writes the summaries; empty: code does.
             tokens: Of the request, by estimate.
-            **more: Further keys of the record.
+            head: What is sent besides the messages; the record holds its hash.
+            form: Where they are sent in another form: its name, and the messages in it.
+            repairs: Rules of the provider for which something was repaired.
         """
         base = not self._input
         new = [hashed(canonical(check.sent(item))) for item in history[len(self._input) :]]
@@ -105,7 +113,11 @@ class Recorder:
         self._before = [row._replace(text="") for row in rows]
         size = [len(rows), sum(row.size for row in rows), tokens]
         sha = b64(hashed(b"".join(row.digest for row in rows), 32))
-        return {**record, **more, "size": size, "sha": sha}
+        record |= {"head": fingerprint(head)} if head is not None else {}
+        for name, written in (form or {}).items():
+            record |= {"form": name, "wire": fingerprint(written)}
+        record |= {"repairs": sorted(repairs)} if repairs else {}
+        return {**record, "size": size, "sha": sha}
 
     def _rows(self, messages: Sequence[Item], sources: Sequence[int | str]) -> list[_Row]:
         rows = []
