@@ -90,6 +90,25 @@ def test_a_run_that_is_asked_to_end_goes_on_without_failures(folder, tmp_path, s
     assert not list(out.glob("*.part"))
 
 
+KILL = "lambda *given: os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_run_that_is_killed_where_it_writes_goes_on_without_failures(folder, tmp_path, written):
+    # Before its draft becomes the file, or right after that.
+    point = ("drafts.Path.replace", "drafts.sync_folder")[written]
+    program = f"import os, signal\nfrom ullage.sessions import drafts\nfrom ullage.cli import main\n{point} = {KILL}\nmain()"
+    command = ["batch", "compact", folder, "-o", tmp_path, "--keep", "2000", "--workers", "1"]
+    run = subprocess.run([sys.executable, "-c", program, *command], capture_output=True)
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    assert len(list(tmp_path.rglob("*.jsonl"))) == written
+    again = result_of(ullage(*command, "--json"))
+    assert (again["totals"]["kept"], again["totals"]["done"]) == (written, 2 - written)
+    assert len(list(tmp_path.rglob("*.jsonl"))) == 2
+    assert not list(tmp_path.rglob("*.part"))
+
+
 def test_a_bad_file_is_reported_and_the_others_are_done(folder: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('{"x"')

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ullage.batch.search import TranscriptFile
+from ullage.compaction import CompactionResult
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import StoreError
@@ -63,6 +64,7 @@ def compact_file(
     output: Path | None = None,
     overwrite: bool = False,
     options: Mapping[str, Any] | None = None,
+    record: Callable[[Mapping[str, Any]], object] | None = None,
 ) -> dict[str, Any]:
     """Compacts a session into a folder.
 
@@ -71,6 +73,7 @@ def compact_file(
         output: A folder; the file is written at its relative path below it. `None`: nothing is written.
         overwrite: Whether an existing file may be replaced.
         options: Arguments of `ullage.compact`, such as `keep`.
+        record: Called with what is returned before a new file is put in place; see `run_batch`.
 
     Returns:
         Outcome, tokens before and after, and where it was written; the outcome `nothing_to_do` is not an error.
@@ -81,16 +84,23 @@ def compact_file(
     """
     session = open_session(found.path)
     target = None if output is None else _target(found, output)
-    done = compact_session(session, output=target, overwrite=overwrite, **(options or {}))
-    counts = done.result.report
+    extra = dict(options or {})
+    # One that is replaced exists whether or not it was: it is recorded afterwards, and replaced again by a run that was killed between.
+    if record is not None and target is not None and not target.exists():
+        extra["before_write"] = lambda result: record(_compacted(session, result, target))
+    done = compact_session(session, output=target, overwrite=overwrite, **extra)
+    return _compacted(session, done.result, done.path)
+
+
+def _compacted(session: Session, result: CompactionResult, path: Path | None) -> dict[str, Any]:
     return {
         **_facts(session),
-        "outcome": done.result.outcome.value,
-        "reason": done.result.reason,
-        "notice": done.result.user_notice,
-        "tokens_before": counts.tokens_before,
-        "tokens_after": counts.tokens_after,
-        "written": None if done.path is None else str(done.path),
+        "outcome": result.outcome.value,
+        "reason": result.reason,
+        "notice": result.user_notice,
+        "tokens_before": result.report.tokens_before,
+        "tokens_after": result.report.tokens_after,
+        "written": None if path is None else str(path),
     }
 
 

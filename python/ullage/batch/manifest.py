@@ -74,7 +74,7 @@ class Manifest:
     def add(
         self, task: str, path: str, *, size: int, changed: int, record: Mapping[str, Any]
     ) -> None:
-        """Append a record as one line, whole or not at all.
+        """Append a record as one line, whole or not at all; one that is there already is not repeated.
 
         Raises:
             StoreError: It cannot be written.
@@ -87,6 +87,8 @@ class Manifest:
             "changed": changed,
             **record,
         }
+        if self._records.get((task, path)) == line:
+            return
         if self.path is not None:
             _append(self.path, orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS) + b"\n")
         self._records[task, path] = line

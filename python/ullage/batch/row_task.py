@@ -15,7 +15,7 @@ import orjson
 from ullage.batch import more_work
 from ullage.batch.file_work import compact_file, inspect_file
 from ullage.batch.places import fetched, is_remote, put_remote
-from ullage.batch.run import failure_of
+from ullage.batch.run import Record, failure_of
 from ullage.batch.search import TranscriptFile
 from ullage.exceptions import InvalidPolicy, StoreError, UllageError
 from ullage.policy import Policy
@@ -104,14 +104,18 @@ class RowTask:
             failure = failure_of(exc)
             return row_of(path, {**failure, "error": failure["error"].replace(place, path)})
 
-    def report(self, found: TranscriptFile) -> Mapping[str, Any]:
+    def report(self, found: TranscriptFile, record: Record | None = None) -> Mapping[str, Any]:
         """What is found out about a local file, for `run_batch`.
+
+        Args:
+            found: The file.
+            record: `compact`: called with the report before a new file is put in place; `None`: nobody asks.
 
         Raises:
             StoreError, InvalidTranscript, InvalidMessage, CompactionError: See `open_session` and `compact`.
         """
         return self._reported(
-            found, None if self.dry or not self.output else Path(self.output), None
+            found, None if self.dry or not self.output else Path(self.output), None, record
         )
 
     # ---- one transcript ----------------------------------------------------------------------
@@ -148,10 +152,14 @@ class RowTask:
         return replace(row, written=place)
 
     def _reported(
-        self, found: TranscriptFile, output: Path | None, place: str | None
+        self,
+        found: TranscriptFile,
+        output: Path | None,
+        place: str | None,
+        record: Record | None = None,
     ) -> Mapping[str, Any]:
         try:
-            return self._work(output, place)(found)
+            return self._work(output, place, record)(found)
         except (UllageError, OSError):
             raise
         except Exception as exc:  # a poisoned file must not end a run over many
@@ -159,14 +167,20 @@ class RowTask:
             raise UllageError(f"{type(exc).__name__}: {exc}", hint=hint) from exc
 
     def _work(
-        self, output: Path | None, place: str | None
+        self, output: Path | None, place: str | None, record: Record | None
     ) -> Callable[[TranscriptFile], Mapping[str, Any]]:
         if self.action == "compact":
             options: dict[str, Any] = {"keep": self.keep, "policy": self.policy}
             options["transcript_path"] = place  # never that of a temporary file
             if self.model:
                 options["model"] = self.model
-            return partial(compact_file, output=output, overwrite=self.overwrite, options=options)
+            return partial(
+                compact_file,
+                output=output,
+                overwrite=self.overwrite,
+                options=options,
+                record=record,
+            )
         if self.action == "inspect":
             return partial(inspect_file, model=self.model, policy=self.policy)
         if self.action == "validate":

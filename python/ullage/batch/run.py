@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeAlias
@@ -15,9 +16,10 @@ from ullage.batch.manifest import Manifest
 from ullage.batch.search import TranscriptFile
 from ullage.exceptions import InvalidPolicy, UllageError
 
-__all__ = ["Done", "Status", "Task", "failure_of", "run_batch"]
+__all__ = ["Done", "Record", "Status", "Task", "failure_of", "run_batch"]
 
-Task = Callable[[TranscriptFile], Mapping[str, Any]]
+Task = Callable[..., Mapping[str, Any]]
+Record: TypeAlias = Callable[[Mapping[str, Any]], object]
 MAX_WORKERS = 64
 
 
@@ -56,6 +58,7 @@ def run_batch(
     workers: int = 2,
     manifest: Manifest | None = None,
     retry_failed: bool = False,
+    records: bool = False,
 ) -> Generator[Done, None, None]:
     """Runs a task over files; a file that fails does not stop the others.
 
@@ -70,6 +73,8 @@ def run_batch(
         workers: Threads, 1 to 64.
         manifest: What earlier runs have done; `None`: nothing.
         retry_failed: Whether files that failed before are tried again.
+        records: Whether the task is passed a second argument, to be called with its report before its output is put in place: a run that is
+            killed between the two has output that the manifest knows.
 
     Yields:
         Each file once.
@@ -82,11 +87,12 @@ def run_batch(
         raise InvalidPolicy("workers", workers, f"must be from 1 to {MAX_WORKERS}")
     kept = Manifest() if manifest is None else manifest
     book = _Book(kept, name or getattr(task, "__name__", "task"), retry_failed)
-    return _run(task, files, workers, book)
+    work = partial(_one, task, book if records else None)
+    return _run(work, files, workers, book)
 
 
 def _run(
-    task: Task, files: Sequence[TranscriptFile], workers: int, book: _Book
+    work: _Work, files: Sequence[TranscriptFile], workers: int, book: _Book
 ) -> Generator[Done, None, None]:
     kept = {found: done for found in files if (done := book.known(found)) is not None}
     yield from kept.values()
@@ -97,7 +103,7 @@ def _run(
 
     def begin(most: int) -> None:
         for found in itertools.islice(left, most):
-            future = pool.submit(_one, task, found)
+            future = pool.submit(work, found)
             unrecorded.add(future)
             future.add_done_callback(ended.put)
 
@@ -152,13 +158,20 @@ class _Mark:
         return cls(found, stat.st_size, stat.st_mtime_ns)
 
 
+_Work: TypeAlias = Callable[[TranscriptFile], tuple[_Mark, Done]]
 _Ended: TypeAlias = "Future[tuple[_Mark, Done]]"
 
 
-def _one(task: Task, found: TranscriptFile) -> tuple[_Mark, Done]:
+def _one(task: Task, book: _Book | None, found: TranscriptFile) -> tuple[_Mark, Done]:
     mark = _Mark.of(found)
+
+    def record(report: Mapping[str, Any]) -> None:
+        if book is not None:
+            book.keep(mark, Done(found.path, Status.DONE, report))
+
     try:
-        return mark, Done(found.path, Status.DONE, dict(task(found)))
+        report = task(found) if book is None else task(found, record)
+        return mark, Done(found.path, Status.DONE, dict(report))
     except (UllageError, OSError) as exc:
         return mark, Done(found.path, Status.FAILED, failure_of(exc))
 

@@ -120,7 +120,7 @@ def batch_command(
         files = [
             each for each in find_transcripts(paths, pattern=pattern) if each.path != book.path
         ]
-        count, running = len(files), run_batch(task.report, files, **options)
+        count, running = len(files), run_batch(task.report, files, records=True, **options)
     else:
         places = [
             each for each in find_places(paths, pattern=pattern) if each.path != str(book.path)

@@ -59,7 +59,7 @@ class CompactedSession:
         return f"CompactedSession({self.result!r}, path={self.path})"
 
 
-_OWN = ("output", "overwrite", "format", "transcript_path")
+_OWN = ("output", "overwrite", "format", "before_write", "transcript_path")
 """Arguments of `compact_session` that are its own, for the nearest name of a misspelt one."""
 
 
@@ -70,6 +70,7 @@ def compact_session(
     overwrite: bool = False,
     format: str | None = None,  # noqa: A002 - the word of the field, as in `read`
     transcript_path: str | None = None,
+    before_write: Callable[[CompactionResult], object] | None = None,
     **options: Unpack[CompactionOptions],
 ) -> CompactedSession:
     """Compact a session and write a transcript that its own tool, or Claude Code, and Ullage can resume.
@@ -86,6 +87,7 @@ def compact_session(
         format: `claude_code`, or the session's own where that is Codex or pi; `None`: the own one if it
             has words for this compaction, else Claude Code's.
         transcript_path: Where the summary says the whole conversation is; `None`: in the written file, or in the session's.
+        before_write: Called when the new file is complete, before it is put in place; if it raises, nothing is written.
         **options: See `ullage.compaction.CompactionOptions`. `model=None`: the session's; `overhead_tokens=None`: as the session shows.
 
     Returns:
@@ -116,6 +118,7 @@ def compact_session(
         "transcript_path": str(target or session.path)
         if transcript_path is None
         else transcript_path,
+        "before_write": before_write or (lambda result: None),
     }
     if session.format in APPENDED and format != CLAUDE_CODE:
         done = _in_own_format(session, target, given, before)
@@ -140,7 +143,8 @@ def _compacted(
     items: ReadItems, options: Mapping[str, Any], before: int | None
 ) -> CompactionResult:
     """The compaction, not written; its size before is the provider's figure where there is one, as in `inspect`."""
-    given = {name: each for name, each in options.items() if name not in ("cancel", "listeners")}
+    of_flow = ("cancel", "listeners", "before_write")
+    given = {name: each for name, each in options.items() if name not in of_flow}
     job = job_of(items, context_tokens=before, **given)
     listeners, cancel = options.get("listeners", ()), options.get("cancel")
     return run_flow(compaction_flow(job), job, listeners, cancel=cancel)
@@ -173,6 +177,7 @@ def _as_claude_code(
         _append(draft, result, history, str(session.path))
         if Transcript.open(draft).shown() != messages:
             raise StoreError("reads back differently from what was compacted", path=str(target))
+        options["before_write"](result)
         _install(session, draft, target, size)
     return CompactedSession(result, target, messages, losses)
 
@@ -250,6 +255,7 @@ def _in_own_format(
             return None
         if target is None:
             return CompactedSession(result, None, read, format=session.format)
+        options["before_write"](result)
         _install(session, draft, target, size)
     return CompactedSession(result, target, read, format=session.format)
 
