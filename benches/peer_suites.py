@@ -1,15 +1,16 @@
 """The peers' own tests, run over the drop-in functions: `python -m benches.peer_suites`.
 
 Needs the dependency group `dropin` and the package index, from which pip brings the source distribution of the installed version of
-tiktoken and langchain-core; each contains its tests. litellm publishes none: name the `tests` folder of a checkout with `--litellm FOLDER`.
+tiktoken and langchain-core; each contains its tests. litellm publishes none: name a checkout with `--litellm FOLDER`.
 The tests are copied to a temporary folder, their imports are replaced, and pytest runs them. A table says what passed; each failure
-stands below it with its reason.
+stands below it with its reason, and whether litellm's own functions fail too. Exit code 1: a suite could not be collected.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -63,7 +64,7 @@ LITELLM = Suite(
     "litellm",
     (
         "tests/test_litellm/litellm_core_utils/test_token_counter.py",
-        "tests/local_testing/test_utils.py",
+        "tests/litellm_utils_tests/test_utils.py",
     ),
     replaced=(
         (r"(?m)^import litellm$", "from ullage.dropin import litellm"),
@@ -85,9 +86,20 @@ def main(argv: list[str] | None = None) -> int:
             source = _brought(suite.package, Path(folder))
             failures += _row(suite, source, Path(folder, f"{suite.package}-run"))
         if options.litellm is not None:
+            alone = replace(LITELLM, replaced=())
             failures += _row(LITELLM, options.litellm, Path(folder, "litellm-run"))
+            print("\nwithout the drop-in:", flush=True)
+            failures += [
+                f"without the drop-in: {each}"
+                for each in _row(alone, options.litellm, Path(folder, "litellm-alone"))
+            ]
     print("\n".join(["", *failures]))
-    return 0
+    return exit_code(failures)
+
+
+def exit_code(failures: Iterable[str]) -> int:
+    """1: tests of a suite are missing from the table, since pytest could not import them."""
+    return int(any("collection failure" in each for each in failures))
 
 
 def _brought(package: str, folder: Path) -> Path:
@@ -118,7 +130,9 @@ def _row(suite: Suite, source: Path, place: Path) -> Iterable[str]:
         f"--junitxml={report}",
     ]
     command += ["-k", suite.chosen, "--noconftest"] if suite.chosen else []
-    run = subprocess.run([*command, *names], cwd=place, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [*command, *names], cwd=place, capture_output=True, text=True, check=False, env=_paths()
+    )
     if not report.exists():
         sys.exit(f"{suite.package}: its tests cannot be run: {run.stdout}{run.stderr}")
     cases = list(ElementTree.parse(report).iter("testcase"))
@@ -130,6 +144,15 @@ def _row(suite: Suite, source: Path, place: Path) -> Iterable[str]:
     passed = len(cases) - len(failed) - skipped
     print(f"| {suite.package} | {version} | {passed} | {len(failed)} | {skipped} |", flush=True)
     return [f"{suite.package}: {each.get('name')}: {_reason(each)}" for each in failed]
+
+
+def _paths() -> dict[str, str]:
+    """The environment, with PYTHONPATH for the place where pytest runs: this folder's `tests` are not those of the suite."""
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    here = [
+        str(Path(each).resolve()) for each in given if each and Path(each).resolve() != Path.cwd()
+    ]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(here)}
 
 
 def _placed(suite: Suite, source: Path, place: Path, test: str) -> str:

@@ -200,3 +200,13 @@ def test_the_window_of_the_model():
     assert ours.trim_messages(talk, "no-such-model") == talk
     kept = ours.trim_messages(talk, "gpt-4")
     assert ours.token_counter("gpt-4", messages=kept) <= 8192 * 0.75
+
+
+def test_the_librarys_own_objects_stay_objects():
+    from litellm.types.utils import Message
+
+    talk = [{"role": "user", "content": "What is it?"}, Message(role="assistant", content="Wine.")]
+    kept = ours.utils.trim_messages(talk, "gpt-4o", max_tokens=999)
+    assert kept == talk == theirs.trim_messages(talk, "gpt-4o", max_tokens=999)
+    assert kept[1] is not talk[1]
+    assert ours.utils.trim_messages(talk, "gpt-4o", max_tokens=14) == talk[1:]

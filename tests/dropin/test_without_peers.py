@@ -64,3 +64,19 @@ def test_an_image_in_high_detail_counts_the_most_and_is_not_fetched():
     image["detail"] = "best"
     with pytest.raises(InvalidPolicy, match="detail"):
         litellm.token_counter("gpt-4o", messages=[message])
+
+
+def test_a_suite_of_a_peer_that_cannot_be_collected_is_a_failure(tmp_path):
+    from benches import peer_suites
+
+    for name, line, code in (
+        ("good", "def test(): assert True\n", 0),
+        ("bad", "import none_such\n", 1),
+    ):
+        source = tmp_path / name
+        (source / "tests").mkdir(parents=True)
+        (source / "tests" / "test_it.py").write_text(line)
+        suite = peer_suites.Suite("pytest", ("tests",))
+        assert (
+            peer_suites.exit_code(peer_suites._row(suite, source, tmp_path / f"{name}-run")) == code
+        )

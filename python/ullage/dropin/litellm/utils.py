@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, cast, overload
 
 from ullage.counting import ModelTable
 from ullage.dropin import stands_in_for
@@ -124,7 +124,8 @@ def trim_messages(
         >>> [each["content"] for each in trim_messages(talk, "gpt-4o", max_tokens=20)]
         ['question 7', 'question 8']
     """
-    held: list[dict[str, Any]] = [copy.deepcopy(dict(each)) for each in messages]
+    # litellm's own objects stay objects, as in litellm.
+    held = cast("list[dict[str, Any]]", copy.deepcopy(list(messages)))
     count = model_counter(model)
     size = _Size(model, count)
     limit = _limit(model, trim_ratio) if max_tokens is None else max_tokens
@@ -219,7 +220,7 @@ def _shortened(message: dict[str, Any], room: int, size: _Size) -> dict[str, Any
         half = max(0, int(len(text) * (room / tokens)) - 1) // 2
         if not half:
             break
-        message = {**message, "content": f"{text[:half]}..{text[len(text) - half :]}"}
+        message = {**dict(message), "content": f"{text[:half]}..{text[len(text) - half :]}"}
     return message
 
 
