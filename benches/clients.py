@@ -1,14 +1,15 @@
-"""The table of programs in benches/TABLES.md: every scenario of `tests/programs`, played by the real programs with the gateway and without.
+"""The table of programs: every scenario of `tests/programs`, played by the real programs with the gateway and without.
 
     python -m benches.clients            plays them and prints the table (some minutes)
-    python -m benches.clients --write    and writes it into benches/TABLES.md
+    python -m benches.clients --write    and writes it into benches/TABLES.md, its main columns into docs/clients.md
 
-`make clients-table` installs the programs first. A program that is not installed is named below the table.
+`make clients-table` installs the programs first. The rows of a program that is not installed stay as they are, with its version.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from tests.programs.kit import ClaudeCode, Codex, MiniSwe, Program, Vibe
 from tests.programs.scenarios import Result, judge, of, play_out
 
 PAGE = Path(__file__).with_name("TABLES.md")
+SHOWN = Path(__file__).parents[1] / "docs" / "clients.md"
 BEGIN, END = "<!-- make clients-table: begin -->", "<!-- make clients-table: end -->"
 NAMES: dict[type[Program], str] = {
     ClaudeCode: "Claude Code",
@@ -40,6 +42,8 @@ HEAD = (
     "tokens for its compactions",
     "reopened",
 )
+COMPACT = ("program", "scenario", "ended", "requests", "refused as illegal", "as too long", "million tokens", "rules of 80", "tokens for its compactions", "reopened")  # fmt: skip
+"""The columns of the page."""
 
 
 def play(client: type[Program]) -> list[list[str]]:
@@ -89,19 +93,50 @@ def versions(client: type[Program]) -> str:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benches.clients")
-    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
+    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name} and {SHOWN.name}")
     chosen = parser.parse_args(arguments)
     here = [client for client in NAMES if client.find()]
-    rows = [row for client in here for row in play(client)]
+    before = written(PAGE.read_text(encoding="utf-8"))
+    runs = {client: (play(client), versions(client)) for client in here}
+    all_runs = [
+        runs.get(client) or before[client] for client in NAMES if client in {*runs, *before}
+    ]
     missing = ", ".join(client.package for client in NAMES if client not in here)
-    lines = [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    lines += ["", f"Run with {', '.join(map(versions, here))}."]
-    lines += [f"Not installed here, so not run: {missing}."] if missing else []
-    print("\n".join(lines))
+    print(lines(all_runs, HEAD))
+    if missing:
+        print(f"Not installed here, so as they were: {missing}.")
     if chosen.write:
-        table.between(PAGE, "\n".join(lines), BEGIN, END)
+        table.between(PAGE, lines(all_runs, HEAD), BEGIN, END)
+        table.between(SHOWN, lines(all_runs, COMPACT), BEGIN, END)
     return 0
+
+
+Run = tuple[list[list[str]], str]
+"""A program's rows, and its version."""
+
+
+def lines(runs: list[Run], columns: tuple[str, ...]) -> str:
+    """The table with these columns of `HEAD`, and what was run."""
+    chosen = [HEAD.index(name) for name in columns]
+    rows = [columns, ["---"] * len(columns)]
+    rows += [[row[at] for at in chosen] for played, _ in runs for row in played]
+    text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{text}\n\nRun with {', '.join(version for _, version in runs)}."
+
+
+def written(page: str) -> dict[type[Program], Run]:
+    """What the table of a page says of each program."""
+    text = page.partition(BEGIN)[2].partition(END)[0]
+    rows = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    of_packages = re.findall(
+        r"([a-z-]+ [\d.]+(?: \([^)]*\))?)(?:, |\.$)", text.partition("Run with ")[2].strip()
+    )
+    versions_of = {each.partition(" ")[0]: each for each in of_packages}
+    return {
+        client: ([row for row in rows if row[0] == name], versions_of[client.package])
+        for client, name in NAMES.items()
+        if client.package in versions_of
+    }
 
 
 if __name__ == "__main__":

@@ -30,6 +30,16 @@ def test_the_documents_name_what_is_pinned(program):
     assert f"{program.package} {pinned(program.package)}" in page
 
 
+def test_a_program_that_is_not_played_keeps_its_rows():
+    clients = pytest.importorskip("benches.clients")
+    runs = clients.written((ROOT / "benches" / "TABLES.md").read_text())
+    assert {client: len(rows) for client, (rows, _) in runs.items()} == {
+        client: len(list(clients.of(client))) for client in PROGRAMS
+    }
+    page = (ROOT / "docs" / "clients.md").read_text()
+    assert clients.lines([runs[client] for client in PROGRAMS], clients.COMPACT) in page
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_what_runs_is_what_is_pinned(program):
     if not program.find():
