@@ -27,6 +27,32 @@ def test_an_extra_begins_with_the_oldest_release_that_is_tested(extra):
         assert f"{tested.package}=={release}" in pinned
 
 
+DOORS = (
+    "cli",
+    "anthropic",
+    "openai",
+    "any",
+    "proxy",
+    "otel",
+    "report",
+    "tui",
+    "postgres",
+    "redis",
+    "objects",
+    "daft",
+)
+
+
+@pytest.mark.parametrize("extra", DOORS)
+def test_sdks_and_doors_begin_with_the_oldest_release_that_is_tested(extra):
+    groups = PROJECT["dependency-groups"]
+    pins = {group: [str(each).partition(";")[0] for each in groups[group]] for group in ("doors", "doors-oldest")}  # fmt: skip
+    for wanted in PROJECT["project"]["optional-dependencies"][extra]:
+        package, _, oldest = wanted.partition(";")[0].partition(">=")
+        assert f"{package}=={oldest}" in pins["doors-oldest"]
+        assert any(each.startswith(f"{package}==") for each in pins["doors"]), "the newest"
+
+
 @pytest.mark.parametrize("extra", TESTED)
 def test_the_page_says_which_releases_are_tested(extra):
     page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
