@@ -190,7 +190,7 @@ class Check:
         self.broken("request", sha != record["sha"], "what is rebuilt is not the request that the record names")
         size, whole = [len(shown), sum(map(len, texts))], len(texts) == len(shown)
         self.broken("size", record["size"][: 1 + whole] != size[: 1 + whole], f"{record['size'][:2]} messages and characters stated, {size} there")
-        self.in_order(shown, whole)
+        self.in_order(shown, whole, [end for op in ops if isinstance(op, list) for end in op])
         if not grown:
             self.kept_promises(shown, record, whole)
     def made(self, op: Any) -> list[Shown]:
@@ -208,12 +208,12 @@ class Check:
         text = None if None in put else "".join(map(str, put))
         self.broken("changed", text is not None and hashed(text) != digest, f"message {origin}, rewritten, is not what the record names")
         return [Shown(digest, text, origin)]
-    def in_order(self, shown: list[Shown], whole: bool) -> None:
+    def in_order(self, shown: list[Shown], whole: bool, runs: list[int]) -> None:
         """Each message once, in the order in which they were said; each call before its result, and with it."""
         places = [each.origin for each in shown if isinstance(each.origin, int)]
         twice = sorted(Counter(places) - Counter(set(places)))
         self.broken("repeated", twice, f"messages of the input twice: {twice}")
-        self.broken("order", places != sorted(places), "messages of the input in another order")
+        self.broken("order", places != sorted(places) or runs != sorted(runs), "messages in another order than before")
         calls = Counter[str]()
         for kind, name in (one for each in shown for one in ids(each.text)):
             calls[name] += 1 if kind == "tool_use" else -1
