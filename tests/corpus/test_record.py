@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage import check
+from ullage import ullage_check as check
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
 from ullage.replay import replay_session, script_of
@@ -39,12 +39,12 @@ def test_every_request_is_rebuilt(corpus_file: Path, preset: str, tmp_path: Path
     replay_session(script, policy, model=MODEL, seen=seen, log=log, record=True)
     for manager in managers:
         manager.close()
-    found = check.Check(log.read_bytes())
+    found = check.LogCheck(log.read_bytes())
     assert found.problems == []
     assert found.requests == made
 
 
 def test_without_records_a_real_session_is_read_to_its_end(corpus_file: Path):
-    found = check.Check(corpus_file.read_bytes())
+    found = check.LogCheck(corpus_file.read_bytes())
     assert found.problems == []
     assert found.counts["compactions without a record"] == len(found.notes)

@@ -95,6 +95,7 @@ LATE = {
     "Log": str | PathLike[str] | ullage.TranscriptLog,
     "Recall": ullage.recall.Recall,
     "Repair": ullage.legality.Repair,
+    "Request": ullage.manager.values.Request,
     "RequestRecord": ullage.manager.explain.RequestRecord,
     "ToolAnswer": ullage.recall.tool_definition.ToolAnswer,
     "TranscriptLog": ullage.TranscriptLog,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit import result, said, text, use, user
-from ullage import check
+from ullage import ullage_check as check
 from ullage.manager import ContextManager, Request
 
 __all__ = ["KINDS", "mutations", "played"]
@@ -86,7 +86,7 @@ def reordered(log: bytes, rng: random.Random) -> bytes:
 # ---- mutations by somebody who seals them again -----------------------------------------------------
 
 
-class _Sealed(check.Check):
+class _Sealed(check.LogCheck):
     """Follows a log and writes size, hash and seal of each record as they have to be."""
 
     def __init__(self, entries: Entries) -> None:
@@ -269,7 +269,7 @@ def mutations(
     log: bytes, count: int, seed: int = 0, kinds: Sequence[str] = KINDS
 ) -> Iterator[tuple[str, bytes]]:
     """So many mutated logs, each with its kind; none is the log itself."""
-    rng, honest = random.Random(seed), check.Check(log).requests
+    rng, honest = random.Random(seed), check.LogCheck(log).requests
     while count:
         kind = rng.choice(kinds)
         change: Any = globals()[kind]
@@ -284,7 +284,7 @@ def mutations(
         if (
             made
             and made != log
-            and (kind != "moved_boundary" or check.Check(made).requests != honest)
+            and (kind != "moved_boundary" or check.LogCheck(made).requests != honest)
         ):
             count -= 1
             yield kind, made
@@ -295,10 +295,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(count // 1000 or 1):
             log, _ = played(Path(folder), seed)
-            assert not check.Check(log).problems
+            assert not check.LogCheck(log).problems
             for kind, made in mutations(log, min(count, 1000), seed):
                 tried[kind] += 1
-                missed[kind] += not check.Check(made).problems
+                missed[kind] += not check.LogCheck(made).problems
     for kind in KINDS:
         print(f"{kind}: {tried[kind] - missed[kind]} of {tried[kind]} found")
     sys.exit(bool(missed.total()))

@@ -1,4 +1,4 @@
-"""Records of requests: each is rebuilt byte for byte, whatever happened, and nothing is reported that did not happen."""
+"""Records of requests (REC-1): each is rebuilt byte for byte, whatever happened, and nothing is reported that did not happen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 from tests.kit import result, said, use, user
 from tests.transcript.mutated_logs import KINDS, mutations, played
-from ullage import check, compact
+from ullage import compact
+from ullage import ullage_check as check
 from ullage.exceptions import StoreError
 from ullage.facts.sections import HEADINGS
 from ullage.manager import ContextManager
@@ -40,7 +41,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[Any]
 
 def test_each_request_is_rebuilt_byte_for_byte(recorded: tuple[bytes, list[Any]]):
     log, requests = recorded
-    found = check.Check(log)
+    found = check.LogCheck(log)
     assert found.problems == []
     assert found.requests == [texts(request) for request in requests]
     assert found.counts["removed"] == found.counts["of these in the log, to be recalled"] > 0
@@ -52,7 +53,7 @@ def test_each_request_is_rebuilt_byte_for_byte(recorded: tuple[bytes, list[Any]]
 @pytest.mark.parametrize("preset", ["ladder", "buffered"])
 def test_each_request_is_rebuilt_under_each_preset(tmp_path: Path, preset: str):
     log, requests = played(tmp_path, 3, turns=8, policy=preset)
-    found = check.Check(log)
+    found = check.LogCheck(log)
     assert found.problems == []
     assert found.requests == [texts(request) for request in requests]
 
@@ -60,7 +61,9 @@ def test_each_request_is_rebuilt_under_each_preset(tmp_path: Path, preset: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_mutation_is_found(recorded: tuple[bytes, list[Any]], kind: str):
     missed = [
-        made for _, made in mutations(recorded[0], 140, 7, [kind]) if not check.Check(made).problems
+        made
+        for _, made in mutations(recorded[0], 140, 7, [kind])
+        if not check.LogCheck(made).problems
     ]
     assert missed == []
 
@@ -80,11 +83,11 @@ def test_a_redacted_log_can_still_be_checked(recorded: tuple[bytes, list[Any]]):
         redacted(line) if at == secret or b'"put"' in line else line
         for at, line in enumerate(lines)
     ]
-    found = check.Check(b"".join(ours))
+    found = check.LogCheck(b"".join(ours))
     assert found.problems == []
     assert found.counts["redacted, known by hash"] > 0 < found.counts["rebuilt"]
     damaged = [line.replace(b"Step 3:", b"Step 4:") for line in ours]
-    assert {kind for kind, *_ in check.Check(b"".join(damaged)).problems} >= {"seal", "missing"}
+    assert {kind for kind, *_ in check.LogCheck(b"".join(damaged)).problems} >= {"seal", "missing"}
 
 
 def test_records_go_on_after_a_resume(tmp_path: Path):
@@ -94,7 +97,7 @@ def test_records_go_on_after_a_resume(tmp_path: Path):
         manager.add(said("Gladly."))
         manager.add(user("One more thing."))
         request = manager.prepare()
-    found = check.Check(path.read_bytes())
+    found = check.LogCheck(path.read_bytes())
     assert found.problems == []
     assert found.requests[-1] == texts(request)
     assert len(path.read_bytes()) > len(log)
@@ -112,7 +115,7 @@ def test_after_a_failed_write_records_begin_again(tmp_path: Path, monkeypatch: p
             with pytest.raises(StoreError):
                 manager.prepare()
         request = manager.prepare()
-    found = check.Check(path.read_bytes())
+    found = check.LogCheck(path.read_bytes())
     assert found.problems == []
     assert found.requests[-1] == texts(request)
     assert [each.get("base") for each in records_of(path.read_bytes())] == [True, True]
@@ -147,7 +150,7 @@ def test_a_rewind_a_manual_compaction_and_a_models_summary_are_recorded(tmp_path
         manager.add(said("Well."))
         manager.add(user("Go on."))
         made.append(manager.prepare())
-    found = check.Check(path.read_bytes())
+    found = check.LogCheck(path.read_bytes())
     assert found.problems == []
     assert found.requests == [texts(request) for request in made]
     assert found.counts["unverifiable"] > 0
@@ -165,7 +168,7 @@ def test_another_form_is_recorded_as_it_was_before_it_was_written(tmp_path: Path
         manager.prepare()
     (record,) = records_of(path.read_bytes())
     assert record["form"] == "openai_chat"
-    assert check.Check(path.read_bytes()).problems == []
+    assert check.LogCheck(path.read_bytes()).problems == []
 
 
 def test_without_being_asked_nothing_is_recorded(tmp_path: Path):
@@ -193,8 +196,8 @@ def long_talk(lines: int = 90) -> list[dict[str, Any]]:
 
 
 def alone(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
-    (folder / "check.py").write_bytes(CHECKER.read_bytes())
-    command = [sys.executable, "-I", "check.py", *names]
+    (folder / "ullage_check.py").write_bytes(CHECKER.read_bytes())
+    command = [sys.executable, "-I", "ullage_check.py", *names]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
@@ -208,7 +211,7 @@ def test_a_compaction_is_checked_from_an_empty_folder(tmp_path: Path):
     found = alone(tmp_path, "talk.json", "record.jsonl")
     assert found.returncode == 0, found.stdout + found.stderr
     assert "rebuilt: 1" in found.stdout
-    assert check.Check(json.dumps(talk).encode(), json.dumps(record).encode()).requests == [
+    assert check.LogCheck(json.dumps(talk).encode(), json.dumps(record).encode()).requests == [
         [check.canonical(message) for message in done.messages]
     ]
     talk[1]["content"][0]["input"]["path"] = "src/other.py"
@@ -233,7 +236,7 @@ def test_a_compacted_session_is_checked_against_its_file(tmp_path: Path):
     done = compact_session(session, output=path, keep=2000).result
     log = path.read_bytes()
     record = compaction_record(session.items, done, log=map(json.loads, log.splitlines()))
-    found = check.Check(log, json.dumps(record).encode())
+    found = check.LogCheck(log, json.dumps(record).encode())
     assert found.problems == []
     assert found.counts["rebuilt"] == 1
     assert found.counts["removed"] == found.counts["of these in the log, to be recalled"] > 0

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ullage import check
-from ullage.check import b64, blocks, canonical, hashed, reading, typed
+from ullage import ullage_check as check
 from ullage.messages import Item
 from ullage.transcript.log import line_of
+from ullage.ullage_check import b64, blocks, canonical, hashed, reading, typed
 
 __all__ = ["Recorder", "compaction_record", "fingerprint", "redacted"]
 

@@ -1,6 +1,6 @@
 """Checks what compactions did to a session: one file of the standard library, to be copied anywhere.
 
-    python check.py LOG [RECORDS]
+    python ullage_check.py LOG [RECORDS]
 
 A log holds the messages, a line of JSON each (or is one list of them); records stand in it or in a file of their own (docs/record.md).
 Each recorded request is rebuilt and held to what is promised; of compactions by other programs it says what can be said.
@@ -129,7 +129,7 @@ def ids(text: str | None) -> list[tuple[str, str]]:  # calls and results of a me
     found = [(str(b.get("type")), str(b.get("id") or b.get("tool_use_id"))) for b in blocks(message_in(text))]
     return [one for one in found if one[0] in ("tool_use", "tool_result")]
 
-class Check:
+class LogCheck:
     """A log and its records, followed line by line: `problems` says what is broken, `counts` what was looked at."""
     def __init__(self, log: bytes, records: bytes | None = None) -> None:
         self.problems, self.notes, self.where = list[tuple[str, str, str]](), list[str](), ""  # kind, place, words
@@ -292,7 +292,7 @@ def replaced_by(entry: Any, message: Any) -> list[Any] | None:
 
 def main() -> int:
     """Check the files named on the command line; 1: something is broken."""
-    found = Check(*(Path(name).read_bytes() for name in sys.argv[1:])) if 1 < len(sys.argv) < 4 else sys.exit(__doc__)
+    found = LogCheck(*(Path(name).read_bytes() for name in sys.argv[1:])) if 1 < len(sys.argv) < 4 else sys.exit(__doc__)
     print(*found.notes, *(f"BROKEN {kind} ({where}): {words}" for kind, where, words in found.problems),
           *(f"{name}: {count}" for name, count in found.counts.items() if count), sep="\n")
     return bool(found.problems)
